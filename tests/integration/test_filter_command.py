@@ -175,6 +175,14 @@ def test_what_is_there_is_not_overwritten(corpus: tuple[str, str], tmp_path: Pat
     assert main([*command, str(output), "--overwrite"]) == 3  # no filter has written it
     assert (output / "mine.txt").read_text() == "mine"
     assert main([*command, str(tmp_path), "--overwrite"]) == 3  # the corpus itself
+    (tmp_path / "report.json").write_text("{}")  # as in a folder that a filter has written
+    deeper = tmp_path / "deeper"
+    deeper.mkdir()
+    for name in corpus:
+        Path(name).rename(deeper / Path(name).name)
+    command[2:4] = [str(deeper / Path(name).name) for name in corpus]
+    assert main([*command, str(tmp_path), "--overwrite"]) == 3  # it would be replaced, with the corpus in it
+    assert all(Path(name).is_file() for name in command[2:4])
     assert main([*command, str(tmp_path / "other")]) == 0
     assert main([*command, str(tmp_path / "other")]) == 3
     assert main([*command, str(tmp_path / "other"), "--overwrite"]) == 0
@@ -185,9 +193,26 @@ def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.tsv").write_text("a\tb\n")
     train = tuple((str(tmp_path / folder / "a.tsv"),) for folder in ("one", "two"))
-    with pytest.raises(DataError, match="have one name"):
+    with pytest.raises(DataError, match="have the same name"):
         filter_corpus(DataConfig(train=train), tmp_path / "clean")
     assert filter_corpus(DataConfig(train=train), None).num_kept == 1
+
+
+def test_a_file_with_the_name_of_a_report_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "dropped.jsonl").write_text("a\tb\n")
+    with pytest.raises(DataError, match="the name of a report"):
+        filter_corpus(DataConfig(train=((str(tmp_path / "dropped.jsonl"),),)), tmp_path / "clean")
+
+
+def test_an_empty_file_stays_empty_and_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("a dog\tun chien\n")
+    (tmp_path / "b.tsv").write_text("")
+    data = DataConfig(folder=str(tmp_path), train=(("a.tsv",), ("b.tsv",)))
+    assert filter_corpus(data, tmp_path / "clean").num_kept == 1
+    assert (tmp_path / "clean" / "b.tsv").read_text() == ""
+    with pytest.raises(DataError, match=r"no pairs to filter: .*b\.tsv has no lines"):
+        filter_corpus(DataConfig(folder=str(tmp_path), train=(("b.tsv",),)), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_arguments_that_make_no_sense_are_refused(corpus: tuple[str, str], tmp_path: Path) -> None:
@@ -213,3 +238,8 @@ def test_two_models_judge_what_the_other_rules_keep(tmp_path: Path, capsys: pyte
     assert report["dropped"]["cross-entropy"] == 0
     assert report["distributions"][-1]["name"] == "dual conditional cross-entropy"
     assert sum(report["distributions"][-1]["before"]) == 2
+    # No pair is left for the models: no limit can be computed, and JSON has no infinity.
+    (tmp_path / "a.tsv").write_text("a dog\t\n")
+    assert main([*command, str(tmp_path / "nothing")]) == 0
+    text = (tmp_path / "nothing" / "report.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail)["settings"]["max_cross_entropy"] == 0

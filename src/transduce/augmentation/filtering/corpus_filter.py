@@ -10,7 +10,7 @@ from transduce.augmentation.filtering.judgement import Judgement, judge
 from transduce.augmentation.filtering.page import report_page
 from transduce.augmentation.filtering.profile import learn_profile
 from transduce.augmentation.filtering.report import FilterReport, make_report
-from transduce.augmentation.filtering.writing import Writer, require_distinct_names
+from transduce.augmentation.filtering.writing import LOG_NAME, Writer, require_distinct_names
 from transduce.config import DataConfig
 from transduce.config.filter_options import FilterOptions
 from transduce.data.corpus import CorpusFiles, Part, locate
@@ -46,7 +46,8 @@ def filter_corpus(
 
     Raises:
         ConfigError: the corpus is a treebank, or has several pairs of languages.
-        DataError: the output exists, a file is missing or damaged, or two files differ in their number of lines.
+        DataError: the output exists, a file is missing or damaged, two files differ in their number of lines, or there
+            are no pairs.
     """
     options = options or FilterOptions()
     if data.format != "text":
@@ -54,10 +55,13 @@ def filter_corpus(
     only_training = replace(data, validation=(), validation_sets=(), test={}, test_sets=())
     parts = _parts(locate(only_training, progress=progress), options)
     if output is not None:
-        require_distinct_names(parts)
+        require_distinct_names(parts, (LOG_NAME, REPORT_NAME, PAGE_NAME))
         _require_output(output, parts, overwrite=overwrite)
     profile = learn_profile(parts, progress=progress)
     judgement = judge(parts, profile, options, progress=progress)
+    if not len(judgement.rules):
+        read = ", ".join(map(str, parts))
+        raise DataError(f"There are no pairs to filter: {read or 'data.train'} has no lines.")
     settings = asdict(options)
     if models is not None and options.applies("cross-entropy"):
         settings["max_cross_entropy"] = _drop_improbable(parts, judgement, models, options, progress=progress)
@@ -96,8 +100,9 @@ def _drop_improbable(
 
 def _require_output(output: Path, parts: tuple[Part, ...], *, overwrite: bool) -> None:
     inputs = [path for part in parts for path in part.paths]
-    if output.is_dir() and any(output.samefile(path.absolute().parent) for path in inputs):
-        raise DataError(f"{output}: holds the files that are to be filtered. Name another --output.")
+    folders = [folder for path in inputs for folder in path.absolute().parents]
+    if output.is_dir() and any(output.samefile(folder) for folder in folders):
+        raise DataError(f"{output}: contains files that are to be filtered. Name another --output.")
     foreign = "" if not output.exists() or (output / REPORT_NAME).is_file() else "no filter has written it"
     require_free(output, overwrite=overwrite, foreign=foreign)
 

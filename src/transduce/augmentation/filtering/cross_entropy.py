@@ -73,9 +73,9 @@ def score_corpus(
 
 
 def usual_limit(scores: NDArray[np.float32]) -> float:
-    """Returns the score beyond which a pair is far from the median of the corpus; infinity for an empty corpus."""
+    """Returns the score beyond which a pair is far from the median of the corpus; 0 if no pair has a score."""
     known = scores[np.isfinite(scores)].astype(np.float64)
     if not len(known):
-        return float("inf")
+        return 0.0
     median = float(np.median(known))
     return median + _DEVIATIONS * _TO_STANDARD * float(np.median(np.abs(known - median)))

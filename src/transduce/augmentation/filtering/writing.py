@@ -99,12 +99,15 @@ class Writer:
         examples = Examples()
         with contextlib.ExitStack() as stack:
             log = stack.enter_context((folder / LOG_NAME).open("w", encoding="utf-8")) if folder else None
-            outputs: list[IO[str]] = []
+            outputs: list[list[IO[str]]] = []
+            if folder and corpus:
+                outputs = [
+                    [stack.enter_context(_open(folder / path.name)) for path in part.paths] for part in self.parts
+                ]
             rows: list[Iterator[str]] = []
             for chunk in read_chunks(self.parts, "writing", progress=progress):
                 part = self.parts[chunk.part]
-                if folder and corpus and chunk.line == 1:
-                    outputs = [stack.enter_context(_open(folder / path.name)) for path in part.paths]
+                if outputs and chunk.line == 1:
                     is_table = len(part.paths) == 1
                     rows = [iter(LineReader(part.paths[0], replace_invalid=part.replace_invalid))] if is_table else []
                 for pair, dropped in self._dropped(chunk, near):
@@ -112,7 +115,7 @@ class Writer:
                     if log:
                         log.write(_log_row(dropped))
                 if outputs:
-                    self._write(chunk, outputs, rows)
+                    self._write(chunk, outputs[chunk.part], rows)
         return examples
 
     def _dropped(self, chunk: Chunk, near: NearDuplicates) -> Iterator[tuple[int, Dropped]]:
@@ -173,17 +176,19 @@ def _open(path: Path) -> Iterator[IO[str]]:
         yield text
 
 
-def require_distinct_names(parts: Sequence[Part]) -> None:
+def require_distinct_names(parts: Sequence[Part], reports: Sequence[str]) -> None:
     """Checks that the files of a corpus can be written into one folder under their names.
 
     Raises:
-        DataError: two have one name.
+        DataError: two have the same name, or one has the name of one of the `reports` in that folder.
     """
     names: dict[str, Path] = {}
     for path in (path for part in parts for path in part.paths):
+        if path.name in reports:
+            raise DataError(f"{path}: has the name of a report that is written to the same folder. Rename it.")
         if path.name in names:
             raise DataError(
-                f"{path} and {names[path.name]} have one name, and would be written to one file. Rename one, or filter "
-                "them one after the other."
+                f"{path} and {names[path.name]} have the same name, and would be written to the same file. Rename one, "
+                "or filter them separately."
             )
         names[path.name] = path
