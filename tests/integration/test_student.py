@@ -112,6 +112,28 @@ def test_what_is_done_is_not_done_again(folder: Path, made: Student, monkeypatch
     assert again.outcome is None
 
 
+def test_damaged_records_of_stages_are_made_again(
+    folder: Path, made: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder / "made", tmp_path / "made")
+    monkeypatch.setattr(students, "train", refuse)
+    monkeypatch.setattr(students, "compare", lambda *_, **__: made.comparison)
+    for name in ("report.json", "stages.json"):
+        (tmp_path / "made" / name).write_text('{"num_lines": ')
+        assert make_student(job_of(folder, tmp_path / "made"), teacher).comparison == made.comparison
+        assert (tmp_path / "made" / name).read_bytes() == (folder / "made" / name).read_bytes()
+
+
+def test_an_output_that_is_something_else_is_left_alone(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("mine")
+    with pytest.raises(DataError, match="it is not the folder of a student"):
+        make_student(job_of(folder, tmp_path / "mine"), refuse)
+    with pytest.raises(DataError, match=r"thesis\.txt: is a file"):
+        make_student(job_of(folder, tmp_path / "mine" / "thesis.txt"), refuse)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
 @pytest.mark.parametrize("stage", ["prepare", "train", "save_shortlist", "export_model", "compare"])
 def test_a_stopped_job_continues_with_its_stage(folder: Path, made: Student, stage: str, tmp_path: Path) -> None:
     def stop(*_: Any, **__: Any) -> Any:
@@ -236,6 +258,9 @@ def test_the_shape_is_a_presets_unless_the_recipe_starts_from_a_student(folder: 
     assert student_config(own, shape="student-tiny").model.d_model == 128
     with pytest.raises(ConfigError, match="No preset is called 'student-7'"):
         student_config(own, shape="student-7")
+    # The recipe of a teacher that was fine-tuned: a student of another shape cannot start from the same model.
+    own.write_text(f'[init]\nmodel = "{folder / "teacher"}"\n[data]\ntrain = [["a.tsv"]]\n')
+    assert student_config(own).init.model == ""
     own.write_text('[data]\nformat = "trees"\n')
     with pytest.raises(ConfigError, match="students are translators"):
         student_config(own)

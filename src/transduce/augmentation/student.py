@@ -26,6 +26,7 @@ from transduce.augmentation.translation_records import Nearness
 from transduce.bundle import Bundle
 from transduce.config import Config, DecodeConfig, apply_settings, load_recipe, preset
 from transduce.config.loading import recipe_start
+from transduce.config.start import InitConfig
 from transduce.data.corpus import Part, locate
 from transduce.data.prepare import prepare
 from transduce.data.prepared import load_prepared
@@ -35,9 +36,10 @@ from transduce.engines.shortlist import learning
 from transduce.engines.shortlist.table import save_shortlist, shortlist_facts
 from transduce.errors import ConfigError, DataError
 from transduce.export.exports import export_model
-from transduce.files import read_json_object, sha256, write_json, write_text
+from transduce.files import read_json_object, require_free, sha256, write_json, write_text
 from transduce.runs import End, Outcome, load_run_config, train, with_vocabulary
 from transduce.text import SubwordTokenizer
+from transduce.training.ancestor import require_ancestor
 from transduce.training.run_folder import checkpoints
 from transduce.translation.directions import Directions
 from transduce.translation.pipeline import TextOptions
@@ -93,7 +95,8 @@ def student_config(recipe: Path, settings: Sequence[str] = (), shape: str = "") 
     """Returns the configuration of a student.
 
     Data and training are the recipe's. So is the shape, if the recipe starts from a preset of students. Otherwise the
-    shape is that of a preset, and the search is greedy. Settings come last.
+    shape is that of a preset, the search is greedy, and the model that the recipe starts from is ignored: it has
+    another shape. Settings come last.
 
     Args:
         recipe: may be the teacher's own.
@@ -110,7 +113,8 @@ def student_config(recipe: Path, settings: Sequence[str] = (), shape: str = "") 
     if shape or not name.startswith(_SHAPES):
         chosen = preset(shape or DEFAULT_SHAPE)
         search = replace(config.decode, beam_size=1)
-        config = replace(config, name=f"{config.name}-{chosen.name}", model=chosen.model, decode=search)
+        name = f"{config.name}-{chosen.name}"
+        config = replace(config, name=name, model=chosen.model, decode=search, init=InitConfig())
     return apply_settings(config, settings)
 
 
@@ -124,12 +128,14 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
 
     Raises:
         ConfigError: teacher and recipe do not fit, or the job was begun with other options.
-        DataError: a file cannot be read, or cannot be used.
+        DataError: a file cannot be read or used, or the output is not the folder of a student.
         TrainingError: the training in the folder is another one.
         ExportError: the student in 8 bits differs too much from the student.
     """
+    _require_output(job.output)
     teacher = Bundle.load(job.teacher)
     _require_fit(teacher, job.config)
+    require_ancestor(job.output / _RUN, job.config)
     files = locate(job.config.data, progress=job.progress)
     texts = [*files.test.values()] or [*files.validation.values()]
     if not texts:
@@ -145,6 +151,14 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
         export_model(model, exported, "ctranslate2", quantization="int8", shortlist=True, overwrite=True)
         _done(job.output, _EXPORT, made_from)
     return Student(model, exported, _compare(job, teacher, texts, made_from), outcome)
+
+
+def _require_output(output: Path) -> None:
+    """Checks that the output is new, or is the folder of a student."""
+    if output.exists() and not output.is_dir():
+        raise DataError(f"{output}: is a file; name a folder to write to.")
+    if not (output / _DISTILLED).is_dir():
+        require_free(output, overwrite=False, foreign="it is not the folder of a student")
 
 
 def _require_fit(teacher: Bundle, config: Config) -> None:
@@ -253,14 +267,22 @@ def _compare(job: StudentJob, teacher: Bundle, texts: Sequence[Part], made_from:
     path = job.output / f"{_REPORT}.json"
     read = {str(path): sha256(path) for part in texts for path in part.paths}
     made_from = {**made_from, "teacher": teacher.checksums, "texts": read, "search": asdict(teacher.config.decode)}
-    if _is_done(job.output, _REPORT, made_from) and path.is_file():
-        return Comparison.from_dict(read_json_object(path))
+    if _is_done(job.output, _REPORT, made_from) and (measured := _read_comparison(path)) is not None:
+        return measured
     pairs = [pair for part in texts for pair in part.open()]
     comparison = compare(job.teacher, job.output / _RUN / "model", pairs, target=_target(teacher, job.config))
     write_json(path, comparison.to_dict())
     write_text(path.with_suffix(".md"), comparison.to_markdown())
     _done(job.output, _REPORT, made_from)
     return comparison
+
+
+def _read_comparison(path: Path) -> Comparison | None:
+    """Returns what was measured; None where the report is missing or damaged: it is measured again."""
+    try:
+        return Comparison.from_dict(read_json_object(path))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _is_done(output: Path, stage: str, made_from: Mapping[str, Any]) -> bool:
@@ -273,8 +295,11 @@ def _done(output: Path, stage: str, made_from: Mapping[str, Any]) -> None:
 
 
 def _stages(output: Path) -> dict[str, Any]:
-    path = output / _STAGES
-    return read_json_object(path) if path.is_file() else {}
+    """Returns the digests of the stages that are done; none where the file is missing or damaged."""
+    try:
+        return read_json_object(output / _STAGES)
+    except (FileNotFoundError, ValueError):
+        return {}
 
 
 def _digest(value: Mapping[str, Any]) -> str:

@@ -62,9 +62,10 @@ class DataConfig:
         if self.rare_words != "pieces" and self.format != "trees":
             demand = "'pieces' where data.format is not 'trees': a translator needs the words themselves"
             raise refused(self, "data.rare_words", demand)
-        named = [("train", names) for names in self.train] + [("corpora", corpus.files) for corpus in self.corpora]
-        named += [("validation_sets", each.files) for each in self.validation_sets]
-        named += [("test_sets", each.files) for each in self.test_sets]
+        named = [("train", names) for names in self.train]
+        named += [(f"corpora[{index}].files", each.files) for index, each in enumerate(self.corpora)]
+        named += [(f"validation_sets[{index}].files", each.files) for index, each in enumerate(self.validation_sets)]
+        named += [(f"test_sets[{index}].files", each.files) for index, each in enumerate(self.test_sets)]
         require_names("data.corpora", self.corpora)
         require_names("data.validation_sets", self.validation_sets)
         require_names("data.test_sets", self.test_sets)
