@@ -78,7 +78,7 @@ def test_faults_are_found_and_each_dropped_line_has_a_reason(
         assert found.count(rule) > len(found) / 2, (kind, found)
     assert all(row["reason"] and (row["source"], row["target"]) == PAIRS[row["line"] - 1] for row in rows)
     slipped = [row["reason"] for row in rows if FAULTS.get(row["line"] - 1) == "slip"]
-    assert sum("one line before" in reason for reason in slipped) > len(slipped) / 2
+    assert sum("previous target line" in reason for reason in slipped) > len(slipped) / 2
     kept = [pair for i, pair in enumerate(PAIRS) if i not in rules]
     assert lines(output / "train.en") == [source for source, _ in kept]
     assert lines(output / "train.fr") == [target for _, target in kept]

@@ -98,7 +98,7 @@ def fail(tmp_path: Path, rank: int, step: int, how: str, arguments: list[str]) -
 @pytest.mark.parametrize(
     ("how", "code", "named"),
     [
-        ("SIGKILL", -signal.SIGKILL, "ended without a word"),
+        ("SIGKILL", -signal.SIGKILL, "ended without giving a reason"),
         ("memory", TrainingError.exit_code, "ran out of memory"),
         ("bug", 1, "failed: ZeroDivisionError: an accident"),
     ],
@@ -134,7 +134,7 @@ def test_the_main_process_that_fails_is_named_too(recipe: Path, data: Path, tmp_
     (_, own), (other_code, said) = fail(tmp_path, 0, 5, how, arguments)
     assert other_code == TrainingError.exit_code, own + said
     assert "rank 0 (on " in said
-    assert ("ended without a word" if how == "SIGKILL" else "an accident") in said
+    assert ("ended without giving a reason" if how == "SIGKILL" else "an accident") in said
     assert [check_checkpoint(path).step for path in checkpoints(run)] == [3]
     assert command_line([*arguments, "--resume"]) == 0  # one process continues what two began
     assert check_checkpoint(checkpoints(run)[-1]).step == 9

@@ -120,7 +120,7 @@ def test_a_killed_process_is_named_and_those_that_wait_for_it_are_ended(capsys: 
     _, said = waiting.communicate(timeout=300)
     assert waiting.returncode == TrainingError.exit_code
     assert said.startswith("transduce: error: rank 1 (on ")
-    assert "ended without a word" in said
+    assert "ended without giving a reason" in said
     with pytest.raises(LostPeerError, match="rank 1"):
         main.check()
     leave(main)

@@ -1,8 +1,8 @@
 """What a student gains and costs: BLEU, chrF, speed, size and cold start of teacher and student, side by side.
 
 All run in CTranslate2 with int8 weights on one CPU thread, as on a small server: the teacher with a beam of 4 and with
-greedy search, the student with greedy search and its shortlist. Rounds of the systems take turns, so that what else the
-machine does falls on all of them.
+greedy search, the student with greedy search and its shortlist. Rounds of the systems take turns, so that other load on
+the machine affects all of them.
 """
 
 import statistics
@@ -113,19 +113,19 @@ class Comparison:
             ]
             for each in self.systems[:-1]
         ]
-        header = ["", "BLEU", "chrF", "lines a second", "size", "cold start", "parameters"]
+        header = ["", "BLEU", "chrF", "lines per second", "size", "cold start", "parameters"]
         return "\n".join(
             [
                 "# Teacher and student",
                 "",
                 table(header, rows),
                 "",
-                table(["the student", "times as fast", "of its BLEU", "BLEU", "times as small"], gains),
+                table(["student", "times as fast", "share of BLEU", "BLEU", "times as small"], gains),
                 "",
                 f"CTranslate2, int8, one CPU thread, batches of {_BATCH_SIZE} lines. BLEU and chrF of "
                 f"{self.num_lines:,} lines, with 95 % intervals by bootstrap. Speed of {self.num_timed:,} "
-                f"lines in {_ROUNDS} rounds by turns, text to text. "
-                "Cold start: a process that loads the model, translates one line and ends.",
+                f"lines, text to text, in {_ROUNDS} rounds in which the systems take turns. "
+                "Cold start: the time of a process that loads the model, translates one line and exits.",
                 "",
                 *(f"- `{signature}`" for signature in self.signatures),
                 "",
@@ -167,7 +167,7 @@ class _System:
         started = time.perf_counter()
         done = subprocess.run(command, input=line + "\n", capture_output=True, text=True, encoding="utf-8", check=False)
         if done.returncode:
-            raise EngineError(f"{self.name}: a process of its own fails: {done.stderr.strip()}")
+            raise EngineError(f"{self.name}: the process that measures the cold start failed: {done.stderr.strip()}")
         return time.perf_counter() - started
 
     def num_bytes(self) -> int:

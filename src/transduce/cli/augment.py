@@ -7,11 +7,11 @@ examples:
   transduce augment distill models/teacher train.en --output data/distilled
   transduce augment distill models/teacher train.en --reference train.de --nearest-reference chrf --output data/near
 
-  back-translate      your text is the target side: more text of the language that the new model is to write
-  forward-translate   your text is the source side: text of the domain that the new model is to read
-  distill             as forward-translate, of a teacher's training sources, for a smaller and faster student
+  back-translate      your text becomes the target side: for more text in the target language
+  forward-translate   your text becomes the source side: for text of a new domain
+  distill             like forward-translate, for the training sources of a smaller and faster student
 
-'transduce augment SUBCOMMAND --help' explains each one. docs/guides/data-from-data.md says which helps when.
+'transduce augment SUBCOMMAND --help' explains each one. docs/guides/data-from-data.md says when to use which.
 """
 
 import argparse

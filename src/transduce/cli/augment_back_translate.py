@@ -1,8 +1,8 @@
 """Translates a text of the target language back, with a model of the reverse direction.
 
-The text becomes the target side of new pairs, the translations their source side. So a model that is to write German
-learns from German that people wrote, even where nobody translated it. The model for the way back is trained on the same
-real pairs, with the sides exchanged.
+The text becomes the target side of new pairs, and the translations become the source side. So a model for English to
+German can learn from German text that nobody has translated. The model that translates back is trained on the real
+pairs, with source and target swapped.
 
 examples:
   transduce augment back-translate models/de-en mono.de --output data/bt
@@ -10,17 +10,8 @@ examples:
   transduce augment back-translate models/de-en mono.de --output data/bt --temperature 1 --top-p 0.9 --seed 7
   transduce augment back-translate models/de-en mono.de --output data/bt --ray auto
 
-With --temperature, translations are drawn at random. They are more varied than those of a beam, and often teach more
-where there is much text (Edunov et al. 2018). Each draw depends on the seed and on its line only.
-
-OUTPUT is a folder:
-  source.txt, target.txt    the pairs, for a recipe
-  left-out.tsv              lines that were left out: number, reason, text, translation
-  translations.jsonl.zst    the translation of every line, with its score
-  manifest.json             command, model with checksums, options, counts
-
-Left out are empty lines, lines or translations that were cut, and those that the guard finds: they loop, or copy their
-source. If the command is stopped, the same command continues, and the files are the same as without the stop.
+With --temperature, translations are sampled. They are more varied than those of a beam, and often work better when
+there is much text (Edunov et al. 2018). A sample depends only on the seed and on its line.
 """
 
 import argparse

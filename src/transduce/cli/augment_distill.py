@@ -1,7 +1,7 @@
 """Translates training sources with a teacher; a student that learns from these pairs can be smaller and faster.
 
 A teacher's translations are more regular than those of people, and easier to learn (Kim and Rush 2016).
-'transduce student' does the whole of it; this command makes the data only.
+This command only makes the data; 'transduce student' also trains and measures the student.
 
 examples:
   transduce augment distill models/teacher train.en --output data/distilled
@@ -9,17 +9,8 @@ examples:
   transduce augment distill models/teacher train.en --reference train.de --nearest-reference chrf --output data/near
   transduce augment distill models/teacher pairs.tsv --columns --nearest-reference bleu --beam-size 8 --output data/near
 
---nearest-reference takes of each line's translations not the best, but the one nearest to its reference, by the BLEU or
-chrF of the sentence. The beam's translations are the choice, or --n-best of them.
-
-OUTPUT is a folder:
-  source.txt, target.txt    the pairs, for a recipe
-  left-out.tsv              lines that were left out: number, reason, text, translation
-  translations.jsonl.zst    the translation of every line, with its score
-  manifest.json             command, model with checksums, options, counts
-
-Left out are empty lines, lines or translations that were cut, and those that the guard finds: they loop, or copy their
-source. If the command is stopped, the same command continues, and the files are the same as without the stop.
+--nearest-reference keeps, of each line's translations, the one closest to the reference by sentence BLEU or chrF,
+instead of the most probable one. It chooses among all translations of the beam, or among --n-best of them.
 """
 
 import argparse
@@ -40,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--reference", type=Path, metavar="FILE", help="the translations of TEXT, line by line")
     group.add_argument("--columns", action="store_true", help="instead: TEXT is a TSV of sources and references")
     group.add_argument(
-        "--nearest-reference", choices=("bleu", "chrf"), help="take the translation nearest to the reference"
+        "--nearest-reference", choices=("bleu", "chrf"), help="keep the translation closest to the reference"
     )
     group.add_argument(
         "--n-best", type=whole(1, 1_000_000), metavar="N", help="translations to choose from; default: the beam size"

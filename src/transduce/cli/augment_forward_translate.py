@@ -1,20 +1,12 @@
-"""Translates a text of the source language, and makes pairs of it: the model learns from its own translations.
+"""Translates a text of the source language; text and translations become new pairs.
 
-It helps where text of the new domain is there in the source language only. Translations by the model that is to be
-trained teach it nothing new but the domain's source side; those of a larger or of several models (--ensemble) do.
+Use it if you have text of the new domain in the source language only. If the model that makes the translations is also
+the one to be trained, it learns only from the source side. It learns more from a larger model, or from several models
+(--ensemble).
 
 examples:
   transduce augment forward-translate models/en-de mono.en --output data/ft
   transduce augment forward-translate models/a mono.en --ensemble models/b models/c --output data/ft
-
-OUTPUT is a folder:
-  source.txt, target.txt    the pairs, for a recipe
-  left-out.tsv              lines that were left out: number, reason, text, translation
-  translations.jsonl.zst    the translation of every line, with its score
-  manifest.json             command, model with checksums, options, counts
-
-Left out are empty lines, lines or translations that were cut, and those that the guard finds: they loop, or copy their
-source. If the command is stopped, the same command continues, and the files are the same as without the stop.
 """
 
 import argparse

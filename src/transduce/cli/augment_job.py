@@ -26,11 +26,23 @@ from transduce.reporting.tables import counted
 if TYPE_CHECKING:
     from transduce.augmentation import MadeCorpus
 
+_OUTPUT = """
+Files in the output folder:
+  source.txt, target.txt    the pairs, for a recipe
+  left-out.tsv              lines that gave no pair: line number, reason, text, translation
+  translations.jsonl.zst    the translation of every line, with its score
+  manifest.json             command, model with checksums, options, counts
+
+A line is left out if it is empty, if it or its translation was cut, or if the guard finds that its translation loops or
+copies the source. If the command is stopped, run it again to continue; the files are the same as without the stop.
+"""
+
 
 def add_job(parser: argparse.ArgumentParser, text: str) -> None:
-    """Declares model, text, output and the options of translation."""
+    """Declares model, text, output and the options of translation, and adds the output to the description."""
+    parser.description = f"{parser.description}{_OUTPUT}"
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    parser.add_argument("text", metavar="TEXT", type=Path, help=f"{text}, a line each; .gz or .zst, or - for stdin")
+    parser.add_argument("text", metavar="TEXT", type=Path, help=f"{text}, line by line; .gz or .zst, or - for stdin")
     parser.add_argument("--output", metavar="DIR", type=Path, required=True, help="folder to write or to continue")
     add_overwrite(parser, "what an earlier run wrote, and start again")
     lines = parser.add_argument_group("lines")
@@ -53,7 +65,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     Args:
         args: those of `add_job`.
         make: a function of `transduce.augmentation` that already has its input.
-        tag: of such data in a recipe; "" where a model learns from nothing else, and would miss it when it translates.
+        tag: of such data in a recipe; "" for distilled data: a student sees no other data, and must not expect a tag.
 
     Raises:
         DataError: there is no such file, or every line was left out.
@@ -87,7 +99,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
         why = f"{made.folder / LEFT_OUT} says why each line was left out" if made.num_lines else "it has no lines"
         raise DataError(f"{args.text}: gave no pairs: {why}.")
     if not args.quiet:
-        print("transduce: the lines of a recipe that use them:", file=sys.stderr)
+        print("transduce: to train on these pairs, add to the recipe:", file=sys.stderr)
     print(made.recipe_lines(tag))
     return 0
 

@@ -1,4 +1,4 @@
-"""Cleans a parallel corpus: drops pairs that would harm training, and says which and why.
+"""Cleans a parallel corpus: drops pairs that would harm training, and logs each of them with the reason.
 
 examples:
   transduce filter recipes/multi30k-en-de.toml --output clean
@@ -10,22 +10,23 @@ examples:
 A pair is dropped by the first of these rules that it breaks:
 
   empty           a side without text
-  encoding        bytes that are no UTF-8, hidden line breaks, text in a wrong encoding, HTML entities
+  encoding        bytes that are not UTF-8, text in a wrong encoding, hidden line breaks, HTML entities
   length          a side of more than --max-words words
-  ratio           sides whose lengths differ far more than is usual in this corpus
-  copy            a target that repeats its source, or nearly
-  swapped         sides that are exchanged
-  language        a side in another language: the other side's, or a third one
-  alignment       sides that are no translations of each other, single ones and runs in which a line is missing
+  ratio           sides whose length ratio is far from the usual one of this corpus
+  copy            a target that repeats its source, or most of it
+  swapped         source and target swapped
+  language        a side in a wrong language: that of the other side, or a third one
+  alignment       sides that are not translations of each other: single pairs, and runs of shifted lines
   duplicate       a pair that repeats an earlier one
-  cross-entropy   with --forward and --backward: a pair that the two models find improbable
-  near-duplicate  a pair that repeats an earlier one but for case, punctuation, numbers and small edits
+  cross-entropy   a pair that two models score as improbable; needs --forward and --backward
+  near-duplicate  a pair that repeats an earlier one except for case, punctuation, numbers and small edits
 
-No model and no list of words is needed: what is usual, how the languages look and which words translate which is
-learned from the corpus itself. 'alignment', and third languages, need at least 2000 pairs.
+No model and no word list is needed. The command learns from the corpus itself what is usual, what the languages look
+like, and which words translate each other. 'alignment' and third languages need at least 2000 pairs.
 
-The output folder gets the clean files under their names, compressed as before; dropped.jsonl, with file, line, rule and
-reason of each dropped pair; report.json; and report.html, to open in a browser. It appears when all is written.
+The output folder gets the clean files, with the names and the compression of the input; dropped.jsonl, with file, line,
+rule and reason of each dropped pair; report.json; and report.html, to open in a browser. The folder appears once
+everything is written.
 """
 
 import argparse
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from transduce.augmentation.filtering.cross_entropy import Scorer
     from transduce.config import DataConfig
 
-SUMMARY = "clean a parallel corpus, and say what was dropped and why"
+SUMMARY = "clean a parallel corpus, and log what was dropped and why"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,13 +59,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--languages",
         nargs=2,
         metavar=("SOURCE", "TARGET"),
-        help="such as en fr: which corpora of the recipe, if it has others too",
+        help="filter the corpora of this language pair, such as en fr, if the recipe has others too",
     )
-    parser.add_argument("--output", type=Path, metavar="DIR", help="folder to write; --dry-run needs none")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="folder to write; optional with --dry-run")
     add_overwrite(parser, "a folder that was written by a filter")
-    parser.add_argument("--dry-run", action="store_true", help="only report; write no corpus")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="write no corpus; write the reports if --output is given"
+    )
     rules = parser.add_argument_group("rules")
-    rules.add_argument("--off", nargs="+", default=[], choices=RULES, metavar="RULE", help="rules that are not applied")
+    rules.add_argument("--off", nargs="+", default=[], choices=RULES, metavar="RULE", help="rules to switch off")
     defaults = FilterOptions()
     for key, flag in flags_of(FilterOptions).items():
         kind = Number(*ranges_of(FilterOptions)[key])
@@ -101,9 +104,8 @@ def run(args: argparse.Namespace) -> int:
     )
     print_report(str(report))
     if args.output is not None:
-        print(
-            f"\n{args.output / 'report.html'} shows examples; {args.output / 'dropped.jsonl'} has every dropped pair."
-        )
+        page, log = args.output / "report.html", args.output / "dropped.jsonl"
+        print(f"\nExamples are in {page}, and all dropped pairs in {log}.")
     return 0
 
 

@@ -1,8 +1,8 @@
 """Makes a small and fast student of a large model: distilled data, training, shortlist, int8, and a report.
 
 The recipe names the data and says how the student is trained; it may be the teacher's own. The teacher translates the
-training sources, and the student learns from these translations. Its encoder is deep, its decoder shallow: most of the
-time of a translation goes into the decoder.
+training sources, and the student learns from these translations. The student has a deep encoder and a shallow decoder,
+because most of the time of a translation is spent in the decoder.
 
 examples:
   transduce student runs/teacher/model mine.toml --output runs/student
@@ -14,16 +14,16 @@ OUTPUT is a folder:
   distilled/          the teacher's translations, for each training corpus
   data/, run/         the training; run/model is the student, with its shortlist
   ctranslate2-int8/   the student for CTranslate2, in 8 bits, with its shortlist
-  report.md, .json    BLEU, chrF, lines a second, size and cold start, of teacher and student
+  report.md, .json    BLEU, chrF, lines per second, size and cold start, of teacher and student
 
-If the command is stopped, the same command continues with the stage that was under way.
+If the command is stopped, run it again to continue with the same stage.
 
   student-6-1    6 encoder layers, 1 decoder layer
-  student-6-2    6 and 2: a little better, and a little slower
-  student-tiny   6 and 2, of half the width
+  student-6-2    6 and 2 layers: a little better, and a little slower
+  student-tiny   6 and 2 layers, narrower
 
-The shape is that of --preset; without it that of the recipe, if the recipe starts from one of these presets, or else
-student-6-2. --set model.d_model=192 and the like change it. docs/guides/students.md helps to choose.
+--preset sets the shape. Without it, the shape is that of the recipe if the recipe starts from one of these presets, or
+else student-6-2. --set model.d_model=192 and similar settings change it. docs/guides/students.md helps to choose.
 """
 
 import argparse
@@ -66,16 +66,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="learn a vocabulary as the recipe's [text] says; default: the teacher's",
     )
-    candidates = "of the shortlist, for each piece; default: %(default)s"
+    candidates = "shortlist entries for each source piece; default: %(default)s"
     student.add_argument("--candidates", type=whole(1, 1_000_000), default=50, metavar="K", help=candidates)
-    frequent = "pieces in the shortlist of every sentence; default: %(default)s"
+    frequent = "frequent pieces that are in every shortlist; default: %(default)s"
     student.add_argument("--frequent", type=whole(0, 1_000_000), default=100, metavar="F", help=frequent)
     teacher = parser.add_argument_group("the teacher's translations")
     add_option(teacher, "beam_size")
     teacher.add_argument(
         "--nearest-reference",
         choices=("bleu", "chrf"),
-        help="take of each beam the translation nearest to the reference",
+        help="keep the translation of each beam that is closest to the reference",
     )
     add_ensemble(parser)
     add_machine(parser)

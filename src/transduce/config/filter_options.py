@@ -6,19 +6,19 @@ from typing import Annotated
 from transduce.config.ranges import Flag, Range, check_ranges
 from transduce.errors import ConfigError, suggestion
 
-# In the order in which they are applied: a pair is dropped by the first that it breaks. For each, what it finds.
+# What each rule drops. They are applied in this order: a pair is dropped by the first rule that it breaks.
 RULES = {
     "empty": "a side without text",
-    "encoding": "characters that a wrong encoding or a lost line break left behind",
+    "encoding": "bytes that are not UTF-8, text in a wrong encoding, hidden line breaks, HTML entities",
     "length": "a side with too many words",
     "ratio": "sides of very different length",
     "copy": "a target that repeats its source",
-    "swapped": "sides that are exchanged",
+    "swapped": "source and target swapped",
     "language": "a side in another language",
-    "alignment": "sides that are no translations of each other",
+    "alignment": "sides that are not translations of each other",
     "duplicate": "a pair that repeats an earlier one",
-    "cross-entropy": "a pair that two models find improbable",
-    "near-duplicate": "a pair that repeats an earlier one but for case, punctuation, digits and small edits",
+    "cross-entropy": "a pair that two models score as improbable",
+    "near-duplicate": "a pair that repeats an earlier one except for case, punctuation, numbers and small edits",
 }
 
 
@@ -31,27 +31,33 @@ class FilterOptions:
     """
 
     off: tuple[str, ...] = ()
-    max_words: Annotated[int, Range(1, 100_000), Flag("rules", "N", "length: most words of a side")] = 200
+    max_words: Annotated[int, Range(1, 100_000), Flag("rules", "N", "length: largest number of words of a side")] = 200
     max_ratio: Annotated[
         float,
         Range(1, 1000, above=True),
-        Flag("rules", "R", "ratio: how far from the corpus's usual ratio, as a factor"),
+        Flag("rules", "R", "ratio: greatest factor between a pair's length ratio and the usual one of the corpus"),
     ] = 3.0
     max_copied: Annotated[
-        float, Range(0, 1, above=True), Flag("rules", "S", "copy: share of the target's words that the source has too")
+        float,
+        Range(0, 1, above=True),
+        Flag(
+            "rules", "S", "copy: share of the target's words that are also in the source, from which a pair is dropped"
+        ),
     ] = 0.8
     min_alignment: Annotated[
-        float, Range(0, 1), Flag("rules", "P", "alignment: least probability that the pair is a translation")
+        float, Range(0, 1), Flag("rules", "P", "alignment: smallest probability that the pair is aligned")
     ] = 0.5
     max_cross_entropy: Annotated[
         float,
         Range(0, 1000),
-        Flag("rules", "X", "cross-entropy: greatest dual conditional cross-entropy; 0: what is far from the median"),
+        Flag(
+            "rules", "X", "cross-entropy: largest dual conditional cross-entropy; 0: four deviations above the median"
+        ),
     ] = 0.0
     min_similarity: Annotated[
         float,
         Range(0.5, 1),
-        Flag("rules", "S", "near-duplicate: share of words in common from which pairs are nearly the same"),
+        Flag("rules", "S", "near-duplicate: share of words in common, from which a pair is dropped"),
     ] = 0.8
 
     def __post_init__(self) -> None:

@@ -114,7 +114,7 @@ class TrainConfig:
     max_gradient_norm: Norm = 0.0  # clip gradients to this norm; 0 disables (the paper)
     skip_steps: tuple[int, ...] = ()  # steps whose update is left out, such as those in a run's quarantine.jsonl
     max_skipped_steps: Count = 20  # training ends after this many updates in a row whose loss or gradient is not finite
-    # A loss a token this many deviations above the median of the last 100 steps is reported as a spike; 0 disables.
+    # A loss per token this many deviations above the median of the last 100 steps is reported as a spike; 0 disables.
     spike_deviations: Weight = 8.0
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where the device computes in it
     compile: bool = False  # use torch.compile; on a CPU it takes minutes and gains nothing

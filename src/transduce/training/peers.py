@@ -31,7 +31,7 @@ _VERDICT_SECONDS = 5.0
 _LEAVE_SECONDS = 60.0
 _MAX_REASON = 2000  # characters
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}  # seconds, seconds, packets
-_NO_WORD = "ended without a word: it was killed, perhaps by the system because memory ran out, or its machine is lost"
+_NO_REASON = "ended without giving a reason: it was killed, perhaps because memory ran out, or its machine is lost"
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Peers:
             if stream.rank is not None:
                 self._connections.pop(stream.rank, None)
                 if not stream.is_done:
-                    self._fail(Failure(stream.rank, stream.host, _NO_WORD))
+                    self._fail(Failure(stream.rank, stream.host, _NO_REASON))
             return False
         for message in messages:
             if stream.rank is None:
@@ -172,7 +172,7 @@ class Peers:
                     self._fail(Failure(**message))
                     is_done = True
         if not is_done:
-            self._fail(Failure(0, address, _NO_WORD))
+            self._fail(Failure(0, address, _NO_REASON))
         connection.close()
 
     # --- both -----------------------------------------------------------------------------------------------------

@@ -6,13 +6,13 @@ reported, and its update is made. Both get a line, which a resumed training neit
     kind            "not finite" or "spike"
     step            the number of the update, from 1
     epoch, batch    which batch it was, from 0
-    loss            a token, of the whole batch; "nan" or "inf" where it is no number
-    limit           the loss a token above which it is a spike; null where it is not finite
+    loss            per token, of the whole batch; "nan" or "inf" if it is not finite
+    limit           the loss per token above which it is a spike; null if it is not finite
     gradient_norm   of the whole batch
     at_fault        [{"rank", "micro_batch", "loss"}]: micro-batches whose own loss is not finite; empty if none is
     pairs           [{"row", "corpus", "rank", "micro_batch", "loss", "source", "target"}], the highest loss first: the
                     row in train.arrow, of which corpus it is (null where the data do not say), which process had it in
-                    which micro-batch, its loss a token without dropout, its text
+                    which micro-batch, its loss per token without dropout, its text
 
 The text is decoded from the prepared data; it is null where their tokenizer is not beside them.
 """
@@ -107,8 +107,8 @@ class Quarantine:
             if limit is not None and loss > limit:
                 self._set_aside("spike", result, batch, step, limit)
                 self.log.warn(
-                    f"warning: step {step}: a spike of the loss, {loss:.3f} a token (limit {limit:.3f}); its pairs are "
-                    f"in {self._records.path}"
+                    f"warning: step {step}: a spike of the loss, {loss:.3f} per token (limit {limit:.3f}); its pairs "
+                    f"are in {self._records.path}"
                 )
             recent.add(loss)
             return
@@ -164,7 +164,7 @@ class Quarantine:
         self._records.write(record, durable=True)
 
     def _gather(self, batch: TrainedBatch) -> tuple[NDArray[Any], ...]:
-        """Returns of each pair its process, its micro-batch, its own loss a token and the loss of its micro-batch."""
+        """Returns of each pair its process, its micro-batch, its own loss per token and the loss of its micro-batch."""
         count, rank, world_size = len(batch.rows), self.ranks.rank, self.ranks.world_size
         gathered = np.zeros((4, count))
         own = share(np.arange(count), rank, world_size)

@@ -1,7 +1,7 @@
-"""What the last steps were like: losses, to tell a spike by, and updates left out in a row. Needs no torch.
+"""The last steps of a training: losses, from which a spike is told, and updates left out in a row. Needs no torch.
 
-A spike is a loss a token that is above the median of the last steps by a multiple of their deviation. Both are robust:
-a spike itself hardly moves them. The deviation is 1.4826 times the median distance from the median (for normal
+A spike is a loss per token that exceeds the median of the last steps by a multiple of their deviation. Both are robust:
+a spike itself hardly changes them. The deviation is 1.4826 times the median distance from the median (for normal
 distributions, the standard deviation), and at least a hundredth of the median.
 """
 
@@ -18,7 +18,7 @@ _LEAST_DEVIATION = 0.01  # of the median
 class RecentSteps:
     """The last steps of a training; saved with each checkpoint, so that a resumed training judges alike."""
 
-    losses: list[float] = field(default_factory=list)  # a token, of updates that were made; the oldest first
+    losses: list[float] = field(default_factory=list)  # per token, of updates that were made; the oldest first
     skipped: int = 0  # updates in a row, up to now, that were left out because they were not finite
 
     def __post_init__(self) -> None:
@@ -27,7 +27,7 @@ class RecentSteps:
             raise ValueError("'recent' does not hold a list of losses and a count")
 
     def limit(self, deviations: float) -> float | None:
-        """Returns the loss a token above which the next one is a spike; None if there are too few steps to tell.
+        """Returns the loss per token above which the next one is a spike; None if there are too few steps to tell.
 
         Worked example: of losses 4.0, 4.1, 4.2, 4.3, 4.4 the median is 4.2, and distances from it are 0.2, 0.1, 0, 0.1,
         0.2. Their median is 0.1, the deviation 0.148, and with 8 deviations the limit is 4.2 + 1.19 = 5.39.
@@ -39,6 +39,6 @@ class RecentSteps:
         return median + deviations * max(_NORMAL * distance, _LEAST_DEVIATION * median)
 
     def add(self, loss: float) -> None:
-        """Records an update that was made, with its loss a token."""
+        """Records an update that was made, with its loss per token."""
         self.losses = [*self.losses[1 - _SPAN_STEPS :], loss]
         self.skipped = 0

@@ -1,4 +1,4 @@
-"""Cleans parallel corpora: what would harm training is found without any model, and dropped.
+"""Cleans parallel corpora: finds and drops pairs that would harm training, without any model.
 
 report = filter_corpus(DataConfig(train=(("train.en", "train.fr"),)), Path("clean"))
 print(report)

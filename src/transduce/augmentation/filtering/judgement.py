@@ -22,8 +22,8 @@ from transduce.data.duplicates import find_repeats
 KEPT = 0
 RULE_NUMBERS = {rule: number for number, rule in enumerate(RULES, start=1)}  # in `Judgement.rules`; 0: kept
 _ALIGNMENT_REASONS = {
-    BEFORE: "the source belongs with the target one line before",
-    AFTER: "the source belongs with the target one line after",
+    BEFORE: "the source is aligned with the previous target line",
+    AFTER: "the source is aligned with the next target line",
 }
 
 
@@ -77,8 +77,8 @@ class Judgement:
     def alignment_reason(self, pair: int) -> str:
         """Returns why a pair is dropped as misaligned."""
         state = int(np.argmax(self.states[pair]))
-        sure = f"probability of a translation: {float(self.states[pair, ALIGNED]):.2f}"
-        return f"{_ALIGNMENT_REASONS.get(state, 'the sides are no translations of each other')} ({sure})"
+        sure = f"probability of being aligned: {float(self.states[pair, ALIGNED]):.2f}"
+        return f"{_ALIGNMENT_REASONS.get(state, 'the sides are not translations of each other')} ({sure})"
 
     def original(self, pair: int) -> int:
         """Returns the pair that an exact duplicate repeats."""

@@ -1,4 +1,4 @@
-"""The report of the filter as a page for people: what came in, what was dropped by which rule, with examples."""
+"""The report of the filter as an HTML page: numbers of pairs, what each rule dropped, and examples."""
 
 import html
 from collections.abc import Iterator
@@ -37,9 +37,9 @@ def _head(report: FilterReport) -> Iterator[str]:
     yield f'<p class="soft">{names}</p>'
     yield '<ul class="figures">'
     for number, words in (
-        (f"{report.num_pairs:,}", "pairs came in"),
-        (f"{report.num_kept:,}", f"were kept, {_share(report.num_kept, report.num_pairs)}"),
-        (f"{dropped:,}", f"were dropped, {_share(dropped, report.num_pairs)}"),
+        (f"{report.num_pairs:,}", "pairs read"),
+        (f"{report.num_kept:,}", f"kept, {_share(report.num_kept, report.num_pairs)}"),
+        (f"{dropped:,}", f"dropped, {_share(dropped, report.num_pairs)}"),
     ):
         yield f'<li><b>{number}</b> <span class="soft">{words}</span></li>'
     yield "</ul>"

@@ -52,7 +52,7 @@ def learn_profile(parts: Sequence[Part], *, progress: bool) -> CorpusProfile:
 
     Raises:
         ConfigError: the parts have several pairs of languages.
-        DataError: a file is damaged, two files differ in their number of lines, or the sides of a part are exchanged.
+        DataError: a file is damaged, two files differ in their number of lines, or the sides of a part are swapped.
     """
     codes = require_one_pair(parts)
     sides = compare_sides(CorpusFiles(tuple(parts), {}, {}))[codes]
@@ -83,12 +83,14 @@ def require_one_pair(parts: Sequence[Part]) -> tuple[str, str]:
 
 def _learn(sampler: WindowSampler, languages: SideLanguages | None, codes: tuple[str, str]) -> CorpusProfile:
     windows = [(side_of(source), side_of(target)) for source, target in sampler.windows.values()]
-    notes = [] if languages else ["the letters of the two sides are too much alike, or too few, to tell them apart"]
+    notes = (
+        [] if languages else ["the letters of the two sides are too similar, or too few, to tell the languages apart"]
+    )
     lengths = [np.concatenate([np.zeros(0), *(window[side].lengths for window in windows)]) for side in (0, 1)]
     ratios = (lengths[1] + LENGTH_SLACK) / (lengths[0] + LENGTH_SLACK)
     usual = float(np.median(ratios)) if len(ratios) else 1.0
     if len(ratios) < MIN_PAIRS:
-        notes.append(f"fewer than {MIN_PAIRS:,} pairs: other languages and alignment are not checked")
+        notes.append(f"fewer than {MIN_PAIRS:,} pairs: alignment and third languages are not checked")
         return CorpusProfile(codes, usual, languages, None, None, tuple(notes))
     texts = [joined([window[side].tokens for window in windows]) for side in (0, 1)]
     words = [Vocabulary.of(text, _MAX_WORDS) for text in texts]
@@ -99,7 +101,7 @@ def _learn(sampler: WindowSampler, languages: SideLanguages | None, codes: tuple
     alignment = AlignmentModel.learn(windows, sampler.stride)
     if alignment is None:
         notes.append(
-            "lines fit their partners no better than the lines around them: alignment is not checked. Is the corpus "
+            "lines fit their partners no better than neighboring lines: alignment is not checked. Is the corpus "
             "aligned at all? 'transduce prepare --check-only' examines that"
         )
     return CorpusProfile(codes, usual, languages, unfamiliar, alignment, tuple(notes))

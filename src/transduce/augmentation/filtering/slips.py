@@ -1,4 +1,4 @@
-"""Lines that are no translations of each other, in a corpus that mostly is aligned: a hidden Markov model.
+"""Lines that are not translations of each other, in a corpus that is mostly aligned: a hidden Markov model.
 
 Each line is in one of four states: it is *aligned*, its source belongs with the target line *before* it or *after* it
 (a slip: a line is missing on one side), or it belongs with *none* of them. The evidence for a state is the log-odds

@@ -124,7 +124,7 @@ def _encoding(block: PairBlock, options: FilterOptions) -> Broken:
 def _fault_name(fault: re.Match[str]) -> str:
     text = fault[0]
     if fault.lastgroup == "character":
-        name = "bytes that are no UTF-8" if text == "\ufffd" else unicodedata.name(text, "a control character").lower()
+        name = "bytes that are not UTF-8" if text == "\ufffd" else unicodedata.name(text, "a control character").lower()
         return f"U+{ord(text):04X}, {name}"
     kind = "an HTML entity" if fault.lastgroup == "entity" else "text in a wrong encoding"
     return f"{kind}: {text}"
@@ -187,7 +187,7 @@ def _named(line: str, own: str) -> str:
     counts = {code: sum(word in known.split() for word in words) for code, known in FUNCTION_WORDS.items()}
     best, second = sorted(counts.values(), reverse=True)[:2]
     code = max(counts, key=lambda code: counts[code])
-    return f" ({code}, it seems)" if best >= _MIN_FUNCTION_WORDS and best > second and code != own else ""
+    return f" (probably {code})" if best >= _MIN_FUNCTION_WORDS and best > second and code != own else ""
 
 
 _Check = Callable[[PairBlock, FilterOptions], Broken]
