@@ -183,7 +183,7 @@ def test_a_suggestion_says_which_key_accepts_it(browser: Any) -> None:
         made.cursor(4)
         made.page.keyboard.type("K")
         made.suggested("öter läuft.")
-        made.text_of("#accept-hint", "Tab accepts the grey words")
+        made.text_of("#accept-hint", "Tab accepts the gray words")
         made.page.keyboard.press("Tab")
         made.suggested("")
         made.page.locator("#accept-hint").wait_for(state="hidden")
