@@ -1,11 +1,7 @@
 """Training that starts from a model: its weights and words, frozen parts, an exact resume, and what is refused."""
 
 import json
-import os
 import shutil
-import socket
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +11,7 @@ import numpy as np
 import pytest
 
 from made_trees import write_trees
+from several_processes import finish, start
 from small_training import assert_close, final_weights, lines
 from stopped_runs import TIMES, Killed, assert_same_model
 from transduce.bundle import Bundle
@@ -386,23 +383,10 @@ def test_two_processes_start_from_the_same_weights(shifted: Path, ancestor: Path
     settings += [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ffn_dropout")]
     arguments = ["train", str(shifted), "--from", str(ancestor)]
     arguments += [word for setting in settings for word in ("--set", setting)]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "transduce.cli.main", *arguments, "--output", str(tmp_path / "two")],
-            env=os.environ | world | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
+    processes = start(2, ["-m", "transduce.cli.main", *arguments, "--output", str(tmp_path / "two")])
     assert command_line([*arguments, "--output", str(tmp_path / "one"), "--quiet"]) == 0
-    for process in processes:
-        _, messages = process.communicate(timeout=300)
-        assert process.returncode == 0, messages
+    for code, messages in finish(processes):
+        assert code == 0, messages
     assert_close(final_weights(tmp_path / "one"), final_weights(tmp_path / "two"))
 
 

@@ -2,10 +2,6 @@
 
 import json
 import math
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +10,7 @@ import numpy as np
 import pytest
 from torch import Tensor
 
+from several_processes import finish, start
 from small_training import assert_identical, make_trainer, state_of, with_train, without_clock
 from transduce.cli.main import main as command_line
 from transduce.config import Config
@@ -280,22 +277,9 @@ def test_two_processes_name_the_one_at_fault(recipe: Path, data: Path, tmp_path:
     settings = ["train.max_steps=3", "train.micro_batch_tokens=60"]
     arguments = ["train", str(recipe), "--data", str(data), "--output", str(run), "--quiet"]
     arguments += [word for setting in settings for word in ("--set", setting)]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(program), *arguments],
-            env=os.environ | world | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    for process in processes:
-        _, messages = process.communicate(timeout=600)
-        assert process.returncode == 0, messages
+    processes = start(2, [str(program), *arguments])
+    for code, messages in finish(processes):
+        assert code == 0, messages
     (line,) = quarantined(run)
     assert line["step"] == 2
     assert {pair["corpus"] for pair in line["pairs"]} == {"train"}

@@ -2,10 +2,6 @@
 
 import json
 import math
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from several_processes import finish, start
 from small_training import (
     assert_close,
     assert_identical,
@@ -130,23 +127,10 @@ def test_two_processes_are_one(recipe: Path, config: Config, data: Path, tmp_pat
     ]
     arguments = ["train", str(recipe), "--data", str(data)]
     arguments += [word for setting in settings for word in ("--set", setting)]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "transduce.cli.main", *arguments, "--output", str(tmp_path / "two")],
-            env=os.environ | world | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
+    processes = start(2, ["-m", "transduce.cli.main", *arguments, "--output", str(tmp_path / "two")])
     assert command_line([*arguments, "--output", str(tmp_path / "one"), "--quiet"]) == 0
-    for process in processes:
-        _, messages = process.communicate(timeout=300)
-        assert process.returncode == 0, messages
+    for code, messages in finish(processes):
+        assert code == 0, messages
     assert_close(final_weights(tmp_path / "one"), final_weights(tmp_path / "two"))
     records = [
         [
