@@ -262,7 +262,7 @@ def test_the_shape_is_a_presets_unless_the_recipe_starts_from_a_student(folder: 
     own.write_text(f'[init]\nmodel = "{folder / "teacher"}"\n[data]\ntrain = [["a.tsv"]]\n')
     assert student_config(own).init.model == ""
     own.write_text('[data]\nformat = "trees"\n')
-    with pytest.raises(ConfigError, match="students are translators"):
+    with pytest.raises(ConfigError, match="a student must be a translator"):
         student_config(own)
 
 
@@ -274,7 +274,7 @@ def test_languages_must_be_the_teachers(folder: Path, tmp_path: Path) -> None:
     del values["config_sha256"]
     path.write_text(json.dumps(values))
     config = student_config(folder / "recipe.toml", ["data.source_language=en", "data.target_language=fr"])
-    with pytest.raises(ConfigError, match=r"train: is en → fr, and the teacher in .* translates en → de\."):
+    with pytest.raises(ConfigError, match=r"train: is en → fr, but the teacher in .* translates en → de\."):
         make_student(StudentJob(teacher=tmp_path / "teacher", config=config, output=tmp_path / "out"), teacher)
     assert not (tmp_path / "out").exists()
 

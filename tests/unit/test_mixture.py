@@ -215,7 +215,9 @@ def test_a_temperature_is_used() -> None:
 
 
 def test_data_of_other_corpora_are_refused_where_weights_matter() -> None:
-    with pytest.raises(DataError, match=r"have the corpora a, and the recipe weights a, b\. Prepare them again"):
+    with pytest.raises(
+        DataError, match=r"have the corpora a, but the recipe has weights for a, b\. Prepare them again"
+    ):
         Mixture.of(config_of((1.0, 2.0)), corpora_of(5))
     with pytest.raises(DataError, match="do not say which pairs are of which corpus"):
         Mixture.of(config_of((1.0, 2.0)), ())
@@ -231,7 +233,7 @@ def test_data_that_an_earlier_version_repeated_are_not_repeated_again() -> None:
 
 
 def test_weights_that_leave_nothing_are_refused() -> None:
-    with pytest.raises(DataError, match=r"from step 0 on leave less than a pair .*a: 5 pairs, b: 9 pairs"):
+    with pytest.raises(DataError, match=r"from step 0 on are so small .* less than one pair .*a: 5 pairs, b: 9 pairs"):
         mixture_of((5, 9), (0.1, 0.1))
 
 
@@ -239,7 +241,7 @@ def test_weights_that_leave_nothing_are_refused() -> None:
     ("phases", "message"),
     [
         ([PhaseConfig(from_step=5), PhaseConfig(from_step=5)], "must begin after the one before"),
-        ([PhaseConfig(weights={"aa": 1.0})], "no corpus has this name; there are: a, b. Did you mean 'a'?"),
+        ([PhaseConfig(weights={"aa": 1.0})], "'aa', which is not a corpus. The corpora are: a, b. Did you mean 'a'?"),
         ([PhaseConfig(weights={"a": 0.0, "b": 0.0})], "gives all corpora the weight 0"),
     ],
 )
@@ -255,8 +257,8 @@ def test_phases_that_contradict_themselves_are_refused(phases: list[PhaseConfig]
         ({"train": (("x",),), "corpora": (CorpusConfig(files=("x",)),)}, "it is their short form"),
         ({"corpora": (CorpusConfig(),)}, "a pair of files or one TSV file"),
         ({"corpora": (CorpusConfig(files=("x",), weight=0.0),)}, "nothing would be left"),
-        ({"corpora": (CorpusConfig(files=("x",), name="n"),) * 2}, "two of them have the name 'n'"),
-        ({"train": (("x",),), "repeat": (2,), "temperature": 2.0}, "0 where corpora have weights"),
+        ({"corpora": (CorpusConfig(files=("x",), name="n"),) * 2}, "two entries have the name 'n'"),
+        ({"train": (("x",),), "repeat": (2,), "temperature": 2.0}, "0 if corpora have weights"),
         ({"train": (("x",),), "temperature": 0.5}, "0, or at least 1"),
     ],
 )

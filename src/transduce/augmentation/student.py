@@ -8,7 +8,7 @@
         report.md, .json    quality, speed and size of teacher and student
         stages.json         what the last two were made from
 
-Each stage is left alone if it is done, and continued or done again if it is not.
+A stage that is done is skipped; one that is not is continued or repeated.
 """
 
 import hashlib
@@ -108,7 +108,9 @@ def student_config(recipe: Path, settings: Sequence[str] = (), shape: str = "") 
     """
     config = load_recipe(recipe)
     if config.data.format == "trees":
-        raise ConfigError(f"{recipe}: data.format = 'trees': students are translators, and this makes a parser.")
+        raise ConfigError(
+            f"{recipe}: data.format = 'trees': this recipe makes a parser, and a student must be a translator."
+        )
     name, _ = recipe_start(recipe)
     if shape or not name.startswith(_SHAPES):
         chosen = preset(shape or DEFAULT_SHAPE)
@@ -139,7 +141,7 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
     files = locate(job.config.data, progress=job.progress)
     texts = [*files.test.values()] or [*files.validation.values()]
     if not texts:
-        raise DataError("data.test and data.validation name nothing to compare teacher and student on: name one.")
+        raise DataError("There is no text to compare teacher and student on: name a data.test or data.validation.")
     config = _with_distilled_data(job, _distil(job, teacher, files.train, open_teacher))
     outcome = _train(job, config)
     model, exported = job.output / _RUN / "model", job.output / _EXPORT
@@ -171,12 +173,14 @@ def _require_fit(teacher: Bundle, config: Config) -> None:
         if all(pair) and not any(pair == other or not all(other) for other in theirs):
             known = ", ".join(" → ".join(other) for other in theirs)
             raise ConfigError(
-                f"{name}: is {' → '.join(pair)}, and the teacher in {teacher.path} translates {known}. A student has "
-                "the languages of its teacher."
+                f"{name}: is {' → '.join(pair)}, but the teacher in {teacher.path} translates {known}. Name corpora of "
+                "its languages."
             )
     if len(ours) > 1:
         listed = ", ".join(" → ".join(pair) for pair in ours)
-        raise ConfigError(f"data.corpora: are {listed}. A student has one pair of languages: name the corpora of one.")
+        raise ConfigError(
+            f"data.corpora: are {listed}, but a student has one language pair. Name the corpora of one pair."
+        )
 
 
 def _target(teacher: Bundle, config: Config) -> str:

@@ -1,4 +1,4 @@
-"""The tables of a recipe that stand in arrays: corpora to train on, held-out sets, and the phases of training.
+"""The arrays of tables in a recipe: corpora to train on, held-out sets, and the phases of training.
 
 [[data.corpora]]                                 [[train.phases]]
 name = "web"                                     from_step = 0
@@ -62,7 +62,8 @@ def _check_names(key: str, name: str, **tags: str) -> None:
     for kind, tag in tags.items():
         if tag and not _TAG_NAME.fullmatch(tag):
             raise ConfigError(
-                f"{key}: {kind} = {shown(tag)}: must consist of the letters a to z, digits, '_', '-', '.'."
+                f"{key}: {kind} = {shown(tag)}: must consist of A-Z, a-z, 0-9, '_', '-' and '.', "
+                "and begin with a letter or a digit."
             )
 
 
@@ -108,7 +109,7 @@ def require_names(key: str, corpora: Sequence[CorpusConfig] | Sequence[HeldOutSe
         _check_names(key, corpus.name, domain=corpus.domain)
     given = [corpus.name for corpus in corpora if corpus.name]
     if twice := next((name for name in given if given.count(name) > 1), ""):
-        raise ConfigError(f"{key}: two of them have the name '{twice}'. Give each a name of its own.")
+        raise ConfigError(f"{key}: two entries have the name '{twice}'. Give each a different name.")
 
 
 def require_languages(key: str, corpora: Sequence[CorpusConfig] | Sequence[HeldOutSetConfig]) -> None:
@@ -117,8 +118,8 @@ def require_languages(key: str, corpora: Sequence[CorpusConfig] | Sequence[HeldO
         language = corpus.target_language
         if not _TAG_NAME.fullmatch(language):
             raise ConfigError(
-                f"{key}: '{corpus.name}' has target_language = {shown(language)}: where corpora have several target "
-                'languages, each names its own, such as "de" or "pt-BR".'
+                f"{key}: '{corpus.name}' has target_language = {shown(language)}: the corpora have several target "
+                'languages, so each must name one, such as "de" or "pt-BR".'
             )
 
 
@@ -145,8 +146,11 @@ def require_phases(phases: Sequence[PhaseConfig], corpora: Sequence[CorpusConfig
         for name in phase.weights:
             if name not in names:
                 raise ConfigError(
-                    f"train.phases: the phase from step {phase.from_step} weights '{name}', and no corpus has this "
-                    f"name; there are: {', '.join(names)}.{suggestion(name, names)}"
+                    f"train.phases: the phase from step {phase.from_step} has a weight for '{name}', which is not a "
+                    f"corpus. The corpora are: {', '.join(names)}.{suggestion(name, names)}"
                 )
         if not any(phase.weights.get(corpus.name, corpus.weight) for corpus in corpora):
-            raise ConfigError(f"train.phases: the phase from step {phase.from_step} gives all corpora the weight 0.")
+            raise ConfigError(
+                f"train.phases: the phase from step {phase.from_step} gives all corpora the weight 0: nothing is "
+                "left to train on."
+            )

@@ -97,7 +97,7 @@ class DataConfig:
             if self.temperature < 1:
                 raise refused(self, "data.temperature", "0, or at least 1")
             if self.repeat or any(weight != 1 for weight in weights):
-                raise refused(self, "data.temperature", "0 where corpora have weights: it gives them all")
+                raise refused(self, "data.temperature", "0 if corpora have weights: it sets the weights itself")
 
     @cached_property
     def training_corpora(self) -> tuple[CorpusConfig, ...]:

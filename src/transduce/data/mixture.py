@@ -88,9 +88,11 @@ class Mixture:
             return cls(tuple(corpora), (Phase(0, (Fraction(1),) * len(corpora)),))
         names, found = [corpus.name for corpus in wanted], [corpus.name for corpus in corpora]
         if names != found:
-            theirs = f"have the corpora {', '.join(found)}" if found else "do not say which pairs are of which corpus"
+            theirs = (
+                f"have the corpora {', '.join(found)}" if found else "do not say which pairs belong to which corpus"
+            )
             raise DataError(
-                f"the prepared data {theirs}, and the recipe weights {', '.join(names)}. "
+                f"the prepared data {theirs}, but the recipe has weights for {', '.join(names)}. "
                 "Prepare them again: 'transduce prepare RECIPE --output DIR --overwrite'."
             )
         own = [Fraction(str(corpus.weight)) for corpus in wanted]
@@ -110,7 +112,8 @@ class Mixture:
             sizes = [weight * corpus.num_pairs for weight, corpus in zip(phase.weights, self.corpora, strict=True)]
             if max(sizes) < 1:
                 raise DataError(
-                    f"the weights from step {phase.from_step} on leave less than a pair of each corpus in an epoch "
+                    f"the weights from step {phase.from_step} on are so small that an epoch has less than one pair "
+                    "of each corpus "
                     f"({', '.join(f'{corpus.name}: {corpus.num_pairs:,} pairs' for corpus in self.corpora)}). "
                     "Raise them."
                 )

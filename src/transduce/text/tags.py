@@ -23,14 +23,15 @@ def source_tags(*, target_language: str = "", domain: str = "", corpus: str = ""
     """Returns the tags in front of a source, in order; "" is no tag.
 
     Raises:
-        TokenizerError: a name has other characters than letters without accents, digits, "_", "-" and ".".
+        TokenizerError: a name has characters other than A-Z, a-z, 0-9, "_", "-" and ".", or begins with a sign.
     """
     parts = ((_LANGUAGE, target_language), (_DOMAIN, domain), (_CORPUS, corpus))
     tags = tuple(f"<{kind}{name}>" for kind, name in parts if name)
     for tag in tags:
         if not is_tag(tag):
             raise TokenizerError(
-                f"{tag}: not a tag: its name must consist of the letters a to z, digits, '_', '-', '.'."
+                f"{tag}: not a tag: its name must consist of A-Z, a-z, 0-9, '_', '-' and '.', and begin with a "
+                "letter or a digit."
             )
     return tags
 
