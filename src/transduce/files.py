@@ -50,8 +50,8 @@ _SETTLED_NANOSECONDS = 2 * 10**9
 _UMASK = os.umask(0o077)  # it can only be read by setting it
 os.umask(_UMASK)
 
-# A full disk, a used-up quota, a file too large for the file system.
-_REFUSED_WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# A full disk, a used-up quota, a file too large for the file system; a folder that may not be written to.
+_REFUSED_WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 # A temporary name: the target's, hidden, with eight random characters from `tempfile`.
 _TEMPORARY = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}\.(?P<kind>part|old)")
@@ -155,11 +155,12 @@ def atomic_folder(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _naming(target: Path) -> Iterator[None]:
-    """Adds the name of `target` to the error of a full disk: `write` itself names no file."""
+    """Puts the name of `target` into the error of a refused write: `write` names no file, `mkdtemp` a temporary one."""
     try:
         yield
     except OSError as error:
-        if error.errno in _REFUSED_WRITES and error.filename is None:
+        is_temporary = isinstance(error.filename, str) and _TEMPORARY.fullmatch(Path(error.filename).name) is not None
+        if error.errno in _REFUSED_WRITES and (error.filename is None or is_temporary):
             error.filename = str(target)
         raise
 

@@ -1,8 +1,10 @@
 """Files and folders that are either whole or absent, also where the system has no exchange of names."""
 
+import errno
 import os
 import resource
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -217,6 +219,20 @@ def test_a_disk_that_is_full_is_told_with_the_name_of_what_was_being_written(tmp
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_a_refused_write_names_the_target_and_not_a_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_folder: bool
+) -> None:
+    def refuse(*_: Any, dir: Path, prefix: str, suffix: str) -> Any:
+        raise OSError(errno.EROFS, "Read-only file system", str(Path(dir, f"{prefix}k849t8sg{suffix}")))
+
+    monkeypatch.setattr(tempfile, "mkdtemp" if as_folder else "mkstemp", refuse)
+    opened = (files.atomic_folder if as_folder else files.atomic_path)(tmp_path / "output")
+    with pytest.raises(OSError, match="Read-only") as caught, opened:
+        pass
+    assert caught.value.filename == str(tmp_path / "output")
 
 
 @pytest.mark.parametrize("umask", [0o002, 0o077])

@@ -15,6 +15,12 @@ from typing import Any
 from transduce.errors import DataError, TransduceError
 
 _SHOW = "'transduce --debug COMMAND …' shows where."
+_ADVICE = {
+    errno.ENOSPC: "Make room, and run the command again.",
+    errno.EDQUOT: "Make room, and run the command again.",
+    errno.EROFS: "Name another path.",
+    errno.EACCES: "Change its permissions, or name another path.",
+}
 _SETTING = re.compile(r"(?:decode\.)?(?P<key>\w+) = (?P<value>\S+): ")
 # The exceptions that `report` turns into one line. Any other is a bug, and shows its traceback.
 REPORTED = (TransduceError, KeyboardInterrupt, OSError, RecursionError, MemoryError, UnicodeError)
@@ -75,7 +81,7 @@ def report(error: BaseException, options: Mapping[str, Any]) -> int:
         _say(f"error: {_of_encoding(error)} {_SHOW}")
         return DataError.exit_code
     assert isinstance(error, OSError)
-    _say(f"error: {_of_system(error, of_output=of_output)} {_SHOW}")
+    _say(f"error: {_of_system(error, of_output=of_output)} {_ADVICE.get(error.errno or 0, _SHOW)}")
     return 1
 
 
