@@ -177,6 +177,6 @@ def test_data_of_an_earlier_version_train_as_they_did(recipe: Path, tmp_path: Pa
     assert prepare(config, old, progress=False).reused
     train(config, tmp_path / "then", data=old, show_progress=False)
     assert_identical(final_weights(tmp_path / "now"), final_weights(tmp_path / "then"))
-    with pytest.raises(DataError, match="do not say which pairs are of which corpus"):
+    with pytest.raises(DataError, match="do not say which pairs belong to which corpus"):
         train(load_recipe(recipe), tmp_path / "weighted", data=old, show_progress=False)
     assert not checkpoints(tmp_path / "weighted")

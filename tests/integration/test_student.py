@@ -183,7 +183,7 @@ def test_another_teacher_or_recipe_is_refused(folder: Path, made: Student) -> No
 def test_what_cannot_be_compared_at_the_end_is_refused_at_the_beginning(folder: Path, tmp_path: Path) -> None:
     job = job_of(folder, tmp_path / "out")
     nothing = replace(job.config, data=replace(job.config.data, test={}, validation=()))
-    with pytest.raises(DataError, match="nothing to compare"):
+    with pytest.raises(DataError, match="no text to compare"):
         make_student(replace(job, config=nothing), refuse)
     windowed = replace(job.config, model=replace(job.config.model, attention_window=4))
     with pytest.raises(ConfigError, match="attention_window"):

@@ -219,7 +219,7 @@ def test_data_of_other_corpora_are_refused_where_weights_matter() -> None:
         DataError, match=r"have the corpora a, but the recipe has weights for a, b\. Prepare them again"
     ):
         Mixture.of(config_of((1.0, 2.0)), corpora_of(5))
-    with pytest.raises(DataError, match="do not say which pairs are of which corpus"):
+    with pytest.raises(DataError, match="do not say which pairs belong to which corpus"):
         Mixture.of(config_of((1.0, 2.0)), ())
     assert (
         Mixture.of(config_of((1.0, 1.0)), corpora_of(5)).rows(Mixture.of(config_of((1.0,)), ()).phases[0], 1, 0) is None

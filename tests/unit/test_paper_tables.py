@@ -211,10 +211,11 @@ def test_systems_are_trained_or_given(recipe: Path, tmp_path: Path) -> None:
 def test_the_papers_bleu_is_tokenised_by_the_target_language(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    echo = SimpleNamespace(stream=lambda sources: ([SimpleNamespace(text=source)] for source in sources))
+    echo = SimpleNamespace(stream=lambda sources, **_: ([SimpleNamespace(text=source)] for source in sources))
     monkeypatch.setattr(table2, "Translator", SimpleNamespace(load=lambda *_, **__: echo))
     system = table2.System("own", "en-fr", trained_models.recipe_config(recipe, tmp_path / "corpora"), tmp_path, None)
-    assert "|tok:moses-like-fr+" in table2._test(system, "first", False, print)["signature"]
+    (test,) = system.config.data.test_corpora
+    assert "|tok:moses-like-fr+" in table2._test(system, test, False, print)["signature"]
 
 
 @pytest.mark.parametrize(
