@@ -15,6 +15,7 @@ from transduce.training.device import Compute
 from transduce.training.flops import BatchShape
 from transduce.training.guidance import Guidance
 from transduce.training.loss import Smoothing
+from transduce.training.micro_batches import collate_for
 from transduce.training.shapes import PlanSizes, describe_rounding
 from transduce.training.step import batch_loss
 
@@ -74,6 +75,17 @@ def test_losses_and_gradients_are_those_of_batches_as_they_are(name: str, guided
         assert gradients.keys() == same_gradients.keys()
         for key, gradient in gradients.items():
             torch.testing.assert_close(same_gradients[key], gradient, rtol=precision, atol=precision)
+
+
+def test_sizes_are_not_rounded_beyond_the_positions_that_were_learned(store: ParallelStore) -> None:
+    longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
+    assert longest % 8  # rounded up, it would be longer than the table
+    model = Transformer(dataclasses.replace(_CONFIGS["learned positions"], max_positions=longest)).double().train()
+    model.rounded_shapes = True
+    batch = collate_for(model, store, np.arange(len(store)), CPU)
+    assert max(batch.source_BS.size(1), batch.target_BT.size(1)) == longest
+    assert batch.source_BS.size(0) > len(store)
+    assert np.isfinite(_loss_and_gradients(model, batch, None)[0]).all()
 
 
 def test_few_sizes_are_left_and_it_is_said_what_they_cost(store: ParallelStore) -> None:

@@ -42,15 +42,19 @@ class Batch:
         return self.target_BT.flatten().index_select(0, places_N)
 
 
-def pad(sequences: Sequence[np.ndarray | Sequence[int]], *, rounded: bool = False) -> tuple[Tensor, Tensor]:
+def pad(
+    sequences: Sequence[np.ndarray | Sequence[int]], *, rounded: bool = False, max_positions: int | None = None
+) -> tuple[Tensor, Tensor]:
     """Appends EOS to each sequence and pads: ids (B, T) and lengths (B), both int64.
 
-    With `rounded`, B and T are rounded up to few sizes; sequences that only fill up have the length 0.
+    With `rounded`, B and T are rounded up to few sizes; sequences that only fill up have the length 0. T is not rounded
+    beyond `max_positions`, the positions that a model has learned.
     """
     lengths = np.fromiter((len(sequence) + 1 for sequence in sequences), np.int64, len(sequences))
     shape = len(sequences), int(lengths.max(initial=1))
     if rounded:
-        shape = rounded_size(shape[0]), rounded_size(shape[1], ROUNDED_MULTIPLE)
+        positions = rounded_size(shape[1], ROUNDED_MULTIPLE)
+        shape = rounded_size(shape[0]), positions if max_positions is None else min(positions, max_positions)
         lengths = np.pad(lengths, (0, shape[0] - len(sequences)))
     ids = np.full(shape, PAD, np.int64)
     for row, sequence in enumerate(sequences):
@@ -59,9 +63,16 @@ def pad(sequences: Sequence[np.ndarray | Sequence[int]], *, rounded: bool = Fals
     return torch.from_numpy(ids), torch.from_numpy(lengths)
 
 
-def collate(store: ParallelStore, rows: np.ndarray, device: torch.device, *, rounded: bool = False) -> Batch:
-    """Returns the given rows of `store` as one batch on `device`; `rounded`: see `pad`."""
+def collate(
+    store: ParallelStore,
+    rows: np.ndarray,
+    device: torch.device,
+    *,
+    rounded: bool = False,
+    max_positions: int | None = None,
+) -> Batch:
+    """Returns the given rows of `store` as one batch on `device`; `rounded` and `max_positions`: see `pad`."""
     sources, targets = store.pairs(rows)
-    source_BS, source_lengths_B = pad(sources, rounded=rounded)
-    target_BT, target_lengths_B = pad(targets, rounded=rounded)
+    source_BS, source_lengths_B = pad(sources, rounded=rounded, max_positions=max_positions)
+    target_BT, target_lengths_B = pad(targets, rounded=rounded, max_positions=max_positions)
     return Batch(send(source_BS, device), source_lengths_B, send(target_BT, device), target_lengths_B)

@@ -23,7 +23,6 @@ from transduce.data.batching import BatchPlan, Indices, micro_batches, share
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
 from transduce.model.packing import num_rows
-from transduce.training.batch import collate
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.guidance import Guidance
@@ -41,7 +40,7 @@ from transduce.training.micro_batches import (
     LEAST_TOKENS,
     checkpoint_activations,
     checkpoints_activations,
-    has_rounded_shapes,
+    collate_for,
     snapshot_bytes,
 )
 from transduce.training.step import batch_loss
@@ -225,7 +224,7 @@ class MemoryTrial:
         try:
             with measured(self.compute.device) as usage:
                 for _ in range(1 if whole else 2):
-                    batch = collate(self.store, rows, self.compute.device, rounded=has_rounded_shapes(self.model))
+                    batch = collate_for(self.model, self.store, rows, self.compute.device)
                     loss, _nll = batch_loss(self.model, batch, self.smoothing, self.compute, self.guidance)
                     loss.backward()
         except MEMORY_ERRORS as error:

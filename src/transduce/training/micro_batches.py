@@ -107,7 +107,7 @@ class BatchSplits:
 
     def collate(self, rows: Indices) -> Batch:
         """Returns a micro-batch on the device, of rounded sizes if `train.rounded_shapes` says so."""
-        return collate(self.store, rows, self.device, rounded=has_rounded_shapes(self.model))
+        return collate_for(self.model, self.store, rows, self.device)
 
     def add(self, step: int, target_tokens: list[int], reason: str, *, peak_bytes: int = 0) -> None:
         """Records how batches are split from `step` on; the main process writes it."""
@@ -207,6 +207,13 @@ def checkpoints_activations(model: object) -> bool:
 def has_rounded_shapes(model: object) -> bool:
     """Returns whether the sizes of batches are rounded up; a model that is no `Transformer` does not have it."""
     return isinstance(model, Transformer) and model.rounded_shapes
+
+
+def collate_for(model: object, store: ParallelStore, rows: Indices, device: torch.device) -> Batch:
+    """Returns rows as one batch for `model`, of rounded sizes if its `rounded_shapes` are on."""
+    if not isinstance(model, Transformer) or not model.rounded_shapes:
+        return collate(store, rows, device)
+    return collate(store, rows, device, rounded=True, max_positions=model.source_positions.limit)
 
 
 def _read(path: Path) -> list[Split]:
