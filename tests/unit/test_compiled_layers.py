@@ -3,6 +3,9 @@
 The backend `aot_eager` traces forward and backward passes, and needs no C++ compiler.
 """
 
+import copy
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -13,10 +16,12 @@ from transduce.config import ModelConfig
 from transduce.model import Transformer
 from transduce.training.batch import Batch, pad
 from transduce.training.device import Compute
+from transduce.training.guidance import Guidance
 from transduce.training.loss import Smoothing
 from transduce.training.step import batch_loss
 
 pytestmark = pytest.mark.computes
+_SHAPE = ModelConfig(vocab_size=40, d_model=16, d_ff=24, num_heads=2, d_k=8, d_v=8, dropout=0.0)
 
 
 def _batches() -> list[Batch]:
@@ -28,9 +33,11 @@ def _batches() -> list[Batch]:
     return [Batch(*pad(source), *pad(target)) for source, target in zip(sides[::2], sides[1::2], strict=True)]
 
 
-def _loss_and_gradients(model: Transformer, batch: Batch) -> tuple[float, list[Tensor]]:
+def _loss_and_gradients(
+    model: Transformer, batch: Batch, guidance: Guidance | None = None
+) -> tuple[float, list[Tensor]]:
     model.zero_grad()
-    loss, _ = batch_loss(model, batch, Smoothing.of(0.1, 40, "uniform"), Compute.of("cpu", "fp32"))
+    loss, _ = batch_loss(model, batch, Smoothing.of(0.1, 40, "uniform"), Compute.of("cpu", "fp32"), guidance)
     loss.backward()
     return loss.item(), [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 
@@ -38,8 +45,7 @@ def _loss_and_gradients(model: Transformer, batch: Batch) -> tuple[float, list[T
 @pytest.mark.filterwarnings("default")  # what PyTorch's compiler says of itself
 def test_one_program_for_each_stack_serves_all_batches_and_layers() -> None:
     torch.manual_seed(1)
-    shape = {"vocab_size": 40, "d_model": 16, "d_ff": 24, "num_heads": 2, "d_k": 8, "d_v": 8, "dropout": 0.0}
-    model = Transformer(ModelConfig(num_encoder_layers=3, num_decoder_layers=3, **shape)).train()  # type: ignore[arg-type]
+    model = Transformer(dataclasses.replace(_SHAPE, num_encoder_layers=3, num_decoder_layers=3)).train()
     batches = _batches()
     expected = [_loss_and_gradients(model, batch) for batch in batches]
     names = list(model.weights())
@@ -52,4 +58,25 @@ def test_one_program_for_each_stack_serves_all_batches_and_layers() -> None:
         torch.testing.assert_close(same_gradients, gradients, rtol=1e-4, atol=1e-5)
     assert counters["stats"]["unique_graphs"] - before == 2
     assert list(model.weights()) == names  # a checkpoint of it can be read without compiling
+    torch._dynamo.reset()
+
+
+@pytest.mark.filterwarnings("default")
+def test_guided_attention_is_that_of_this_batch() -> None:
+    """Its hooks are on inner layers of the decoder, and all layers would run the program of the first one."""
+    torch.manual_seed(1)
+    model = Transformer(dataclasses.replace(_SHAPE, num_encoder_layers=1, num_decoder_layers=4)).train()
+    batches = _batches()[:2]
+    torch._dynamo.reset()
+    results = []
+    for compiled in (False, True):
+        guidance = Guidance(0.5, [token % 2 == 0 for token in range(40)], [token % 3 == 0 for token in range(40)])
+        same = copy.deepcopy(model)
+        guidance.watch(same)
+        if compiled:
+            same.compile(dynamic=True, backend="eager")
+        results.append([_loss_and_gradients(same, batch, guidance) for batch in batches])
+    for (loss, gradients), (same_loss, same_gradients) in zip(*results, strict=True):
+        assert same_loss == pytest.approx(loss, rel=1e-6)
+        torch.testing.assert_close(same_gradients, gradients, rtol=1e-4, atol=1e-5)
     torch._dynamo.reset()

@@ -106,10 +106,12 @@ class Transformer(nn.Module):
         """Compiles each layer by itself, as `torch.nn.Module.compile` compiles a module.
 
         All layers of a stack run one compiled program, so that the time to compile does not grow with their number.
-        What looks at lengths, and so would be compiled again and again, stays outside.
+        What looks at lengths, and so would be compiled again and again, stays outside. So does a layer with hooks, such
+        as those of guided attention: the program of a layer without them would not call them.
         """
         for layer in [*self.encoder, *self.decoder]:
-            layer.compile(**options)
+            if not any(module._forward_pre_hooks for module in layer.modules()):
+                layer.compile(**options)
 
     # --- encoder and decoder over whole sequences -------------------------------------------------------------
 
