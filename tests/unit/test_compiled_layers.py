@@ -80,3 +80,21 @@ def test_guided_attention_is_that_of_this_batch() -> None:
         assert same_loss == pytest.approx(loss, rel=1e-6)
         torch.testing.assert_close(same_gradients, gradients, rtol=1e-4, atol=1e-5)
     torch._dynamo.reset()
+
+
+@pytest.mark.filterwarnings("default")
+def test_batches_of_all_kinds_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    model = Transformer(dataclasses.replace(_SHAPE, num_encoder_layers=1, num_decoder_layers=1))
+    ragged, even = [[4] * length for length in (3, 9, 6)], [[4] * 7] * 3
+    batches = [Batch(*pad(source), *pad(target)) for source in (ragged, even) for target in (ragged, even)]
+    batches.append(Batch(*pad(even[:1]), *pad(even[:1])))
+    torch._dynamo.reset()
+    model.compile(dynamic=True, backend="eager")
+    monkeypatch.setattr(torch._dynamo.config, "fail_on_recompile_limit_hit", True)
+    for batch in batches:
+        for training in (True, False):
+            model.train(training)
+            with torch.set_grad_enabled(training):
+                model(*batch.inputs)
+    torch._dynamo.reset()

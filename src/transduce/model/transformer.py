@@ -26,6 +26,9 @@ from transduce.model.positions import Positions
 Projection = Callable[[Tensor], Tensor]  # decoder outputs (…, D) to logits (…, V)
 
 _INITIAL_STEPS = 64  # capacity of a new decoder cache; it doubles as needed
+_MOST_PROGRAMS = (
+    64  # of a compiled layer: each side packed or not, masked or not, of one sentence or more; no gradients
+)
 
 
 class Transformer(nn.Module):
@@ -109,6 +112,8 @@ class Transformer(nn.Module):
         What looks at lengths, and so would be compiled again and again, stays outside. So does a layer with hooks, such
         as those of guided attention: the program of a layer without them would not call them.
         """
+        limits = torch._dynamo.config
+        limits.recompile_limit = max(limits.recompile_limit, _MOST_PROGRAMS)  # beyond it, nothing more is compiled
         for layer in [*self.encoder, *self.decoder]:
             if not any(module._forward_pre_hooks for module in layer.modules()):
                 layer.compile(**options)
