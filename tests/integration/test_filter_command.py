@@ -183,6 +183,11 @@ def test_what_is_there_is_not_overwritten(corpus: tuple[str, str], tmp_path: Pat
     command[2:4] = [str(deeper / Path(name).name) for name in corpus]
     assert main([*command, str(tmp_path), "--overwrite"]) == 3  # it would be replaced, with the corpus in it
     assert all(Path(name).is_file() for name in command[2:4])
+    outside = tmp_path.with_name(f"{tmp_path.name}-link")
+    outside.symlink_to(deeper)
+    linked = [command[0], command[1], *(str(outside / Path(name).name) for name in corpus), *command[4:]]
+    assert main([*linked, str(tmp_path), "--overwrite"]) == 3  # likewise, by another name
+    assert all(Path(name).is_file() for name in command[2:4])
     assert main([*command, str(tmp_path / "other")]) == 0
     assert main([*command, str(tmp_path / "other")]) == 3
     assert main([*command, str(tmp_path / "other"), "--overwrite"]) == 0

@@ -100,7 +100,7 @@ def _drop_improbable(
 
 def _require_output(output: Path, parts: tuple[Part, ...], *, overwrite: bool) -> None:
     inputs = [path for part in parts for path in part.paths]
-    folders = [folder for path in inputs for folder in path.absolute().parents]
+    folders = {folder for path in inputs for each in (path.absolute(), path.resolve()) for folder in each.parents}
     if output.is_dir() and any(output.samefile(folder) for folder in folders):
         raise DataError(f"{output}: contains files that are to be filtered. Name another --output.")
     foreign = "" if not output.exists() or (output / REPORT_NAME).is_file() else "no filter has written it"
