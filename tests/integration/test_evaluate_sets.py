@@ -13,8 +13,8 @@ from transduce.config import DataConfig, load_recipe
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.data.prepare import prepare
 from transduce.errors import ConfigError
-from transduce.evaluation import bleu, chrf
-from transduce.translation.set_scores import read_test_sets, score_sets
+from transduce.evaluation import Text, bleu, chrf
+from transduce.translation.set_scores import EvaluationSet, read_test_sets, score_sets
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
@@ -139,6 +139,7 @@ def test_a_recipe_may_name_other_sets(model: Path, tmp_path: Path, capsys: pytes
         (["--source", "test.en", "--reference", "test.out", "--beam-size", "1"], "add --translate"),
         (["--source", "test.en", "--reference", "test.fr"], "add --target fr, or --target de if that is meant"),
         (["--translate", "--source", "test.en", "--reference", "test.fr"], "the model writes 'de' where no language"),
+        (["--translate", "--source", "-", "--reference", "-"], "standard input ('-') can be only one of the files"),
     ],
 )
 def test_what_is_refused(
@@ -186,6 +187,18 @@ def test_a_model_of_one_pair_has_a_row_too(model: Path, tmp_path: Path, capsys: 
     save_bundle(tmp_path / "model", replace(made.config, data=data), made.weights(), made.tokenizer, {})
     assert main(["evaluate", "--model", str(tmp_path / "model"), "--engine", "torch"]) == 0
     assert capsys.readouterr().out.splitlines()[2].startswith("| old | en → de | 3 |")
+
+
+def test_the_name_of_a_reference_tells_its_language_where_the_model_does_not(tmp_path: Path) -> None:
+    """It matters for the paper's BLEU, which splits apostrophes as the language does."""
+    from made_models import made_bundle
+
+    translator = Translator.load(made_bundle(tmp_path / "made", ending=0.4).path, engine="torch")
+    one = EvaluationSet(name="one", source=Text("test.en", TEXT), references=[Text("folder/test.fr", TEXT)])
+    [scores] = score_sets(translator, [one], metrics=["bleu-paper"])
+    assert "tok:moses-like-fr+" in scores.evaluation.scores["bleu-paper"].signature
+    [scores] = score_sets(translator, [one], metrics=["bleu-paper"], language="de")
+    assert "tok:moses-like-de+" in scores.evaluation.scores["bleu-paper"].signature
 
 
 def test_both_forms_of_test_sets_are_prepared_alike(tmp_path: Path) -> None:

@@ -100,15 +100,15 @@ def run(args: argparse.Namespace) -> int:
     """Scores the files and prints the report."""
     if args.model is None and args.hypothesis is None:
         raise EvaluationError("Nothing to score: give --hypothesis FILE, or --model MODEL.")
+    names = [name for name in (args.hypothesis, *args.reference, args.source) if name is not None]
+    if [*names, *map(str, args.train)].count(_STANDARD_INPUT) > 1:
+        raise EvaluationError("standard input ('-') can be only one of the files.")
     if _translates(args):
         return _evaluate_sets(args)
     if not args.reference:
         raise EvaluationError("Nothing to compare with: add --reference FILE.")
     if args.model is not None and args.source is None:
         raise EvaluationError("--model measures the perplexity of the reference given the source: add --source FILE.")
-    names = [name for name in (args.hypothesis, *args.reference, args.source) if name is not None]
-    if [*names, *map(str, args.train)].count(_STANDARD_INPUT) > 1:
-        raise EvaluationError("standard input ('-') can be only one of the files.")
     texts = {name: _read(name) for name in dict.fromkeys(names)}
     training = _training(args.train)
     measured = _perplexity(args, texts) if args.model is not None else {}

@@ -12,6 +12,7 @@ from typing import Any, Unpack
 
 from transduce.config import DataConfig, DecodeConfig
 from transduce.data.corpus import locate_tests
+from transduce.data.first_recipe import language_of
 from transduce.data.progress import progress_bar
 from transduce.data.readers import read_pairs
 from transduce.errors import ConfigError, DataError, suggestion
@@ -156,7 +157,8 @@ def score_sets(
         search: how to search; None: as the model's configuration says.
         metrics: names in `transduce.evaluation.METRICS`.
         progress: whether to show progress on standard error.
-        **options: see `transduce.evaluation.evaluate`; `language` is that of each set unless it is given.
+        **options: see `transduce.evaluation.evaluate`; `language` is that of each set unless it is given; where it is
+            not known, the ending of the reference's name says it, as of test.fr.
 
     Raises:
         ConfigError: the model does not know a language or domain; nothing was translated.
@@ -172,7 +174,8 @@ def score_sets(
         reference = each.references[0].lines
         asked: Asked = {"target_language": each.target_language, "domain": each.domain}
         measured.add(translator.score(each.source.lines, reference, **asked))
-        score_options: ScoreOptions = {"language": direction.target, **options}
+        language = direction.target or language_of(Path(each.references[0].name))
+        score_options: ScoreOptions = {"language": language, **options}
         evaluation = evaluate(hypothesis, each.references, source=each.source, metrics=metrics, **score_options)
         found.append(
             SetScores(
