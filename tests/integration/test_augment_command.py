@@ -3,16 +3,20 @@
 import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from made_models import made_bundle
+from made_models import made_bundle, made_tagged_bundle
 from text_engine import text_translator
+from transduce import augmentation
 from transduce.augmentation import MadeCorpus
 from transduce.cli import augment_job
 from transduce.cli.main import main
-from transduce.config import load_recipe
+from transduce.config import DataConfig, load_recipe
+from transduce.config.corpora import CorpusConfig
 from transduce.errors import ConfigError, DataError
+from transduce.translation.pipeline import TextOptions
 
 pytestmark = pytest.mark.computes
 
@@ -100,6 +104,24 @@ def test_a_recipe_names_the_language_and_the_domain_that_were_asked_for(tmp_path
         for command in ("back-translate", "forward-translate")
     ]
     assert lines == [['source_language = "fr"', 'domain = "law"'], ['target_language = "fr"', 'domain = "law"']]
+
+
+def test_a_recipe_spells_them_as_the_model_does(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def made(_: Any, *, output: Path, text_options: TextOptions, **__: Any) -> MadeCorpus:
+        job = {"target": text_options.target, "domain": text_options.domain}
+        return MadeCorpus(output, 1, 1, {}, {"command": "forward-translate", "job": job})
+
+    monkeypatch.setattr(augmentation, "forward_translate", made)
+    monkeypatch.setattr(augment_job, "loaded_workers", lambda *_: contextlib.nullcontext())
+    corpora = tuple(CorpusConfig(files=("x",), target_language=code, domain="law") for code in ("de", "fr"))
+    model = made_tagged_bundle(tmp_path / "many", DataConfig(corpora=corpora))
+    command = ["augment", "forward-translate", str(model.path), text, "--output", str(tmp_path / "made")]
+    assert main([*command, "--target", "FR", "--domain", "Law"]) == 0
+    shown = capsys.readouterr().out
+    assert 'target_language = "fr"' in shown
+    assert 'domain = "law"' in shown
 
 
 @pytest.mark.usefixtures("upper_case")

@@ -72,12 +72,15 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     """
     from transduce.augmentation.made_corpus import LEFT_OUT
     from transduce.data.readers import STDIN, require_file
+    from transduce.translation.directions import Directions
     from transduce.translation.pipeline import TextOptions
 
     if args.text != STDIN:
         require_file(args.text)
     require_cluster(args)
     opened = open_translator(args)
+    # As the model spells them: the lines of the recipe name them, and there FR and fr are two languages.
+    direction = Directions.of(opened.bundle.tokenizer, opened.bundle).choose("", args.target, args.domain)
     if not args.quiet:
         print(f"transduce: {opened.bundle.path}: {opened.bundle.summary}", file=sys.stderr)
     with loaded_workers(args, opened) as translator:
@@ -86,7 +89,10 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
             output=args.output,
             options=opened.options,
             text_options=TextOptions(
-                split=args.split_sentences, guard=not args.no_guard, target=args.target, domain=args.domain
+                split=args.split_sentences,
+                guard=not args.no_guard,
+                target=direction.target if args.target else "",
+                domain=direction.domain,
             ),
             window=args.window,
             overwrite=args.overwrite,
