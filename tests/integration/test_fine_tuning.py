@@ -118,6 +118,26 @@ def test_rows_of_new_words_start_from_the_mean_of_their_pieces(
             )
 
 
+def test_a_shallower_model_starts_from_some_layers(
+    recipe: Path, shifted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first, the last and one between, numbered anew; with a rate of nearly 0 they are the ancestor's."""
+    quick = ["train.max_steps=2", "train.warmup_steps=1", "train.average_last=1"]
+    deep, run = tmp_path / "deep", tmp_path / "run"
+    assert fine_tune(recipe, deep, None, *quick, "model.num_encoder_layers=2", "model.num_decoder_layers=6") == 0
+    fewer = ["model.num_encoder_layers=1", "model.num_decoder_layers=3", "init.learning_rate=1e-30"]
+    arguments = [str(shifted), "--output", str(run), "--from", str(deep)]
+    settings = [word for setting in (*quick, *fewer) for word in ("--set", setting)]
+    assert command_line(["train", *arguments, *settings]) == 0
+    assert "decoder: has 3 layers of it: 0, 2, 5, counted from 0" in capsys.readouterr().err
+    before, after = Bundle.load(deep / "model").weights(), Bundle.load(run / "model").weights()
+    came_from = {"encoder.0": "encoder.0", "decoder.0": "decoder.0", "decoder.1": "decoder.2", "decoder.2": "decoder.5"}
+    for name, weight in after.items():
+        layer = ".".join(name.split(".")[:2])
+        np.testing.assert_allclose(weight, before[name.replace(layer, came_from.get(layer, layer), 1)], atol=1e-6)
+    assert Bundle.load(run / "model").metrics["ancestor"]["layers"] == {"encoder": [0], "decoder": [0, 2, 5]}
+
+
 def test_training_starts_with_the_ancestors_own_score(ancestor: Path, recipe: Path, tmp_path: Path) -> None:
     assert fine_tune(recipe, tmp_path / "run", ancestor, "train.validate_steps=2", *SETTINGS) == 0
     first = validations(tmp_path / "run")[0]
@@ -304,6 +324,7 @@ def test_new_rows_of_frozen_embeddings_resume_exactly_without_the_ancestor(
     ("settings", "error", "reason"),
     [
         (["model.d_ff=64"], ConfigError, r"model\.d_ff = 64: the model has 32"),
+        (["model.num_decoder_layers=9"], ConfigError, r"model\.num_decoder_layers = 9: the model has"),
         (["model.norm=pre", "model.tie_embeddings=none"], ConfigError, r'tie_embeddings = "none": the model has "all"'),
         (["model.positions=learned"], ConfigError, r'model\.positions = "learned": the model has "sinusoidal"'),
         (["text.vocab_size=500"], ConfigError, r"text\.vocab_size = 500: the model has 300"),

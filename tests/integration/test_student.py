@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from made_models import made_bundle
@@ -21,6 +22,7 @@ from transduce.augmentation.student_measurement import Comparison
 from transduce.bundle import Bundle
 from transduce.cli import student as command
 from transduce.cli.main import main
+from transduce.config import apply_settings
 from transduce.config.corpora import CorpusConfig
 from transduce.engines.shortlist import has_shortlist
 from transduce.errors import ConfigError, DataError, TrainingError
@@ -261,9 +263,33 @@ def test_the_shape_is_a_presets_unless_the_recipe_starts_from_a_student(folder: 
     # The recipe of a teacher that was fine-tuned: a student of another shape cannot start from the same model.
     own.write_text(f'[init]\nmodel = "{folder / "teacher"}"\n[data]\ntrain = [["a.tsv"]]\n')
     assert student_config(own).init.model == ""
+    wide = student_config(own, from_teacher=folder / "teacher")
+    theirs = Bundle.load(folder / "teacher").config.model
+    assert wide.init.model == str(folder / "teacher")
+    assert (wide.model.d_model, wide.model.num_encoder_layers) == (theirs.d_model, theirs.num_encoder_layers)
     own.write_text('[data]\nformat = "trees"\n')
     with pytest.raises(ConfigError, match="a student must be a translator"):
         student_config(own)
+
+
+def test_it_may_start_from_the_teachers_layers(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = Comparison(0, 0, ("", ""), ())
+    monkeypatch.setattr(students, "compare", lambda *_, **__: measured)
+    monkeypatch.setattr(Comparison, "to_markdown", lambda _: "")
+    theirs = Bundle.load(folder / "teacher")
+    config = student_config(folder / "recipe.toml", _SETTINGS[:-1], from_teacher=folder / "teacher")
+    settings = ["model.num_decoder_layers=1", "train.max_steps=2", "train.warmup_steps=1", "init.learning_rate=1e-9"]
+    config = apply_settings(config, settings)
+    job = StudentJob(teacher=folder / "teacher", config=config, output=tmp_path / "out")
+    student = Bundle.load(make_student(job, teacher).model)
+    assert student.config.model == replace(theirs.config.model, num_decoder_layers=1)
+    assert student.metrics["ancestor"]["layers"] == {"decoder": [0]}
+    before, after = theirs.weights(), student.weights()
+    assert set(after) < set(before)
+    for name, weight in after.items():  # the rate is too small to move them
+        np.testing.assert_allclose(weight, before[name], atol=1e-6)
+    with pytest.raises(ConfigError, match="has the teacher's vocabulary"):
+        make_student(replace(job, own_vocabulary=True), refuse)
 
 
 def test_languages_must_be_the_teachers(folder: Path, tmp_path: Path) -> None:

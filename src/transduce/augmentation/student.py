@@ -91,20 +91,27 @@ class Student:
     outcome: Outcome | None
 
 
-def student_config(recipe: Path, settings: Sequence[str] = (), shape: str = "") -> Config:
+def student_config(
+    recipe: Path, settings: Sequence[str] = (), shape: str = "", *, from_teacher: Path | None = None
+) -> Config:
     """Returns the configuration of a student.
 
     Data and training are the recipe's. So is the shape, if the recipe starts from a preset of students. Otherwise the
     shape is that of a preset, the search is greedy, and the model that the recipe starts from is ignored: it has
     another shape. Settings come last.
 
+    With `from_teacher`, only the numbers of layers come from there. The student has the teacher's width, and starts
+    from some of its layers (`transduce.training.ancestor.kept_layers`).
+
     Args:
         recipe: may be the teacher's own.
         settings: each `section.key=value`.
         shape: the preset of the shape; "" is the recipe's, or `DEFAULT_SHAPE`.
+        from_teacher: the teacher's model folder, if the student starts from its weights.
 
     Raises:
         ConfigError: the recipe or a setting is wrong, there is no such preset, or it makes a parser.
+        BundleError: the teacher's folder is incomplete or damaged.
     """
     config = load_recipe(recipe)
     if config.data.format == "trees":
@@ -117,7 +124,20 @@ def student_config(recipe: Path, settings: Sequence[str] = (), shape: str = "") 
         search = replace(config.decode, beam_size=1)
         name = f"{config.name}-{chosen.name}"
         config = replace(config, name=name, model=chosen.model, decode=search, init=InitConfig())
+    if from_teacher is not None:
+        config = _as_wide(Bundle.load(from_teacher), config)
     return apply_settings(config, settings)
+
+
+def _as_wide(teacher: Bundle, config: Config) -> Config:
+    """Returns the configuration of a student that has the teacher's shape, but not more layers than `config` says."""
+    shape = teacher.config.model
+    shape = replace(
+        shape,
+        num_encoder_layers=min(shape.num_encoder_layers, config.model.num_encoder_layers),
+        num_decoder_layers=min(shape.num_decoder_layers, config.model.num_decoder_layers),
+    )
+    return replace(config, model=shape, text=teacher.config.text, init=InitConfig(model=str(teacher.path)))
 
 
 def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
@@ -135,6 +155,8 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
         ExportError: the student in 8 bits differs too much from the student.
     """
     _require_output(job.output)
+    if job.own_vocabulary and job.config.init.model:
+        raise ConfigError("A student that starts from its teacher's weights has the teacher's vocabulary.")
     teacher = Bundle.load(job.teacher)
     _require_fit(teacher, job.config)
     require_ancestor(job.output / _RUN, job.config)
@@ -241,7 +263,8 @@ def _with_distilled_data(job: StudentJob, made: Sequence[MadeCorpus]) -> Config:
 def _train(job: StudentJob, config: Config) -> Outcome | None:
     """Trains the student, or returns None if that is done."""
     data, run = job.output / _DATA, job.output / _RUN
-    tokenizer = None if job.own_vocabulary else job.teacher / "tokenizer.json"
+    inherits = bool(config.init.model)  # the tokeniser too
+    tokenizer = None if job.own_vocabulary or inherits else job.teacher / "tokenizer.json"
     prepare(config, data, tokenizer=tokenizer, progress=job.progress)
     wanted = with_vocabulary(config, SubwordTokenizer.load(load_prepared(data).tokenizer))
     # `prepare` has compared the data, wherever the folder is by now.

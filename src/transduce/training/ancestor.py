@@ -5,7 +5,7 @@ RUN/ancestor.json says which model it was. The model itself is needed until the 
 
 import json
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,8 @@ from transduce.training.schedule import describe_rate
 from transduce.training.trainable import TrainableModel
 
 _MAY_DIFFER = {"vocab_size", "dropout", "attention_dropout", "ffn_dropout"}  # of the model's configuration
+_LAYERS = {"encoder": "num_encoder_layers", "decoder": "num_decoder_layers"}  # of which there may be fewer
+_KEPT = "layers"  # key of ancestor.json: the ancestor's layers that the model has, if it has fewer
 _ROWS = "vocab_size"  # key of ancestor.json: the number of its pieces, which come before new ones
 _OF_TOKENIZER = ("algorithm", "vocab_size")  # keys of `text` that say which tokeniser it is
 
@@ -73,6 +75,7 @@ def _vocabulary_grows(config: Config, tokenizer: SubwordTokenizer) -> bool:
 
 def _require_same(config: Config, ancestor: Config, name: str) -> None:
     ignored = _MAY_DIFFER | (set() if learns_positions(ancestor.model) else {"max_positions"})
+    ignored |= {key for key in _LAYERS.values() if getattr(config.model, key) <= getattr(ancestor.model, key)}
     changed = differences({"model": asdict(ancestor.model)}, {"model": asdict(config.model)})
     changed = {key: both for key, both in changed.items() if key.removeprefix("model.") not in ignored}
     for key in _OF_TOKENIZER:
@@ -101,8 +104,11 @@ def record_ancestor(run: Path, config: Config, prepared: Prepared) -> None:
     bundle = Bundle.load(ancestor_folder(config.init.model))
     new = SubwordTokenizer.load(prepared.tokenizer)
     num_words = sum(piece not in new.tags for piece in _new_pieces(bundle, prepared, new))
-    values = {"name": bundle.config.name, "path": config.init.model, "sha256": bundle.checksum(WEIGHTS)}
-    files.write_json(run / ANCESTOR, values | {"new_words": num_words, _ROWS: bundle.tokenizer.vocab_size})
+    values: dict[str, Any] = {"name": bundle.config.name, "path": config.init.model, "sha256": bundle.checksum(WEIGHTS)}
+    values |= {"new_words": num_words, _ROWS: bundle.tokenizer.vocab_size}
+    if kept := _fewer_layers(bundle.config, config):
+        values[_KEPT] = kept
+    files.write_json(run / ANCESTOR, values)
 
 
 def read_ancestor_record(run: Path) -> dict[str, Any]:
@@ -120,7 +126,10 @@ def read_ancestor_record(run: Path) -> dict[str, Any]:
 
 
 def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np.ndarray]:
-    """Returns the ancestor's weights. A row of a new word or tag is the mean of the rows that it was made of.
+    """Returns the ancestor's weights, as far as the model has them.
+
+    A row of a new word or tag is the mean of the rows that it was made of. If the model has fewer layers, it has those
+    of `kept_layers`.
 
     Raises:
         TrainingError: the model changed since the run began.
@@ -130,6 +139,8 @@ def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np
     if bundle.checksum(WEIGHTS) != read_ancestor_record(run).get("sha256"):
         raise TrainingError(f"{bundle.path}: changed since {run} was started from it. Start anew in another --output.")
     weights = bundle.weights()
+    for stack, kept in _fewer_layers(bundle.config, config).items():
+        weights = with_layers(weights, stack, kept)
     read: Callable[[str], str] = sentence_reader(config.data, bundle.tokenizer)
     new = _new_pieces(bundle, prepared, SubwordTokenizer.load(prepared.tokenizer))
     pieces = former_pieces(bundle.tokenizer, new, read)
@@ -137,6 +148,33 @@ def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np
         for name in EMBEDDINGS[config.model.tie_embeddings]:
             weights[name] = with_rows(weights[name], pieces)
     return weights
+
+
+def _fewer_layers(ancestor: Config, config: Config) -> dict[str, list[int]]:
+    """Returns, of each stack that has fewer layers than the ancestor's, which ones it has."""
+    counts = {stack: (getattr(ancestor.model, key), getattr(config.model, key)) for stack, key in _LAYERS.items()}
+    return {stack: kept_layers(had, wanted) for stack, (had, wanted) in counts.items() if wanted < had}
+
+
+def kept_layers(had: int, wanted: int) -> list[int]:
+    """Returns which of an ancestor's layers a shallower model has: the first, the last, and others evenly between.
+
+    A single layer is the first. Such a model learns in a fraction of the steps (Shleifer and Rush 2020).
+    """
+    return [round(index * (had - 1) / max(wanted - 1, 1)) for index in range(wanted)]
+
+
+def with_layers(weights: Mapping[str, np.ndarray], stack: str, kept: Sequence[int]) -> dict[str, np.ndarray]:
+    """Returns the weights with some layers of a stack, which are numbered anew; all other weights stay."""
+    found = {}
+    for name, value in weights.items():
+        head, _, rest = name.partition(".")
+        number, _, rest = rest.partition(".")
+        if head != stack:
+            found[name] = value
+        elif int(number) in kept:
+            found[f"{stack}.{kept.index(int(number))}.{rest}"] = value
+    return found
 
 
 def with_rows(table_VD: np.ndarray, pieces: Collection[tuple[int, ...]]) -> np.ndarray:
@@ -198,6 +236,8 @@ def describe_start(run: Path, config: Config) -> list[str]:
     record: dict[str, Any] = {"name": "a model", "path": config.init.model, "new_words": 0} | read_ancestor_record(run)
     words = f", with {counted(record['new_words'], 'new word')}" if record["new_words"] else ""
     lines = [f"starts from {record['name']} ({record['path']}){words}", describe_rate(config)]
+    for stack, kept in record.get(_KEPT, {}).items():
+        lines.append(f"{stack}: has {counted(len(kept), 'layer')} of it: {', '.join(map(str, kept))}, counted from 0")
     num_rows = _ancestor_rows(run, config)
     frozen = weights_of_parts(config.model, config.init.freeze, new_rows=num_rows > 0)
     if frozen:
