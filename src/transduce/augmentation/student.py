@@ -203,6 +203,13 @@ def _require_fit(teacher: Bundle, config: Config) -> None:
         raise ConfigError(
             f"data.corpora: are {listed}, but a student has one language pair. Name the corpora of one pair."
         )
+    for each in config.data.test_corpora or config.data.validation_corpora:
+        pair = (each.source_language, each.target_language)
+        if all(pair) and not any(pair == other or not all(other) for other in ours):
+            raise ConfigError(
+                f"{each.name}: is {' → '.join(pair)}, but the student translates {' → '.join(next(iter(ours)))}. Leave "
+                "this set out: teacher and student are compared on it."
+            )
 
 
 def _target(teacher: Bundle, config: Config) -> str:

@@ -26,9 +26,7 @@ from transduce.model.positions import Positions
 Projection = Callable[[Tensor], Tensor]  # decoder outputs (…, D) to logits (…, V)
 
 _INITIAL_STEPS = 64  # capacity of a new decoder cache; it doubles as needed
-_MOST_PROGRAMS = (
-    64  # of a compiled layer: each side packed or not, masked or not, of one sentence or more; no gradients
-)
+_MOST_PROGRAMS = 64  # of a compiled layer, for all kinds of batches: packed or not, masked or not, of one sentence
 
 
 class Transformer(nn.Module):

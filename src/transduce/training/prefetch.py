@@ -1,10 +1,13 @@
 """The next batch, made while a GPU still computes the last one."""
 
+import contextlib
+
 import numpy as np
 
 from transduce.data.batching import Indices, share
 from transduce.training.batch import Batch
 from transduce.training.batch_order import BatchOrder
+from transduce.training.memory import MEMORY_ERRORS
 from transduce.training.micro_batches import BatchSplits
 from transduce.training.progress import Progress
 
@@ -31,7 +34,8 @@ class Prefetch:
             return
         own = share(rows, splits.ranks.rank, splits.ranks.world_size)
         for part in splits.parts(own, progress.step + 2)[:1]:
-            self._made = part, splits.collate(part)
+            with contextlib.suppress(*MEMORY_ERRORS):  # its turn comes again, and then a smaller one is tried
+                self._made = part, splits.collate(part)
 
     def take(self, rows: Indices) -> Batch | None:
         """Returns the batch of `rows` if it was made, and forgets it; else None."""
