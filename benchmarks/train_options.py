@@ -1,21 +1,22 @@
-"""What each preparation of training for a GPU gains: updates with it and without it, by turns.
+"""Measures what each training option for a GPU gains, by alternating updates with the option off and on.
 
     python benchmarks/train_options.py --device cuda --precision bf16
     python benchmarks/train_options.py --option compile --device cuda --precision bf16 --preset paper-big
     python benchmarks/train_options.py --device cpu --toy
 
-Made pairs of realistic lengths, in batches of the preset. The same trainer makes the same `--updates` updates with the
-option off and on, `--rounds` times each, after a round of each that is not counted; only ratios within one run count.
+The data are made: pairs of realistic lengths, in batches of the preset's size. For each option, two trainers make the
+same `--updates` updates, one with the option off and one with it on. They alternate for `--rounds` rounds, after one
+warm-up round. Compare ratios within one run only.
 
-    prefetch       the first batch of an update is made while the device computes the update before
-    pinned         indices and masks are copied from pinned memory
-    blocked-loss   the loss holds a block of logits, and never those of all tokens
+    prefetch        the first batch of an update is made while the device computes the update before
+    pinned          indices and masks are copied from pinned memory
+    blocked-loss    the loss holds a block of logits, and never those of all tokens
     rounded-shapes  train.rounded_shapes
-    compile        train.compile
+    compile         train.compile
 
-Each line of JSON has an option's rates in target tokens a second, real ones only, and the ratio of their medians; of a
-GPU also the peak of memory in use, and how often the allocator asked the device for more. `first_seconds` is the
-uncounted round, which for `compile` is mostly compilation.
+Each option prints one line of JSON: target tokens per second (padding not counted) and the ratio of the medians. On a
+GPU it also has the peak memory and the number of times that the allocator asked the device for memory. `first_seconds`
+is the time of the warm-up round, which for `compile` is mostly compilation.
 """
 
 import argparse
@@ -59,7 +60,7 @@ def configured(args: argparse.Namespace) -> Config:
 
 @contextlib.contextmanager
 def switched(option: str, on: bool, trainer: Trainer) -> Iterator[None]:
-    """Turns an option that no key of the configuration has on or off, inside."""
+    """Turns on or off, within the context, an option that is not a key of the configuration."""
     enabled, pinning, blocks = trainer.prefetch.enabled, set(device_module.PINNING), dict(loss._CHUNK_BYTES)
     if option == "prefetch":
         trainer.prefetch.enabled = on
@@ -95,7 +96,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _allocator(device: torch.device) -> dict[str, int]:
-    """Returns what the allocator counts, and begins a new peak; zeros of a CPU."""
+    """Returns the allocator's counters and resets its peak; zeros on a CPU."""
     names = ("num_device_alloc", "allocated_bytes.all.peak")
     if device.type != "cuda":
         return dict.fromkeys(names, 0)
@@ -105,10 +106,10 @@ def _allocator(device: torch.device) -> dict[str, int]:
 
 
 def measure(option: str, args: argparse.Namespace, store: ParallelStore, folder: Path) -> dict[str, Any]:
-    """Returns the figures of one option."""
+    """Measures one option, and returns its figures."""
     trainers: dict[bool, Trainer] = {}
     rates: dict[bool, list[float]] = {False: [], True: []}
-    first, peak, asked = {False: 0.0, True: 0.0}, {False: 0, True: 0}, {False: 0, True: 0}
+    warm_up, peak_mib, allocations = {False: 0.0, True: 0.0}, {False: 0, True: 0}, {False: 0, True: 0}
     for on in (False, True):
         config = configured(args)
         if option in _CONFIGURED:
@@ -126,10 +127,10 @@ def measure(option: str, args: argparse.Namespace, store: ParallelStore, folder:
             with switched(option, on, trainer):
                 rate, seconds = make_updates(trainer, args.updates)
             after = _allocator(trainer.compute.device)
-            asked[on] += after["num_device_alloc"] - before["num_device_alloc"]
-            peak[on] = max(peak[on], after["allocated_bytes.all.peak"] >> 20)
+            allocations[on] += after["num_device_alloc"] - before["num_device_alloc"]
+            peak_mib[on] = max(peak_mib[on], after["allocated_bytes.all.peak"] >> 20)
             if turn == 0:
-                first[on] = round(seconds, 2)
+                warm_up[on] = round(seconds, 2)
             else:
                 rates[on].append(round(rate, 1))
     return {
@@ -140,9 +141,9 @@ def measure(option: str, args: argparse.Namespace, store: ParallelStore, folder:
         "off_tokens_per_second": rates[False],
         "on_tokens_per_second": rates[True],
         "on_over_off": round(statistics.median(rates[True]) / statistics.median(rates[False]), 4),
-        "first_seconds": [first[False], first[True]],
-        "peak_mib": [peak[False], peak[True]],
-        "device_allocations": [asked[False], asked[True]],
+        "first_seconds": [warm_up[False], warm_up[True]],
+        "peak_mib": [peak_mib[False], peak_mib[True]],
+        "device_allocations": [allocations[False], allocations[True]],
     }
 
 

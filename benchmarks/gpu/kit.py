@@ -109,7 +109,7 @@ def train_speed_parts(options: Options) -> list[Part]:
 
 
 def train_option_parts(options: Options) -> list[Part]:
-    """Updates with each preparation for a GPU and without it, by turns."""
+    """Updates with each training option for a GPU off and on, alternating."""
     command = ["benchmarks/train_options.py", "--device", options.device]
     command += ["--toy", "--updates", "3", "--rounds", "1"] if options.toy else ["--precision", "bf16"]
     names = ("prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile")

@@ -106,6 +106,33 @@ def test_batches_made_ahead_change_nothing(
     assert_identical(state_of(expected), state_of(left_out))
 
 
+def test_memory_that_runs_out_ahead_of_time_changes_no_update(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch is made again in its turn, where a smaller one can be tried."""
+    config = with_train(config, max_steps=4)
+    plain = make_trainer(config, tmp_path / "plain", data)
+    plain.fit()
+    make_next, num_failures = Prefetch.make_next, 0
+
+    def full(*_: Any) -> None:
+        nonlocal num_failures
+        num_failures += 1
+        raise RuntimeError("out of memory")
+
+    def ahead(prefetch: Prefetch, *given: Any) -> None:
+        prefetch.enabled = True  # as on a GPU
+        with monkeypatch.context() as patched:
+            patched.setattr(prefetch.splits, "collate", full)
+            make_next(prefetch, *given)
+
+    monkeypatch.setattr(Prefetch, "make_next", ahead)
+    failing = make_trainer(config, tmp_path / "failing", data)
+    failing.fit()
+    assert num_failures > 0
+    assert_identical(state_of(plain), state_of(failing))
+
+
 def test_rounded_shapes_change_no_update(config: Config, data: Path, tmp_path: Path) -> None:
     config = without_dropout(config)
     exact = make_trainer(config, tmp_path / "exact", data)
