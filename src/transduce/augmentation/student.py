@@ -156,7 +156,10 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
     """
     _require_output(job.output)
     if job.own_vocabulary and job.config.init.model:
-        raise ConfigError("A student that starts from its teacher's weights has the teacher's vocabulary.")
+        raise ConfigError(
+            "A student that starts from its teacher's weights has the teacher's vocabulary. Leave out --own-vocabulary "
+            "or --from-teacher."
+        )
     teacher = Bundle.load(job.teacher)
     _require_fit(teacher, job.config)
     require_ancestor(job.output / _RUN, job.config)
