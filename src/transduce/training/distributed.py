@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import datetime
+import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,9 +38,12 @@ class Ranks:
         if device.type == "cuda" and device.index is not None:
             torch.cuda.set_device(device)  # NCCL works on the current device: without this, every process on the first
         if not dist.is_initialized():
+            # Functions of this module have the group that exists at its import as a default argument. Optimizers
+            # import it. If they did so after the group was made, its threads would not end with the group.
+            importlib.import_module("torch.distributed.nn.functional")
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
             if device.type != "cuda":
-                # Threads of gloo that free a tensor while the interpreter ends would abort the process.
+                # A thread of gloo that frees a tensor while the interpreter ends would abort the process.
                 atexit.register(dist.destroy_process_group)
         return cls(dist.get_rank(), dist.get_world_size())
 
