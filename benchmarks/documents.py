@@ -2,9 +2,15 @@
 
 Makes a book from the lines of a file, as DOCX, as EPUB and as plain lines, one sentence a line. A paragraph has four
 sentences; of three paragraphs, one has three words in bold. Each is translated by the command in a process of its own,
-and with --service also by a service of its own, from its start to the result.
+from its start to its end, and with --service also by a service of its own: `seconds` are from sending the document to
+the result, `seconds_with_start` include the start of the service.
 
-    python benchmarks/documents.py MODEL --source train.en [--words N] [--service] [--output result.json] [OPTION …]
+    python benchmarks/documents.py MODEL --source train.en [--words N] [--output result.json] [OPTION …]
+
+On a machine whose speed changes from minute to minute, give --together: each round runs all of them at the same time,
+and their processor seconds can be compared, though not their seconds.
+
+`plain_over_this_seconds` and the like are medians of the ratios within a round.
 
 Further options are those of `transduce translate`; with --service, those that `transduce serve` has too. It has a guard
 that `translate` has with --guard only: give that, where both are compared.
@@ -16,6 +22,7 @@ import json
 import os
 import random
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,6 +31,7 @@ import time
 import urllib.request
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -118,18 +126,27 @@ def measured_service(model: Path, document: Path, output: Path, options: list[st
             assert process.stderr is not None
             found = next(filter(None, (re.search(r"serving (\w+)→(\w+) at (\S+),", line) for line in process.stderr)))
             threading.Thread(target=process.stderr.read, daemon=True).start()  # the access log
-            output.write_bytes(translated(found[3], document, found[1], found[2]))
-            seconds = time.perf_counter() - start
+            asked = json.dumps({"q": "a"}).encode()  # answered once all is loaded that loads in the background
+            headers = {"Content-Type": "application/json"}
+            urllib.request.urlopen(urllib.request.Request(f"{found[3]}/detect", asked, headers), timeout=120).close()
             process_folder = Path("/proc", str(process.pid))
-            ticks = sum(map(int, (process_folder / "stat").read_text().rpartition(")")[2].split()[11:15]))
+            ready, ticks = time.perf_counter(), _ticks(process_folder)
+            output.write_bytes(translated(found[3], document, found[1], found[2]))
+            end, ticks = time.perf_counter(), _ticks(process_folder) - ticks
             peak = re.search(r"VmHWM:\s+(\d+) kB", (process_folder / "status").read_text())
             assert peak is not None
             process.terminate()
     return {
-        "seconds": round(seconds, 2),
+        "seconds": round(end - ready, 2),
+        "seconds_with_start": round(end - start, 2),
         "processor_seconds": round(ticks / os.sysconf("SC_CLK_TCK"), 2),
         "peak_mb": round(int(peak[1]) / 1024),
     }
+
+
+def _ticks(process_folder: Path) -> int:
+    """Returns the clock ticks of a process and of its children that have ended."""
+    return sum(map(int, (process_folder / "stat").read_text().rpartition(")")[2].split()[11:15]))
 
 
 def translated(address: str, document: Path, source: str, target: str) -> bytes:
@@ -162,39 +179,53 @@ def main() -> None:
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--words", type=int, default=100_000)
     parser.add_argument("--service", action="store_true", help="translate the documents by a service, too")
+    parser.add_argument("--together", action="store_true", help="run all of a round at the same time")
     parser.add_argument("--output", type=Path)
     args, options = parser.parse_known_args()  # further options are those of `transduce translate`
     lines = sentences(args.source, args.words)
     command = [sys.executable, "-m", "transduce", "translate", str(args.model)]
-    further = ["--overwrite", "--quiet", *options]
     with tempfile.TemporaryDirectory() as folder:
-        docx, epub, plain, output = (Path(folder, name) for name in ("a.docx", "a.epub", "a.txt", "output"))
+        docx, epub, plain = (Path(folder, name) for name in ("a.docx", "a.epub", "a.txt"))
         write_docx(docx, lines)
         write_epub(epub, lines)
         plain.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        inputs = {"plain lines": ["--source", str(plain)], "docx": [str(docx)], "epub": [str(epub)]}
-        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in inputs}
-        for _ in range(_ROUNDS):
-            for name, given in inputs.items():
-                runs[name].append(measured([*command, *given, "--output", str(output), *further]))
-                print(name, runs[name][-1], file=sys.stderr)
-            for name, document in {"docx": docx, "epub": epub}.items() if args.service else ():
-                row = f"{name} through the service"
+
+        def translate(row: str) -> dict[str, Any]:
+            """Translates what a row is about."""
+            document = {"docx": docx, "epub": epub}.get(row[:4], plain)
+            output = Path(folder, row + document.suffix)
+            if row.endswith("service"):
                 shared = [option for option in options if option not in _FOR_LINES]
-                runs.setdefault(row, []).append(measured_service(args.model, document, output, shared))
-                print(row, runs[row][-1], file=sys.stderr)
+                return measured_service(args.model, document, output, shared)
+            given = [str(document)] if document != plain else ["--source", str(plain)]
+            return measured([*command, *given, "--output", str(output), "--overwrite", "--quiet", *options])
+
+        names = ["plain lines", "docx", "epub"]
+        names += ["docx through the service", "epub through the service"] if args.service else []
+        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+        with ThreadPoolExecutor(len(names) if args.together else 1) as threads:
+            for _ in range(_ROUNDS):
+                for name, found in zip(names, threads.map(translate, names), strict=True):
+                    runs[name].append(found)
+                    print(name, found, file=sys.stderr)
     rows = {
-        name: {key: min(run[key] for run in found) for key in ("seconds", "processor_seconds")}
+        name: {key: min(run[key] for run in found) for key in found[0] if key != "peak_mb"}
         | {"peak_mb": max(run["peak_mb"] for run in found)}
         for name, found in runs.items()
     }
-    for row in rows.values():
-        for key in ("seconds", "processor_seconds"):
-            row[f"plain_over_this_{key}"] = round(rows["plain lines"][key] / row[key], 3)
+    for name, row in rows.items():
+        for key in [key for key in row if key != "peak_mb"]:
+            of_plain = "processor_seconds" if key == "processor_seconds" else "seconds"
+            ratios = [
+                plain_lines[of_plain] / this[key]
+                for plain_lines, this in zip(runs["plain lines"], runs[name], strict=True)
+            ]
+            row[f"plain_over_this_{key}"] = round(statistics.median(ratios), 3)
     result = {
         "date": date.today().isoformat(),
         "model": args.model.name,
         "options": options,
+        "together": args.together,
         "words": sum(len(line.split()) for line in lines),
         "sentences": len(lines),
         "rows": rows,

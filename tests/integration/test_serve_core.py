@@ -14,6 +14,7 @@ from made_models import untied_folder
 from running_service import Events, config_of, request_of, run, running, until
 from transduce import Translator
 from transduce.errors import BundleError, ConfigError, DataError
+from transduce.serve import whole_texts
 from transduce.serve.config import BatchingConfig, ModelEntry, PivotConfig, ServeConfig
 from transduce.serve.requests import (
     DeadlineError,
@@ -71,11 +72,14 @@ def offline(translator: Translator, case: dict[str, Any], texts: tuple[str, ...]
     return translator.translate_n_best(texts, n_best, **case, **options)
 
 
-@pytest.mark.parametrize("long_text", [(), (" ".join(TEXT) * 6,)], ids=["short", "long"])
-def test_answers_under_load_are_those_of_the_translator(folder: Path, long_text: tuple[str, ...]) -> None:
-    """Short texts go through the pipeline with those of others, long ones sentence by sentence."""
+@pytest.mark.parametrize("further", [(), (" ".join(TEXT) * 6,), TEXT], ids=["short", "long", "many"])
+def test_answers_under_load_are_those_of_the_translator(
+    folder: Path, further: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few short texts go through the pipeline with those of others, long ones and many ones sentence by sentence."""
+    monkeypatch.setattr(whole_texts, "_MAX_TEXTS", 8)
     translator = Translator.load(folder)
-    texts = (*TEXT, "<b>A dog</b> runs.", *long_text)
+    texts = (*TEXT, "<b>A dog</b> runs.", *further)
     expected = [offline(translator, fitting(case, len(texts)), texts) for case in MIXED]
 
     async def test() -> None:

@@ -8,13 +8,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from transduce.config import DecodeConfig
+from transduce.engines.batching import EMPTY_OUTPUT
 from transduce.errors import DataError
 from transduce.serve.calls import CancelledRequestError, Ticket
 from transduce.serve.event_loop_calls import EventLoopCalls
+from transduce.serve.queued_engine import QueuedEngine
 from transduce.serve.requests import DeadlineError, ModelUnavailableError, Priority, StoppingError
 from transduce.serve.scheduler import Scheduler
 
@@ -391,3 +395,20 @@ def test_one_slow_batch_at_the_start_is_not_taken_for_the_speed(started: Started
     scheduler = started(max_tokens=1)
     compute_slowly(scheduler, engine, 0.2)
     assert 0 < scheduler.seconds_of(100) < 100 * 0.2 / 20, "a batch of one token has a small weight"
+
+
+def test_sentences_of_a_request_are_computed_beside_others_of_their_length(recorder: Recorder) -> None:
+    """Each result is that of its own sentence, and of an empty one there is none to compute."""
+    batches: list[list[int]] = []
+
+    def compute(work: Any, inputs: list[Any]) -> list[list[str]]:
+        batches.append([len(source) for source, _ in inputs])
+        return [[f"{len(source)} tokens"] for source, _ in inputs]
+
+    engine: Any = SimpleNamespace(name="made", independent_lines=True, max_source_tokens=100, batch_tokens=20)
+    scheduler = Scheduler("model", compute, 1, 20, recorder)
+    sources = [[7] * length for length in (2, 9, 0, 3, 8, 2, 9)]
+    found = QueuedEngine(engine, scheduler, Ticket()).translate(sources, DecodeConfig(beam_size=1))
+    scheduler.close()
+    assert batches == [[9, 9], [8, 3, 2, 2]]
+    assert found == [["2 tokens"], ["9 tokens"], [EMPTY_OUTPUT], ["3 tokens"], ["8 tokens"], ["2 tokens"], ["9 tokens"]]

@@ -93,8 +93,7 @@ class QueuedEngine:
         results: list[list[Hypothesis]] = [[EMPTY_OUTPUT] for _ in sources]
         searched = [index for index, source in enumerate(sources) if source]
         given: Sequence[TokenConstraints | None] = constraints or [None] * len(sources)
-        found = self._scheduler.run(
-            self._ticket,
+        found = self._run(
             _Translating(options, n_best),
             [(sources[index], given[index]) for index in searched],
             [len(sources[index]) + 1 for index in searched],
@@ -125,4 +124,15 @@ class QueuedEngine:
 
     def _run_pairs(self, work: Work, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Any]:
         pairs = list(zip(sources, targets, strict=True))
-        return self._scheduler.run(self._ticket, work, pairs, [len(s) + len(t) + 2 for s, t in pairs])
+        return self._run(work, pairs, [len(s) + len(t) + 2 for s, t in pairs])
+
+    def _run(self, work: Work, inputs: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
+        """Returns the result of each input. Long ones are computed first, beside others of about the same length."""
+        order = sorted(range(len(inputs)), key=lambda index: -tokens[index])
+        found = self._scheduler.run(
+            self._ticket, work, [inputs[index] for index in order], [tokens[index] for index in order]
+        )
+        results: list[Any] = [None] * len(inputs)
+        for index, result in zip(order, found, strict=True):
+            results[index] = result
+        return results

@@ -16,6 +16,8 @@ from transduce.translation.result import Translation
 from transduce.translation.text_model import TextModel
 from transduce.translation.windows import Window
 
+# More texts fill batches by themselves; the sentences of each batch are then chosen by their length.
+_MAX_TEXTS = 64
 # Characters of a text that goes this way: a longer one waits sentence by sentence, and holds up no others.
 _MAX_CHARACTERS = 1000
 _CHARACTERS_PER_TOKEN = 4
@@ -46,9 +48,10 @@ def translate_window(
 
 
 def are_short(request: TranslationRequest) -> bool:
-    """Returns whether all texts are short, and nothing binds single ones."""
+    """Returns whether there are few texts, all are short, and nothing binds single ones."""
     bound = request.prefixes or request.forbidden or request.required or request.glossary is not None
-    return not bound and all(len(text) <= _MAX_CHARACTERS for text in request.texts)
+    few = len(request.texts) <= _MAX_TEXTS
+    return few and not bound and all(len(text) <= _MAX_CHARACTERS for text in request.texts)
 
 
 def estimated_tokens(texts: Sequence[str]) -> list[int]:

@@ -8,6 +8,7 @@ rare in a good model, and simple counts find them. The thresholds are such that 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from transduce.config import DecodeConfig
 from transduce.translation.pipeline.atoms import atoms
@@ -34,8 +35,8 @@ _WORD = re.compile(r"(?<!\w)[\d_]*+[^\W\d_]\w*")
 
 def repeats(text: str, source: str = "") -> bool:
     """Returns whether `text` has a word or phrase several times in a row, more often than `source` has any."""
-    most_in_source = max((times for times, _, _ in _runs(source)), default=1)
-    return any(times >= _allowed(length, is_word) and times > most_in_source for times, length, is_word in _runs(text))
+    most = max((times for times, length, is_word in _runs(text) if times >= _allowed(length, is_word)), default=1)
+    return most > 1 and most > max((times for times, _, _ in _runs(source)), default=1)
 
 
 def copies(text: str, source: str) -> bool:
@@ -104,6 +105,9 @@ def _allowed(length: int, is_word: bool) -> int:
 def _runs(text: str) -> list[tuple[int, int, bool]]:
     """Returns (times, length, whether it has a word) of each phrase that occurs several times in a row."""
     words = [text[start:end].casefold() for start, end in atoms(text)]
+    pairs = list(pairwise(words))
+    if len(set(pairs)) == len(pairs) and all(first != second for first, second in pairs):
+        return []  # most texts: a phrase that follows itself has a pair of words twice
     found = []
     for length in range(1, min(_LONGEST_PHRASE, len(words) // 2) + 1):
         equal = 0

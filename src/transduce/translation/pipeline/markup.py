@@ -42,6 +42,7 @@ _PATTERNS: dict[Markup, re.Pattern[str]] = {
     "html": re.compile(rf"(?P<angle><(?=[!?/A-Za-z]))|{_ENTITY}|{_PLACEHOLDERS}", re.IGNORECASE),
     "placeholders": re.compile(_PLACEHOLDERS),
 }
+_HINT = re.compile(r"[<&@%{:]|[wW]{3}\.")  # every match of the patterns has one; most lines have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ def is_nested(line: str, markup: Markup) -> bool:
 
 def _scan(line: str, markup: Markup) -> Iterator[_Found]:
     """Yields the markup, in order and without overlaps."""
-    if markup == "none":
+    if markup == "none" or not _HINT.search(line):
         return
     position = 0
     tags = Tags(line)
