@@ -302,10 +302,18 @@ def test_languages_must_be_the_teachers(folder: Path, tmp_path: Path) -> None:
     config = student_config(folder / "recipe.toml", ["data.source_language=en", "data.target_language=fr"])
     with pytest.raises(ConfigError, match=r"train: is en → fr, but the teacher in .* translates en → de\."):
         make_student(StudentJob(teacher=tmp_path / "teacher", config=config, output=tmp_path / "out"), teacher)
-    sets = 'data.test_sets=[{files=["test.en", "test.de"], source_language="de", target_language="en"}]'
+    sets = 'data.test_sets=[{files=["test.en", "test.de"], source_language="fr", target_language="de"}]'
     both = ["data.source_language=en", "data.target_language=de"]
     config = student_config(folder / "recipe.toml", [*both, "data.test={}", sets])
-    with pytest.raises(ConfigError, match=r"is de → en, but the student translates en → de\. Leave this set out"):
+    with pytest.raises(ConfigError, match=r"is fr → de, but the student translates en → de\. Leave this set out"):
+        make_student(StudentJob(teacher=tmp_path / "teacher", config=config, output=tmp_path / "out"), teacher)
+    law, news = (f'{{files=["test.en", "test.de"], name="{domain}", domain="{domain}"}}' for domain in ("law", "news"))
+    corpora = "data.corpora=[" + ", ".join(
+        f'{{files=["train.en", "train.de"], name="{domain}", domain="{domain}"}}' for domain in ("law", "news")
+    )
+    sets = [*both, "data.train=[]", f"{corpora}]", "data.test={}", f"data.test_sets=[{law}, {news}]"]
+    config = student_config(folder / "recipe.toml", sets)
+    with pytest.raises(ConfigError, match=r"have the domains 'law', 'news'\. Name sets of one domain"):
         make_student(StudentJob(teacher=tmp_path / "teacher", config=config, output=tmp_path / "out"), teacher)
     assert not (tmp_path / "out").exists()
 

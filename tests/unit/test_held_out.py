@@ -44,6 +44,8 @@ def test_a_test_sentence_is_found_on_the_other_side_of_the_opposite_direction(tm
     pairs = [(ENGLISH, GERMAN), (OTHER[0], OTHER[1]), ("Yes.", "Ja."), ("Yes.", "Doch.")]
     reverse = [(second, first) for first, second in pairs]
     assert examined(tmp_path, "en-de", ("en-de", pairs), ("de-en", reverse)) == [[False, True, False, True]] * 2
+    regions = examined(tmp_path, "en-de", ("en-de", pairs), ("de_AT-en_GB", reverse))
+    assert regions == [[False, True, False, True]] * 2
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,15 @@ def test_held_out_sets_that_do_not_fit_are_refused(values: dict[str, object], me
     assert message in str(error.value)
 
 
+def test_a_held_out_set_in_another_language_than_the_only_target_is_refused() -> None:
+    sets = (HeldOutSetConfig(files=("t",), target_language="fr"),)
+    with pytest.raises(ConfigError, match=r"test set 't': 'fr' must be a target language of the corpora \(de\)"):
+        data_of("de", "de", test_sets=sets)
+    with pytest.raises(ConfigError, match="validation set 't'"):
+        data_of("de", "de", validation_sets=sets)
+    assert data_of("", "", test_sets=sets).test_corpora[0].target_language == "fr"  # that of the corpora is not known
+
+
 def test_test_sets_know_their_languages_in_both_forms() -> None:
     sets = (
         HeldOutSetConfig(files=("a.en", "a.fr"), target_language="fr"),
@@ -169,6 +178,13 @@ def test_a_direction_is_chosen() -> None:
     assert MANY.choose(target="de-AT").target == "de"
     assert MANY.choose(target="de", domain="law").tags == ("<2de>", "<domain:law>")
     assert not MANY.choose(source="de", target="en").zero_shot
+
+
+def test_another_source_language_is_zero_shot_for_a_model_of_several() -> None:
+    into_english = Directions((("de", "en"), ("fr", "en")), (), ())
+    assert into_english.choose(source="es").zero_shot
+    assert not into_english.choose(source="fr-CA").zero_shot
+    assert not Directions((("de", "en"),), (), ()).choose(source="nl").zero_shot  # it may split sentences by it
 
 
 def test_an_untrained_pair_is_zero_shot() -> None:

@@ -20,17 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from transduce.augmentation.made_corpus import MadeCorpus
+from transduce.augmentation.student_config import DEFAULT_SHAPE, require_fit, student_config, teacher_target
 from transduce.augmentation.student_measurement import Comparison, compare
 from transduce.augmentation.translated_text import distill
 from transduce.augmentation.translation_records import Nearness
 from transduce.bundle import Bundle
-from transduce.config import Config, DecodeConfig, apply_settings, load_recipe, preset
-from transduce.config.loading import recipe_start
-from transduce.config.start import InitConfig
+from transduce.config import Config, DecodeConfig
 from transduce.data.corpus import Part, locate
 from transduce.data.prepare import prepare
 from transduce.data.prepared import load_prepared
-from transduce.engines.ctranslate2_limits import require_convertible
 from transduce.engines.shortlist import FILE as SHORTLIST
 from transduce.engines.shortlist import learning
 from transduce.engines.shortlist.table import save_shortlist, shortlist_facts
@@ -41,15 +39,12 @@ from transduce.runs import End, Outcome, load_run_config, train, with_vocabulary
 from transduce.text import SubwordTokenizer
 from transduce.training.ancestor import require_ancestor
 from transduce.training.run_folder import checkpoints
-from transduce.translation.directions import Directions
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams.workers import Workers
 from transduce.translation.translator import Translator
 
 __all__ = ["DEFAULT_SHAPE", "Student", "StudentJob", "make_student", "student_config"]
 
-DEFAULT_SHAPE = "student-6-2"
-_SHAPES = "student-"  # what the names of the presets begin with
 _DISTILLED, _DATA, _RUN, _EXPORT, _REPORT = "distilled", "data", "run", "ctranslate2-int8", "report"
 _STAGES = "stages.json"
 _MAX_SHORTLIST_PAIRS, _SHORTLIST_ITERATIONS = 500_000, 5
@@ -91,55 +86,6 @@ class Student:
     outcome: Outcome | None
 
 
-def student_config(
-    recipe: Path, settings: Sequence[str] = (), shape: str = "", *, from_teacher: Path | None = None
-) -> Config:
-    """Returns the configuration of a student.
-
-    Data and training are the recipe's. So is the shape, if the recipe starts from a preset of students. Otherwise the
-    shape is that of a preset, the search is greedy, and the model that the recipe starts from is ignored: it has
-    another shape. Settings come last.
-
-    With `from_teacher`, only the numbers of layers come from there. The student has the teacher's width, and starts
-    from some of its layers (`transduce.training.ancestor.kept_layers`).
-
-    Args:
-        recipe: may be the teacher's own.
-        settings: each `section.key=value`.
-        shape: the preset of the shape; "" is the recipe's, or `DEFAULT_SHAPE`.
-        from_teacher: the teacher's model folder, if the student starts from its weights.
-
-    Raises:
-        ConfigError: the recipe or a setting is wrong, there is no such preset, or it makes a parser.
-        BundleError: the teacher's folder is incomplete or damaged.
-    """
-    config = load_recipe(recipe)
-    if config.data.format == "trees":
-        raise ConfigError(
-            f"{recipe}: data.format = 'trees': this recipe makes a parser, and a student must be a translator."
-        )
-    name, _ = recipe_start(recipe)
-    if shape or not name.startswith(_SHAPES):
-        chosen = preset(shape or DEFAULT_SHAPE)
-        search = replace(config.decode, beam_size=1)
-        name = f"{config.name}-{chosen.name}"
-        config = replace(config, name=name, model=chosen.model, decode=search, init=InitConfig())
-    if from_teacher is not None:
-        config = _as_wide(Bundle.load(from_teacher), config)
-    return apply_settings(config, settings)
-
-
-def _as_wide(teacher: Bundle, config: Config) -> Config:
-    """Returns the configuration of a student that has the teacher's shape, but not more layers than `config` says."""
-    shape = teacher.config.model
-    shape = replace(
-        shape,
-        num_encoder_layers=min(shape.num_encoder_layers, config.model.num_encoder_layers),
-        num_decoder_layers=min(shape.num_decoder_layers, config.model.num_decoder_layers),
-    )
-    return replace(config, model=shape, text=teacher.config.text, init=InitConfig(model=str(teacher.path)))
-
-
 def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
     """Makes a student, or continues where an earlier call was stopped.
 
@@ -161,7 +107,7 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
             "or --from-teacher."
         )
     teacher = Bundle.load(job.teacher)
-    _require_fit(teacher, job.config)
+    require_fit(teacher, job.config)
     require_ancestor(job.output / _RUN, job.config)
     files = locate(job.config.data, progress=job.progress)
     texts = [*files.test.values()] or [*files.validation.values()]
@@ -188,38 +134,6 @@ def _require_output(output: Path) -> None:
         require_free(output, overwrite=False, foreign="it is not the folder of a student")
 
 
-def _require_fit(teacher: Bundle, config: Config) -> None:
-    """Checks, before hours of work, that the student has a pair of the teacher's languages, and can be compared."""
-    require_convertible(teacher.config.model)
-    require_convertible(config.model)
-    theirs = Directions.of(teacher.tokenizer, teacher).pairs
-    ours = {(corpus.source_language, corpus.target_language): corpus.name for corpus in config.data.training_corpora}
-    for pair, name in ours.items():
-        if all(pair) and not any(pair == other or not all(other) for other in theirs):
-            known = ", ".join(" → ".join(other) for other in theirs)
-            raise ConfigError(
-                f"{name}: is {' → '.join(pair)}, but the teacher in {teacher.path} translates {known}. Name corpora of "
-                "its languages."
-            )
-    if len(ours) > 1:
-        listed = ", ".join(" → ".join(pair) for pair in ours)
-        raise ConfigError(
-            f"data.corpora: are {listed}, but a student has one language pair. Name the corpora of one pair."
-        )
-    for each in config.data.test_corpora or config.data.validation_corpora:
-        pair = (each.source_language, each.target_language)
-        if all(pair) and not any(pair == other or not all(other) for other in ours):
-            raise ConfigError(
-                f"{each.name}: is {' → '.join(pair)}, but the student translates {' → '.join(next(iter(ours)))}. Leave "
-                "this set out: teacher and student are compared on it."
-            )
-
-
-def _target(teacher: Bundle, config: Config) -> str:
-    """Returns the target language to ask the teacher for; "" if it has a single one."""
-    return config.data.training_corpora[0].target_language if teacher.tokenizer.target_languages else ""
-
-
 def _distil(job: StudentJob, teacher: Bundle, parts: Sequence[Part], open_teacher: OpenTeacher) -> list[MadeCorpus]:
     """Translates the sources of each training corpus."""
     made = []
@@ -234,7 +148,7 @@ def _distil(job: StudentJob, teacher: Bundle, parts: Sequence[Part], open_teache
                     job.output / _DISTILLED / str(number),
                     nearest=job.nearest,
                     options=job.search,
-                    text_options=TextOptions(guard=True, target=_target(teacher, job.config), domain=domain),
+                    text_options=TextOptions(guard=True, target=teacher_target(teacher, job.config), domain=domain),
                     progress=job.progress,
                     warn=job.warn,
                 )
@@ -307,7 +221,9 @@ def _compare(job: StudentJob, teacher: Bundle, texts: Sequence[Part], made_from:
     if _is_done(job.output, _REPORT, made_from) and (measured := _read_comparison(path)) is not None:
         return measured
     pairs = [pair for part in texts for pair in part.open()]
-    comparison = compare(job.teacher, job.output / _RUN / "model", pairs, target=_target(teacher, job.config))
+    domain = (job.config.data.test_corpora or job.config.data.validation_corpora)[0].domain
+    asked = {"target": teacher_target(teacher, job.config), "domain": domain}
+    comparison = compare(job.teacher, job.output / _RUN / "model", pairs, **asked)
     write_json(path, comparison.to_dict())
     write_text(path.with_suffix(".md"), comparison.to_markdown())
     _done(job.output, _REPORT, made_from)

@@ -142,6 +142,7 @@ class _System:
     beam_size: int
     shortlist: str  # "on" or "off"
     target: str = ""  # the language to ask for, of a model of several
+    domain: str = ""  # likewise
 
     def load(self) -> Translator:
         """Loads it into one thread."""
@@ -156,14 +157,16 @@ class _System:
 
     def translate(self, translator: Translator, lines: Sequence[str]) -> list[str]:
         """Translates lines as it does."""
-        return translator.translate(lines, beam_size=self.beam_size, batch_size=_BATCH_SIZE, target=self.target)
+        return translator.translate(
+            lines, beam_size=self.beam_size, batch_size=_BATCH_SIZE, target=self.target, domain=self.domain
+        )
 
     def start_cold(self, line: str) -> float:
         """Returns the seconds of a process that loads the model and translates one line."""
         command = [sys.executable, "-m", "transduce", "translate", str(self.bundle.path), "--quiet"]
         command += ["--engine", _ENGINE, "--quantization", _QUANTIZATION, "--device", "cpu", "--threads", "1"]
         command += ["--beam-size", str(self.beam_size), "--shortlist", self.shortlist]
-        command += ["--target", self.target]
+        command += ["--target", self.target, "--domain", self.domain]
         started = time.perf_counter()
         done = subprocess.run(command, input=line + "\n", capture_output=True, text=True, encoding="utf-8", check=False)
         if done.returncode:
@@ -177,10 +180,12 @@ class _System:
         return sum(path.stat().st_size for path in [*read, self.bundle.path / "tokenizer.json"])
 
 
-def compare(teacher: Path, student: Path, pairs: Sequence[tuple[str, str]], *, target: str = "") -> Comparison:
+def compare(
+    teacher: Path, student: Path, pairs: Sequence[tuple[str, str]], *, target: str = "", domain: str = ""
+) -> Comparison:
     """Measures teacher and student on pairs of sources and references.
 
-    `target` is the language to ask the teacher for, if it has several.
+    `target` is the language to ask the teacher for, if it has several. Models that know `domain` are asked for it.
 
     Raises:
         DataError: there are no pairs.
@@ -191,10 +196,11 @@ def compare(teacher: Path, student: Path, pairs: Sequence[tuple[str, str]], *, t
         raise DataError("There are no pairs to compare teacher and student on: name data.test or data.validation.")
     sources, references = (list(side) for side in zip(*kept, strict=True))
     theirs, ours = Bundle.load(teacher), Bundle.load(student)
+    their_domain, our_domain = (domain if domain in each.tokenizer.domains else "" for each in (theirs, ours))
     systems = [
-        _System(f"teacher, beam {_BEAM_SIZE}", theirs, _BEAM_SIZE, "off", target),
-        _System("teacher, greedy", theirs, 1, "off", target),
-        _System("student, greedy", ours, 1, "on"),
+        _System(f"teacher, beam {_BEAM_SIZE}", theirs, _BEAM_SIZE, "off", target, their_domain),
+        _System("teacher, greedy", theirs, 1, "off", target, their_domain),
+        _System("student, greedy", ours, 1, "on", domain=our_domain),
     ]
     loaded = [system.load() for system in systems]
     scores = [

@@ -144,6 +144,7 @@ class DataConfig:
         corpora, validation = self.training_corpora, self.validation_corpora
         tests = self.test_corpora if self.test_sets else ()  # the short form may leave its languages open
         domains = {corpus.domain for corpus in corpora}
+        targets = tuple(dict.fromkeys(corpus.target_language for corpus in corpora)) or ("",)
         if self.format == "trees" and (self.tagged_languages or any(each.tag or each.domain for each in corpora)):
             raise ConfigError("data.corpora: tags and several target languages are for data.format = 'text'.")
         if languages := self.tagged_languages:
@@ -151,9 +152,8 @@ class DataConfig:
             require_languages("data.validation_sets", validation)
             require_languages("data.test_sets", tests)
         for kind, each in [("validation", each) for each in validation] + [("test", each) for each in tests]:
-            if languages and each.target_language not in languages:
-                known = ", ".join(languages)
-                demand = f"a target language of the corpora ({known})"
+            if (languages or (each.target_language and all(targets))) and each.target_language not in targets:
+                demand = f"a target language of the corpora ({', '.join(targets)})"
                 raise ConfigError(f"{kind} set '{each.name}': '{each.target_language}' must be {demand}.")
             if each.domain and each.domain not in domains:
                 demand = "a domain of the corpora"

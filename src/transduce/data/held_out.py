@@ -10,6 +10,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from transduce.data.corpus import Chunk
+from transduce.text.languages import without_region
 
 MIN_LEAK_BYTES = 16  # in UTF-8: five Chinese characters say as much as sixteen English letters
 
@@ -47,7 +48,7 @@ class HeldOutLines:
 
     def add(self, pairs: Iterable[tuple[str, str]], languages: Pair, *, targets: bool) -> None:
         """Adds the pairs of a set, without outer white space; `targets`: whether their targets count by themselves."""
-        pairs = [*pairs]
+        pairs, languages = [*pairs], (without_region(languages[0]), without_region(languages[1]))
         self._compared.clear()
         sources, written = {source for source, _ in pairs if source}, {target for _, target in pairs if target}
         self.sources |= sources
@@ -63,6 +64,7 @@ class HeldOutLines:
         found = Leaks([], [], [], [], [])
         if not self._pairs:
             return found
+        languages = without_region(languages[0]), without_region(languages[1])
         if languages not in self._compared:
             self._compared[languages] = self._lines_for(languages)
         sources, targets = self._compared[languages]

@@ -253,4 +253,5 @@ def _changed_settings(old: dict[str, Any], new: dict[str, Any]) -> str:
     before = {"text": old["text"], "data": _settings(Config())["data"] | old["data"]}
     if not before["data"].get("repeat"):  # earlier versions repeated pairs in the store, and noted how often
         before["data"].pop("repeat", None)
-    return describe(differences(before, {"text": new["text"], "data": new["data"]}))
+    found = describe(differences(before, {"text": new["text"], "data": new["data"]}))
+    return found.replace("data.languages was", "the languages of corpora and sets were")  # no key of a recipe

@@ -11,6 +11,7 @@ from transduce.data.corpus import Part, locate_validation
 from transduce.data.readers import read_lines
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
+from transduce.text.languages import without_region
 
 _T = TypeVar("_T")
 
@@ -47,7 +48,7 @@ def choose_sentences(
     found = _from_validation(config, limit)
     if found is not None:
         return found
-    language = config.data.source_language.partition("-")[0]
+    language = without_region(config.data.source_language)
     language = language if language in _BUILT_IN else "en"
     origin = f"built-in sentences ({language}): the model's validation data is not here"
     return Sentences(origin, spread(_BUILT_IN[language], limit))

@@ -13,6 +13,7 @@ from transduce.engines.interface import Engine
 from transduce.engines.tagged import with_tags
 from transduce.errors import ConfigError, suggestion
 from transduce.text import SubwordTokenizer
+from transduce.text.languages import without_region
 from transduce.text.tags import source_tags
 from transduce.translation.text_model import TextModel
 
@@ -83,7 +84,9 @@ class Directions:
             known = [own_target] if own_target else []
             chosen = _known("target language", target, known) if target else own_target
             domain, tags = self._of_domain(domain, "")
-            return Direction(source or own_source, chosen, domain, False, tags)
+            # A model of one source language is told its source for other reasons, such as how to split sentences.
+            untrained = len(sources) > 1 and bool(source) and without_region(source) not in map(without_region, sources)
+            return Direction(source or own_source, chosen, domain, untrained, tags)
         chosen = _known("target language", target, self.targets) if target else own_target or self.targets[0]
         if source:
             source = _known("source language", source, [*sources, *self.targets]) if sources else source

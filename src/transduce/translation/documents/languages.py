@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from transduce.text.languages import without_region
+
 
 @dataclass(frozen=True, slots=True)
 class Languages:
@@ -13,8 +15,4 @@ class Languages:
 
 def is_same_language(one: str, other: str) -> bool:
     """Returns whether two codes name the same language, whatever the region: "en-GB" and "EN"."""
-    return bool(one) and _primary(one) == _primary(other)
-
-
-def _primary(code: str) -> str:
-    return code.replace("_", "-").partition("-")[0].lower()
+    return bool(one) and without_region(one) == without_region(other)

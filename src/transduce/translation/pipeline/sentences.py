@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from transduce.text import SubwordTokenizer
+from transduce.text.languages import without_region
 
 Span = tuple[int, int]
 
@@ -46,7 +47,7 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
         return [(first, last)] if first < last else []
     from sentencex import segment  # imported only if a text may be cut
 
-    code = language.partition("-")[0].partition("_")[0].lower() or _FALLBACK_LANGUAGE
+    code = without_region(language) or _FALLBACK_LANGUAGE
     spans: list[Span] = []
     for line in re.finditer(r"[^\n]+", text):
         start = line.start()

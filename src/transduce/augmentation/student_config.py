@@ -1,0 +1,108 @@
+"""What a student is: its configuration, from a recipe or from its teacher, and whether it fits the teacher."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from transduce.bundle import Bundle
+from transduce.config import Config, apply_settings, load_recipe, preset
+from transduce.config.loading import recipe_start
+from transduce.config.start import InitConfig
+from transduce.engines.ctranslate2_limits import require_convertible
+from transduce.errors import ConfigError
+from transduce.translation.directions import Directions
+
+DEFAULT_SHAPE = "student-6-2"
+_SHAPES = "student-"  # what the names of the presets begin with
+
+
+def student_config(
+    recipe: Path, settings: Sequence[str] = (), shape: str = "", *, from_teacher: Path | None = None
+) -> Config:
+    """Returns the configuration of a student.
+
+    Data and training are the recipe's. So is the shape, if the recipe starts from a preset of students. Otherwise the
+    shape is that of a preset, the search is greedy, and the model that the recipe starts from is ignored: it has
+    another shape. Settings come last.
+
+    With `from_teacher`, only the numbers of layers come from there. The student has the teacher's width, and starts
+    from some of its layers (`transduce.training.ancestor.kept_layers`).
+
+    Args:
+        recipe: may be the teacher's own.
+        settings: each `section.key=value`.
+        shape: the preset of the shape; "" is the recipe's, or `DEFAULT_SHAPE`.
+        from_teacher: the teacher's model folder, if the student starts from its weights.
+
+    Raises:
+        ConfigError: the recipe or a setting is wrong, there is no such preset, or it makes a parser.
+        BundleError: the teacher's folder is incomplete or damaged.
+    """
+    config = load_recipe(recipe)
+    if config.data.format == "trees":
+        raise ConfigError(
+            f"{recipe}: data.format = 'trees': this recipe makes a parser, and a student must be a translator."
+        )
+    name, _ = recipe_start(recipe)
+    if shape or not name.startswith(_SHAPES):
+        chosen = preset(shape or DEFAULT_SHAPE)
+        search = replace(config.decode, beam_size=1)
+        name = f"{config.name}-{chosen.name}"
+        config = replace(config, name=name, model=chosen.model, decode=search, init=InitConfig())
+    if from_teacher is not None:
+        config = _as_wide(Bundle.load(from_teacher), config)
+    return apply_settings(config, settings)
+
+
+def _as_wide(teacher: Bundle, config: Config) -> Config:
+    """Returns the configuration of a student that has the teacher's shape, but not more layers than `config` says."""
+    shape = teacher.config.model
+    shape = replace(
+        shape,
+        num_encoder_layers=min(shape.num_encoder_layers, config.model.num_encoder_layers),
+        num_decoder_layers=min(shape.num_decoder_layers, config.model.num_decoder_layers),
+    )
+    return replace(config, model=shape, text=teacher.config.text, init=InitConfig(model=str(teacher.path)))
+
+
+def require_fit(teacher: Bundle, config: Config) -> None:
+    """Checks, before hours of work, that the student has a pair of the teacher's languages, and can be compared.
+
+    Raises:
+        ConfigError: it has not.
+    """
+    require_convertible(teacher.config.model)
+    require_convertible(config.model)
+    theirs = Directions.of(teacher.tokenizer, teacher).pairs
+    ours = {(corpus.source_language, corpus.target_language): corpus.name for corpus in config.data.training_corpora}
+    for pair, name in ours.items():
+        if all(pair) and not any(pair == other or not all(other) for other in theirs):
+            known = ", ".join(" → ".join(other) for other in theirs)
+            raise ConfigError(
+                f"{name}: is {' → '.join(pair)}, but the teacher in {teacher.path} translates {known}. Name corpora of "
+                "its languages."
+            )
+    if len(ours) > 1:
+        listed = ", ".join(" → ".join(pair) for pair in ours)
+        raise ConfigError(
+            f"data.corpora: are {listed}, but a student has one language pair. Name the corpora of one pair."
+        )
+    compared = config.data.test_corpora or config.data.validation_corpora
+    if len(domains := list(dict.fromkeys(each.domain for each in compared))) > 1:
+        listed = ", ".join(f"'{domain}'" for domain in domains)
+        raise ConfigError(
+            f"data.test_sets: have the domains {listed}. Name sets of one domain: teacher and student are compared on "
+            "all of them together."
+        )
+    for each in compared:
+        pair = (each.source_language, each.target_language)
+        if all(pair) and not any(pair == other or not all(other) for other in ours):
+            raise ConfigError(
+                f"{each.name}: is {' → '.join(pair)}, but the student translates {' → '.join(next(iter(ours)))}. Leave "
+                "this set out: teacher and student are compared on it."
+            )
+
+
+def teacher_target(teacher: Bundle, config: Config) -> str:
+    """Returns the target language to ask the teacher for; "" if it has a single one."""
+    return config.data.training_corpora[0].target_language if teacher.tokenizer.target_languages else ""
