@@ -90,16 +90,15 @@ def test_it_makes_a_student_from_the_teachers_translations(folder: Path, made: S
 def test_the_report_has_teacher_and_student_side_by_side(folder: Path, made: Student) -> None:
     comparison = made.comparison
     assert comparison is not None
-    assert [each.name for each in comparison.systems] == ["teacher, beam 4", "teacher, greedy", "student, greedy"]
-    large, _, student = comparison.systems
+    systems = (*comparison.teachers, *comparison.students)
+    names = ["teacher, beam 4", "teacher, greedy", "student, greedy", "student, beam 2"]
+    assert [each.name for each in systems] == names
     assert comparison.num_lines == 12
-    assert student.parameters < large.parameters
-    assert all(
-        each.bytes > 0 and each.lines_per_second.value > 0 and each.cold_start.value > 0 for each in comparison.systems
-    )
+    assert systems[-1].parameters < systems[0].parameters
+    assert all(each.bytes > 0 and each.lines_per_second.value > 0 and each.cold_start.value > 0 for each in systems)
     report = (folder / "made" / "report.md").read_text()
     assert report == comparison.to_markdown()
-    assert "| against teacher, beam 4 |" in report
+    assert "| student, beam 2, against teacher, beam 4 |" in report
     stored = json.loads((folder / "made" / "report.json").read_text())
     assert students.Comparison.from_dict(stored) == comparison
 
@@ -200,7 +199,7 @@ def test_several_corpora_and_a_vocabulary_of_its_own(
     (folder / "more.tsv").write_text("".join(pairs))
     job = job_of(folder, tmp_path / "out", own_vocabulary=True)
     data = replace(job.config.data, train=(("train.en", "train.de"), ("more.tsv",)), repeat=(1, 2))
-    monkeypatch.setattr(students, "compare", lambda *_, **__: Comparison(0, 0, ("", ""), ()))
+    monkeypatch.setattr(students, "compare", lambda *_, **__: Comparison(0, 0, ("", ""), (), ()))
     monkeypatch.setattr(Comparison, "to_markdown", lambda _: "")
     made = make_student(replace(job, config=replace(job.config, data=data)), teacher)
     bundle = Bundle.load(made.model)
@@ -273,7 +272,7 @@ def test_the_shape_is_a_presets_unless_the_recipe_starts_from_a_student(folder: 
 
 
 def test_it_may_start_from_the_teachers_layers(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = Comparison(0, 0, ("", ""), ())
+    measured = Comparison(0, 0, ("", ""), (), ())
     monkeypatch.setattr(students, "compare", lambda *_, **__: measured)
     monkeypatch.setattr(Comparison, "to_markdown", lambda _: "")
     theirs = Bundle.load(folder / "teacher")

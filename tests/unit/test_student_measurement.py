@@ -26,10 +26,13 @@ COMPARISON = Comparison(
     num_lines=3000,
     num_timed=1000,
     signatures=("tok:13a", "nc:6"),
-    systems=(
+    teachers=(
         system("teacher, beam 4", (8.0, 10.0, 12.0), 40.0, 20_000_000),
         system("teacher, greedy", (5.0, 5.0, 5.0), 38.0, 20_000_000),
+    ),
+    students=(
         system("student, greedy", (2.0, 2.0, 2.0), 39.0, 5_000_000),
+        system("student, beam 2", (4.0, 4.0, 4.0), 39.6, 5_000_000),
     ),
 )
 
@@ -42,20 +45,21 @@ def test_an_interval_by_hand() -> None:
 
 
 def test_the_ratio_is_the_mean_of_the_rounds() -> None:
-    beam, greedy, _ = COMPARISON.systems
-    assert COMPARISON.speed_ratio(beam).value == pytest.approx((4 + 5 + 6) / 3)
-    assert COMPARISON.speed_ratio(beam).half_width == pytest.approx(4.303 / 3**0.5)
-    assert COMPARISON.speed_ratio(greedy) == Measure(2.5, 0.0)
+    (beam, greedy), (student, _) = COMPARISON.teachers, COMPARISON.students
+    assert COMPARISON.speed_ratio(beam, student).value == pytest.approx((4 + 5 + 6) / 3)
+    assert COMPARISON.speed_ratio(beam, student).half_width == pytest.approx(4.303 / 3**0.5)
+    assert COMPARISON.speed_ratio(greedy, student) == Measure(2.5, 0.0)
 
 
 def test_the_report() -> None:
     report = COMPARISON.to_markdown()
     assert "| student, greedy | 39.00 ± 1.00 | 60.00 ± 1.00 | 50.00 ± 0.00 | 5.0 MB | 0.50 ± 0.01 s |" in report
-    assert "| against teacher, greedy | 2.50 ± 0.00 | 102.6 % | +1.00 | 4.00 |" in report
-    assert "| against teacher, beam 4 | 5.00 ± 2.48 | 97.5 % | -1.00 | 4.00 |" in report
+    assert "| student, greedy, against teacher, greedy | 2.50 ± 0.00 | 102.6 % | +1.00 | 4.00 |" in report
+    assert "| student, greedy, against teacher, beam 4 | 5.00 ± 2.48 | 97.5 % | -1.00 | 4.00 |" in report
+    assert "| student, beam 2, against teacher, beam 4 | 2.50 ± 1.24 | 99.0 % | -0.40 | 4.00 |" in report
     assert "3,000 lines" in report
-    nothing = replace(COMPARISON.systems[0], bleu=Measure(0.0, 0.0))
-    assert "| – |" in replace(COMPARISON, systems=(nothing, COMPARISON.systems[2])).to_markdown()
+    nothing = replace(COMPARISON.teachers[0], bleu=Measure(0.0, 0.0))
+    assert "| – |" in replace(COMPARISON, teachers=(nothing,)).to_markdown()
 
 
 def test_the_comparison_comes_back_from_json() -> None:

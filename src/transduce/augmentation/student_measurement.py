@@ -1,8 +1,8 @@
 """What a student gains and costs: BLEU, chrF, speed, size and cold start of teacher and student, side by side.
 
 All run in CTranslate2 with int8 weights on one CPU thread, as on a small server: the teacher with a beam of 4 and with
-greedy search, the student with greedy search and its shortlist. Rounds of the systems take turns, so that other load on
-the machine affects all of them.
+greedy search, the student with its shortlist, with greedy search and with a beam of 2. Rounds of the systems take
+turns, so that other load on the machine affects all of them.
 """
 
 import statistics
@@ -24,7 +24,7 @@ from transduce.reporting.tables import table
 from transduce.translation.translator import Translator
 
 _ENGINE, _QUANTIZATION, _BATCH_SIZE = "ctranslate2", "int8", 32
-_BEAM_SIZE = 4
+_BEAM_SIZE, _STUDENT_BEAM_SIZE = 4, 2
 _ROUNDS = 5
 _TIMED_LINES = 1000
 # Student's t for a two-sided 95 % interval, by the number of values less one.
@@ -64,12 +64,13 @@ class Comparison:
     num_lines: int  # for BLEU and chrF
     num_timed: int  # for the speed
     signatures: tuple[str, str]  # of BLEU and chrF
-    systems: tuple[SystemFigures, ...]  # the student is the last
+    teachers: tuple[SystemFigures, ...]
+    students: tuple[SystemFigures, ...]
 
-    def speed_ratio(self, system: SystemFigures) -> Measure:
+    @staticmethod
+    def speed_ratio(teacher: SystemFigures, student: SystemFigures) -> Measure:
         """Returns how many times as fast the student is: the mean of the rounds' ratios."""
-        ours = self.systems[-1].seconds
-        return mean_of([theirs / mine for theirs, mine in zip(system.seconds, ours, strict=True)])
+        return mean_of([theirs / ours for theirs, ours in zip(teacher.seconds, student.seconds, strict=True)])
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the comparison for JSON."""
@@ -79,18 +80,21 @@ class Comparison:
     def from_dict(cls, values: Mapping[str, Any]) -> "Comparison":
         """Returns what `to_dict` was made from."""
         measures = ("bleu", "chrf", "lines_per_second", "cold_start")
-        systems = [
-            SystemFigures(
-                **each | {name: Measure(**each[name]) for name in measures} | {"seconds": tuple(each["seconds"])}
+
+        def systems(side: str) -> tuple[SystemFigures, ...]:
+            return tuple(
+                SystemFigures(
+                    **each | {name: Measure(**each[name]) for name in measures} | {"seconds": tuple(each["seconds"])}
+                )
+                for each in values[side]
             )
-            for each in values["systems"]
-        ]
+
         bleu_signature, chrf_signature = values["signatures"]
-        return cls(values["num_lines"], values["num_timed"], (bleu_signature, chrf_signature), tuple(systems))
+        counts = (values["num_lines"], values["num_timed"])
+        return cls(*counts, (bleu_signature, chrf_signature), systems("teachers"), systems("students"))
 
     def to_markdown(self) -> str:
         """Returns the report."""
-        student = self.systems[-1]
         rows = [
             [
                 each.name,
@@ -101,17 +105,18 @@ class Comparison:
                 f"{each.cold_start} s",
                 f"{each.parameters:,}",
             ]
-            for each in self.systems
+            for each in (*self.teachers, *self.students)
         ]
         gains = [
             [
-                f"against {each.name}",
-                str(self.speed_ratio(each)),
-                f"{100 * student.bleu.value / each.bleu.value:.1f} %" if each.bleu.value else "–",
-                f"{student.bleu.value - each.bleu.value:+.2f}",
-                f"{each.bytes / student.bytes:.2f}",
+                f"{ours.name}, against {theirs.name}",
+                str(self.speed_ratio(theirs, ours)),
+                f"{100 * ours.bleu.value / theirs.bleu.value:.1f} %" if theirs.bleu.value else "–",
+                f"{ours.bleu.value - theirs.bleu.value:+.2f}",
+                f"{theirs.bytes / ours.bytes:.2f}",
             ]
-            for each in self.systems[:-1]
+            for ours in self.students
+            for theirs in self.teachers
         ]
         header = ["", "BLEU", "chrF", "lines per second", "size", "cold start", "parameters"]
         return "\n".join(
@@ -120,7 +125,7 @@ class Comparison:
                 "",
                 table(header, rows),
                 "",
-                table(["student", "times as fast", "share of BLEU", "BLEU", "times as small"], gains),
+                table(["", "times as fast", "share of BLEU", "BLEU", "times as small"], gains),
                 "",
                 f"CTranslate2, int8, one CPU thread, batches of {_BATCH_SIZE} lines. BLEU and chrF of "
                 f"{self.num_lines:,} lines, with 95 % intervals by bootstrap. Speed of {self.num_timed:,} "
@@ -201,6 +206,7 @@ def compare(
         _System(f"teacher, beam {_BEAM_SIZE}", theirs, _BEAM_SIZE, "off", target, their_domain),
         _System("teacher, greedy", theirs, 1, "off", target, their_domain),
         _System("student, greedy", ours, 1, "on", domain=our_domain),
+        _System(f"student, beam {_STUDENT_BEAM_SIZE}", ours, _STUDENT_BEAM_SIZE, "on", domain=our_domain),
     ]
     loaded = [system.load() for system in systems]
     scores = [
@@ -224,7 +230,7 @@ def compare(
         for index, system in enumerate(systems)
     )
     signatures = (scores[0][0].signature, scores[0][1].signature)
-    return Comparison(len(sources), len(timed), signatures, figures)
+    return Comparison(len(sources), len(timed), signatures, figures[:2], figures[2:])
 
 
 def _rounds(systems: Sequence[_System], loaded: Sequence[Translator], lines: Sequence[str]) -> list[list[float]]:
