@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -162,9 +163,11 @@ class _System:
 
     def translate(self, translator: Translator, lines: Sequence[str]) -> list[str]:
         """Translates lines as it does."""
-        return translator.translate(
-            lines, beam_size=self.beam_size, batch_size=_BATCH_SIZE, target=self.target, domain=self.domain
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about single lines, which are the same for all systems
+            return translator.translate(
+                lines, beam_size=self.beam_size, batch_size=_BATCH_SIZE, target=self.target, domain=self.domain
+            )
 
     def start_cold(self, line: str) -> float:
         """Returns the seconds of a process that loads the model and translates one line."""
