@@ -16,7 +16,7 @@ from transduce.decoding.scores import Hypothesis
 from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.interface import TokenConstraints
-from transduce.engines.loading import choose_shortlist
+from transduce.engines.loading import uses_shortlist
 from transduce.engines.shortlist.learning import Learned, Pairs, coverage, hold_out, learn, learn_shortlist, read_files
 from transduce.engines.shortlist.table import Shortlist, load_shortlist, save_shortlist
 from transduce.engines.torch import TorchEngine
@@ -151,15 +151,16 @@ def test_a_missing_foreign_or_damaged_shortlist_is_refused(tmp_path: Path) -> No
 
 def test_who_gets_a_shortlist(bundle: Bundle, tmp_path: Path) -> None:
     without = made_bundle(tmp_path / "model")
-    assert choose_shortlist(bundle, "torch", "off") is None
-    assert choose_shortlist(bundle, "torch", "auto") is not None
-    assert choose_shortlist(bundle, "ctranslate2", "auto") is None  # there, neighbours matter
-    assert choose_shortlist(bundle, "ctranslate2", "on") is not None
-    assert choose_shortlist(without, "torch", "auto") is None
-    with pytest.raises(BundleError, match="has no shortlist"):
-        choose_shortlist(without, "torch", "on")
+    assert not uses_shortlist(bundle, "torch", "off")
+    assert uses_shortlist(bundle, "torch", "auto")
+    assert not uses_shortlist(bundle, "ctranslate2", "auto")  # there, neighbours matter
+    assert uses_shortlist(bundle, "ctranslate2", "on")
+    assert not uses_shortlist(without, "torch", "auto")
+    for load in (load_shortlist, lambda each: converted(each, "int8", shortlisted=True)):
+        with pytest.raises(BundleError, match="has no shortlist"):
+            load(without)
     with pytest.raises(ConfigError, match="one of on, off, auto"):
-        choose_shortlist(without, "torch", "maybe")
+        uses_shortlist(without, "torch", "maybe")
 
 
 # --- the torch engine -----------------------------------------------------------------------------------------
@@ -293,7 +294,7 @@ def test_forced_scores_are_those_of_the_whole_vocabulary_and_lower(bundle: Bundl
 
 
 def test_ctranslate2_writes_with_the_shortlists_of_the_batch(bundle: Bundle) -> None:
-    engine = CTranslate2Engine.load(bundle, device="cpu", threads=1, shortlist=load_shortlist(bundle))
+    engine = CTranslate2Engine.load(bundle, device="cpu", threads=1, shortlisted=True)
     reference = TorchEngine.load(bundle, device="cpu", shortlist=load_shortlist(bundle))
     sources = [source for source in made_sources(30, seed=9) if source]
     alone, greedy = replace(_OPTIONS, batch_size=1), replace(_OPTIONS, batch_size=1, beam_size=1)
@@ -309,7 +310,7 @@ def test_ctranslate2_writes_with_the_shortlists_of_the_batch(bundle: Bundle) -> 
 
 
 def test_ctranslate2_keeps_prefixes_and_bans_with_a_shortlist(bundle: Bundle) -> None:
-    engine = CTranslate2Engine.load(bundle, device="cpu", threads=1, shortlist=load_shortlist(bundle))
+    engine = CTranslate2Engine.load(bundle, device="cpu", threads=1, shortlisted=True)
     source = [20, 21, 22, 23]
     outside = [index for index in range(100, _VOCAB) if index not in own_part(source)][:2]
     [[best]] = engine.translate([source], _OPTIONS, constraints=[TokenConstraints(prefix=(outside[0],))])
@@ -323,7 +324,7 @@ def test_ctranslate2_keeps_prefixes_and_bans_with_a_shortlist(bundle: Bundle) ->
 def test_conversions_with_and_without_a_shortlist_stay_side_by_side(tmp_path: Path) -> None:
     bundle = made_bundle(tmp_path / "model")
     save_shortlist(bundle, made_shortlist())
-    plain, mapped = converted(bundle, "int8"), converted(bundle, "int8", load_shortlist(bundle))
+    plain, mapped = converted(bundle, "int8"), converted(bundle, "int8", shortlisted=True)
     assert plain is not None
     assert mapped is not None
     assert converted(bundle, "int8") == plain != mapped
@@ -334,7 +335,7 @@ def test_conversions_with_and_without_a_shortlist_stay_side_by_side(tmp_path: Pa
     row = next(line for line in lines if line.startswith(f"{names[40]}\t"))
     assert row.split("\t")[1].split(" ") == [names[i] for i in made_shortlist().candidates_VK[40].tolist() if i != EOS]
     save_shortlist(bundle, made_shortlist(seed=1))
-    newer = converted(bundle, "int8", load_shortlist(bundle))
+    newer = converted(bundle, "int8", shortlisted=True)
     assert newer != mapped
     assert plain.exists()
     assert not mapped.exists()

@@ -18,7 +18,6 @@ from typing import Any
 from transduce.bundle import Bundle
 from transduce.config.weights import count_parameters
 from transduce.engines.ctranslate2_cache import converted
-from transduce.engines.loading import choose_shortlist
 from transduce.errors import DataError, EngineError
 from transduce.evaluation.bleu import Score, bleu, chrf
 from transduce.reporting.tables import table
@@ -183,7 +182,7 @@ class _System:
 
     def num_bytes(self) -> int:
         """Returns the size of what this system reads."""
-        folder = converted(self.bundle, _QUANTIZATION, choose_shortlist(self.bundle, _ENGINE, self.shortlist))
+        folder = converted(self.bundle, _QUANTIZATION, shortlisted=self.shortlist == "on")
         read = [*folder.iterdir()] if folder is not None else []
         return sum(path.stat().st_size for path in [*read, self.bundle.path / "tokenizer.json"])
 

@@ -44,7 +44,6 @@ from transduce.errors import ConfigError, EngineError
 if TYPE_CHECKING:
     import numpy as np
 
-    from transduce.engines.shortlist.table import Shortlist
 
 # CTranslate2 gives lower scores to what it was forbidden to write.
 _IMPOSSIBLE = -1e8
@@ -97,7 +96,8 @@ class CTranslate2Engine:
         device: str = "auto",
         threads: int | None = None,
         quantization: str = "float32",
-        shortlist: "Shortlist | None" = None,
+        *,
+        shortlisted: bool = False,
     ) -> Self:
         """Loads the model of `bundle`, and converts it if that was not done before.
 
@@ -106,27 +106,28 @@ class CTranslate2Engine:
             device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
             threads: CPU threads. Each searches a batch of its own. None uses all cores, but no more than 8.
             quantization: the type of the weights and products, one of `QUANTIZATIONS`.
-            shortlist: each call then searches in the union of its lines' shortlists, so that a translation may depend
-                on its neighbours, and scores are over that union.
+            shortlisted: whether to use the model folder's shortlist. Each call then searches in the union of its lines'
+                shortlists, so that a translation may depend on its neighbours, and scores are over that union.
 
         Raises:
             ConfigError: this machine does not have the device or quantization, or the model cannot be converted.
-            BundleError: the model folder is damaged.
+            BundleError: the model folder is damaged, or has no shortlist.
         """
         require_threads(threads)
         kind, index = choose_device(device)
         numbers = compute_type(quantization, kind, index)
-        found: Path | Mapping[str, IO[bytes]] | None = converted(bundle, quantization, shortlist)
+        found: Path | Mapping[str, IO[bytes]] | None = converted(bundle, quantization, shortlisted=shortlisted)
         if found is None:
             from transduce.engines.ctranslate2_model import convert_in_memory
+            from transduce.engines.shortlist.table import load_shortlist
 
-            found = convert_in_memory(bundle, quantization, shortlist)
+            found = convert_in_memory(bundle, quantization, load_shortlist(bundle) if shortlisted else None)
         model = load_model(found, kind, index, numbers, threads)
         shown = kind if kind == "cpu" else f"{kind}:{index}"
-        name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlist is not None else ''}"
+        name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlisted else ''}"
         tokens = bundle.tokenizer.tokens()
         tags, config = bundle.tokenizer.tags.values(), bundle.config.model
-        return cls(model, tokens, config, name, tags=tags, shortlisted=shortlist is not None)
+        return cls(model, tokens, config, name, tags=tags, shortlisted=shortlisted)
 
     def undivided(self) -> Self:
         """Returns an engine of the same model whose calls are batches: its callers' threads share the cores."""

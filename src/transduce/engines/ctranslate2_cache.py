@@ -26,22 +26,19 @@ import shutil
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transduce import files
 from transduce.bundle import CHECKED, WEIGHTS, Bundle
 from transduce.engines.ctranslate2_limits import QUANTIZATIONS, VERSION, require_convertible, require_quantization
 from transduce.engines.shortlist import FILE as SHORTLIST_FILE
-from transduce.engines.shortlist import has_shortlist
-
-if TYPE_CHECKING:
-    from transduce.engines.shortlist.table import Shortlist
+from transduce.engines.shortlist import has_shortlist, require_shortlist
 
 _DIGITS = 16
 _log = logging.getLogger(__name__)  # of what is done, where nothing is wrong: `--quiet` silences it
 
 
-def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" = None) -> Path | None:
+def converted(bundle: Bundle, quantization: str, *, shortlisted: bool = False) -> Path | None:
     """Returns the folder of the converted model, and makes it if necessary, which the log says.
 
     Returns None, with a warning on standard error, if there is no place to write it to.
@@ -51,17 +48,19 @@ def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" =
     Args:
         bundle: a model folder.
         quantization: how numbers are stored.
-        shortlist: that of the model folder, if it is to be used. CTranslate2 always reads the map in a folder, which
-            takes a while, so a model without one has a folder of its own.
+        shortlisted: whether the model folder's shortlist is to be used. CTranslate2 always reads the map in a folder,
+            which takes a while, so a model without one has a folder of its own.
 
     Raises:
         ConfigError: there is no such quantization, or the model cannot be converted.
-        BundleError: the model folder is damaged.
+        BundleError: the model folder is damaged, or has no shortlist.
     """
     require_quantization(quantization)
     require_convertible(bundle.config.model)
-    digest = _digest(bundle, shortlisted=shortlist is not None)
-    kind = quantization if shortlist is None else f"{quantization}-shortlist"
+    if shortlisted:
+        require_shortlist(bundle)
+    digest = _digest(bundle, shortlisted=shortlisted)
+    kind = f"{quantization}-shortlist" if shortlisted else quantization
     name = f"{kind}-{digest[:_DIGITS]}"
     cache = _user_cache()
     record = cache / "records" / f"{name}.json" if cache is not None else None
@@ -75,7 +74,7 @@ def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" =
             _require_same_weights(bundle, record, known)
             return place / name
     for place in places:
-        if _is_writable(place) and _convert(bundle, place / name, quantization, shortlist):
+        if _is_writable(place) and _convert(bundle, place / name, quantization, shortlisted=shortlisted):
             _write_record(record, place / name, digest, bundle)
             current = [_digest(bundle, shortlisted=True)] if has_shortlist(bundle) else []
             _delete_stale(place, {each[:_DIGITS] for each in (_digest(bundle), *current)})
@@ -88,10 +87,12 @@ def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" =
     return None
 
 
-def _convert(bundle: Bundle, folder: Path, quantization: str, shortlist: "Shortlist | None") -> bool:
+def _convert(bundle: Bundle, folder: Path, quantization: str, *, shortlisted: bool) -> bool:
     """Writes the converted model; returns False if it cannot be written, as on a full disk."""
-    from transduce.engines.ctranslate2_model import convert
+    from transduce.engines.ctranslate2_model import convert  # NumPy is slow to import, and seldom needed
+    from transduce.engines.shortlist.table import load_shortlist
 
+    shortlist = load_shortlist(bundle) if shortlisted else None
     again = "again: what is there was not made here, or is damaged" if folder.exists() else "this once"
     _log.warning("transduce: converting for CTranslate2, %s: %s", again, folder)
     files.remove_leftovers(folder.parent, *(f"{name}-*" for name in QUANTIZATIONS))

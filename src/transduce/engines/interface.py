@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_SOURCE_TOKENS = 1024
 # More CPU threads are never of use, and some systems do not survive the attempt.
 THREADS = Range(1, 1024)
-SHORTLIST_CHOICES = ("on", "off", "auto")  # see `engines.loading.choose_shortlist`
+SHORTLIST_CHOICES = ("on", "off", "auto")  # see `engines.loading.uses_shortlist`
 
 
 @dataclass(frozen=True, slots=True)

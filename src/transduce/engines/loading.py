@@ -18,7 +18,6 @@ from transduce.errors import ConfigError, MissingDependencyError
 
 if TYPE_CHECKING:
     from transduce.config.choices import Precision
-    from transduce.engines.shortlist.table import Shortlist
     from transduce.engines.torch import TorchEngine
 
 DEFAULT_QUANTIZATION = "float32"
@@ -139,27 +138,17 @@ def _is_cpu(device: str) -> bool:
     return bool(ctranslate2.get_cuda_device_count() == 0)
 
 
-def choose_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> "Shortlist | None":
-    """Returns the model folder's shortlist where it is to be used.
+def uses_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> bool:
+    """Returns whether the model folder's shortlist is to be used.
 
     "on" is with it, "off" without, and "auto" with it where there is one and the engine searches each line in a
     shortlist of its own.
 
     Raises:
         ConfigError: `wish` is none of these.
-        BundleError: there is no shortlist though `wish` is "on", or it is damaged or another tokenizer's.
     """
     if wish not in SHORTLIST_CHOICES:
         raise ConfigError(f"shortlist = '{wish}': use one of {', '.join(SHORTLIST_CHOICES)}.")
-    if not uses_shortlist(bundle, engine, wish):
-        return None
-    from transduce.engines.shortlist import table  # needs NumPy, without which a small model starts faster
-
-    return table.load_shortlist(bundle)
-
-
-def uses_shortlist(bundle: Bundle, engine: str, wish: str) -> bool:
-    """Returns whether the model folder's shortlist is to be used; see `choose_shortlist`."""
     return wish == "on" or (wish == "auto" and ENGINES[engine].shortlist_per_line and has_shortlist(bundle))
 
 
@@ -192,18 +181,21 @@ def load_engine(
     """
     device = "cpu" if choice.fallback else device
     numbers = quantization or DEFAULT_QUANTIZATION
-    loaded_shortlist = choose_shortlist(bundle, choice.name, shortlist)
+    shortlisted = uses_shortlist(bundle, choice.name, shortlist)
 
     def load_torch() -> "TorchEngine":
         with _needing("torch", f"The torch engine: {_NO_TORCH} The ctranslate2 engine does without."):
             from transduce.engines.torch import TorchEngine
+        from transduce.engines.shortlist.table import load_shortlist
+
         precision = cast("Precision", numbers)  # one of its quantizations
-        return TorchEngine.load(bundle, device, threads, precision, others, loaded_shortlist)
+        found = load_shortlist(bundle) if shortlisted else None
+        return TorchEngine.load(bundle, device, threads, precision, others, found)
 
     def load_ctranslate2() -> Engine:
         with _needing("ctranslate2", _NO_CTRANSLATE2):
             from transduce.engines.ctranslate2 import CTranslate2Engine
-        return CTranslate2Engine.load(bundle, device, threads, numbers, loaded_shortlist)
+        return CTranslate2Engine.load(bundle, device, threads, numbers, shortlisted=shortlisted)
 
     loaders: dict[str, Callable[[], Engine]] = {"torch": load_torch, "ctranslate2": load_ctranslate2}
     engine = loaders[choice.name]()

@@ -4,6 +4,7 @@
 """
 
 from transduce.bundle import Bundle
+from transduce.errors import BundleError
 
 FILE = "shortlist.safetensors"
 
@@ -11,3 +12,12 @@ FILE = "shortlist.safetensors"
 def has_shortlist(bundle: Bundle) -> bool:
     """Returns whether the model folder has a shortlist."""
     return (bundle.path / FILE).is_file()
+
+
+def require_shortlist(bundle: Bundle) -> None:
+    """Raises BundleError where the model folder has no shortlist."""
+    if not has_shortlist(bundle):
+        raise BundleError(
+            f"{bundle.path}: has no shortlist. Learn one from the training corpus: "
+            f"'transduce shortlist {bundle.path} --source train.en --target train.de'."
+        )

@@ -20,7 +20,7 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config.special_ids import EOS
 from transduce.config.tensors import read_tensors
-from transduce.engines.shortlist import FILE, has_shortlist
+from transduce.engines.shortlist import FILE, has_shortlist, require_shortlist
 from transduce.errors import BundleError
 
 _FORMAT = 1
@@ -94,11 +94,7 @@ def load_shortlist(bundle: Bundle) -> Shortlist:
     """
     path = bundle.path / FILE
     mend = f"'transduce shortlist {bundle.path} --overwrite' makes it again."
-    if not path.is_file():
-        raise BundleError(
-            f"{bundle.path}: has no shortlist. Learn one from the training corpus: "
-            f"'transduce shortlist {bundle.path} --source train.en --target train.de'."
-        )
+    require_shortlist(bundle)
     try:
         arrays, metadata = read_tensors(path)
         candidates, frequent = arrays["candidates"], arrays["frequent"]
