@@ -139,11 +139,12 @@ def test_a_process_that_fails_is_named_and_nothing_is_lost(
 def test_the_main_process_that_fails_is_named_too(recipe: Path, data: Path, tmp_path: Path, how: str) -> None:
     run = tmp_path / "run"
     arguments = train_arguments(recipe, data, run, "train.checkpoint_steps=3", "train.max_steps=9")
-    (_, own), (other_code, said) = fail(tmp_path, 0, 5, how, arguments)
+    (_, own), (other_code, said) = fail(tmp_path, 0, 7, how, arguments)
     assert other_code == TrainingError.exit_code, own + said
     assert "rank 0 (on " in said
     assert ("ended without giving a reason" if how == "SIGKILL" else "an accident") in said
-    assert [check_checkpoint(path).step for path in checkpoints(run)] == [3]
+    # The second checkpoint begins when the first is complete; a kill may come before it is complete itself.
+    assert [check_checkpoint(path).step for path in checkpoints(run)] in ([3], [3, 6])
     assert command_line([*arguments, "--resume"]) == 0  # one process continues what two began
     assert check_checkpoint(checkpoints(run)[-1]).step == 9
 
