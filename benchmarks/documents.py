@@ -126,9 +126,10 @@ def measured_service(model: Path, document: Path, output: Path, options: list[st
             assert process.stderr is not None
             found = next(filter(None, (re.search(r"serving (\w+)→(\w+) at (\S+),", line) for line in process.stderr)))
             threading.Thread(target=process.stderr.read, daemon=True).start()  # the access log
-            asked = json.dumps({"q": "a"}).encode()  # answered once all is loaded that loads in the background
-            headers = {"Content-Type": "application/json"}
-            urllib.request.urlopen(urllib.request.Request(f"{found[3]}/detect", asked, headers), timeout=120).close()
+            # Language detection is loaded in the background. This request is answered when that is done.
+            body, headers = json.dumps({"q": "a"}).encode(), {"Content-Type": "application/json"}
+            detection = urllib.request.Request(f"{found[3]}/detect", body, headers)
+            urllib.request.urlopen(detection, timeout=120).close()
             process_folder = Path("/proc", str(process.pid))
             ready, ticks = time.perf_counter(), _ticks(process_folder)
             output.write_bytes(translated(found[3], document, found[1], found[2]))

@@ -15,8 +15,8 @@ warm-up round. Compare ratios within one run only.
     compile         train.compile
 
 Each option prints one line of JSON: target tokens per second (padding not counted) and the ratio of the medians. On a
-GPU it also has the peak memory and the number of times that the allocator asked the device for memory. `first_seconds`
-is the time of the warm-up round, which for `compile` is mostly compilation.
+GPU, the line also has the peak memory and the number of memory allocations. `first_seconds` is the time of the warm-up
+round, which for `compile` is mostly compilation.
 """
 
 import argparse
