@@ -26,6 +26,7 @@ from transduce.config import apply_settings
 from transduce.config.corpora import CorpusConfig
 from transduce.engines.shortlist import has_shortlist
 from transduce.errors import ConfigError, DataError, TrainingError
+from transduce.export.certificate import Certificate
 from transduce.training.trainer import End, Trainer
 from transduce.translation.translator import Translator
 
@@ -201,6 +202,7 @@ def test_several_corpora_and_a_vocabulary_of_its_own(
     data = replace(job.config.data, train=(("train.en", "train.de"), ("more.tsv",)), repeat=(1, 2))
     monkeypatch.setattr(students, "compare", lambda *_, **__: Comparison(0, 0, ("", ""), (), ()))
     monkeypatch.setattr(Comparison, "to_markdown", lambda _: "")
+    monkeypatch.setattr(Certificate, "require", lambda *_: None)  # of 4 steps: on some processors int8 costs more
     made = make_student(replace(job, config=replace(job.config, data=data)), teacher)
     bundle = Bundle.load(made.model)
     assert bundle.tokenizer.fingerprint != Bundle.load(folder / "teacher").tokenizer.fingerprint
