@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from transduce import files
 from transduce.__about__ import __version__
 from transduce.config import Config, from_dict, to_dict
+from transduce.config.checked_json import format_problem
 from transduce.config.tensors import read_header, read_weights, require_finite
 from transduce.config.weights import count_parameters, require_shapes
 from transduce.errors import BundleError
@@ -94,14 +95,14 @@ class Bundle:
                 hint = f" This is a run folder: make a model of it with 'transduce average {path} --output MODEL'."
             raise BundleError(f"{path}: not a model folder: {', '.join(missing)} missing.{hint}")
         try:
-            values = files.read_json(path / _CONFIG)
-            found = values["format"]
-        except (ValueError, KeyError, TypeError) as error:
+            values = files.read_json_object(path / _CONFIG)
+            values["format"]
+        except (ValueError, KeyError) as error:
             raise BundleError(f"{path / _CONFIG}: not a model's configuration ({error}).") from None
-        if found != FORMAT:
+        if problem := format_problem(values, FORMAT):
             raise BundleError(
-                f"{path / _CONFIG}: format {found}, but this is Transduce {__version__}, which reads format {FORMAT}. "
-                f"The model was written by Transduce {values.get('transduce', 'unknown')}."
+                f"{path / _CONFIG}: {problem}. This is Transduce {__version__}, and Transduce "
+                f"{values.get('transduce', '(unknown)')} wrote the model."
             )
         config = values.get("config")
         if not isinstance(config, dict):

@@ -24,6 +24,7 @@ from small_training import (
 )
 from transduce.cli.main import main as command_line
 from transduce.config import Config, DecodeConfig, load_recipe
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.prepare import prepare
 from transduce.engines.torch import TorchEngine
 from transduce.errors import TrainingError
@@ -139,9 +140,8 @@ def test_a_damaged_checkpoint_is_passed_over(
 def test_a_checkpoint_of_before_there_were_accounts_goes_on(config: Config, data: Path, tmp_path: Path) -> None:
     make_trainer(with_train(config, max_steps=3), tmp_path / "run", data).fit()
     state = checkpoints(tmp_path / "run")[-1] / "state.json"
-    values = json.loads(state.read_text())
+    values = read_checked(state) | {"format": 1}
     whole = values["progress"].pop("cost")
-    del values["progress_sha256"]
     state.write_text(json.dumps(values))
     resumed = make_trainer(with_train(config, max_steps=5), tmp_path / "run", data)
     assert resumed.resume()
@@ -231,9 +231,9 @@ def test_resume_on_other_data_is_refused(recipe: Path, config: Config, finished_
 
 @pytest.mark.parametrize("key", ["train_sha256", "tokenizer_fingerprint"])
 def test_other_text_or_another_tokenizer_alone_are_other_data(finished_run: Path, tmp_path: Path, key: str) -> None:
-    noted = json.loads((finished_run / "data.json").read_text())
-    (tmp_path / "data.json").write_text(json.dumps(noted))
+    noted = read_checked(finished_run / "data.json")
+    write_checked(tmp_path / "data.json", noted)
     load_run_data(tmp_path)
-    (tmp_path / "data.json").write_text(json.dumps(noted | {key: "0" * 64}))
+    write_checked(tmp_path / "data.json", noted | {key: "0" * 64})
     with pytest.raises(TrainingError, match="other data"):
         load_run_data(tmp_path)

@@ -242,9 +242,12 @@ def change_config(folder: Path, **changes: Any) -> None:
     (folder / "config.json").write_text(json.dumps(values | changes))
 
 
-def test_a_folder_of_a_later_version(folder: Path) -> None:
-    change_config(folder, format=2, transduce="9.0")
-    with pytest.raises(BundleError, match=r"format 2, but this is .* reads format 1\. .* by Transduce 9\.0"):
+@pytest.mark.parametrize(("found", "shown"), [(2, "2"), ("1", '"1"'), (True, "true"), (1.0, r"1\.0")])
+def test_a_folder_of_another_format(folder: Path, found: object, shown: str) -> None:
+    change_config(folder, format=found, transduce="9.0")
+    with pytest.raises(
+        BundleError, match=rf"format {shown}, but this version reads format 1\. .* Transduce 9\.0 wrote"
+    ):
         Bundle.load(folder)
 
 

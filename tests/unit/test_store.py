@@ -118,7 +118,7 @@ def test_another_format_is_refused(version: int, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(store_module, "FORMAT_VERSION", version)
     write(tmp_path / "a.arrow", [[1]], [[2]])
     monkeypatch.undo()
-    with pytest.raises(DataError, match=f"store format {version}; this version reads format 1"):
+    with pytest.raises(DataError, match=f"format_version {version}, but this version reads format_version 1"):
         ParallelStore.open(tmp_path / "a.arrow")
 
 

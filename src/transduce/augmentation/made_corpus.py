@@ -21,6 +21,7 @@ from typing import IO, Any
 from transduce import files
 from transduce.__about__ import __version__
 from transduce.augmentation.translation_records import read_record
+from transduce.config.checked_json import format_problem
 from transduce.data.readers import read_lines
 from transduce.errors import DataError
 from transduce.files import read_json_object, remove_leftovers, sha256, write_json
@@ -88,7 +89,7 @@ def complete(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         manifest = read_json_object(path)
-        whole = manifest["format"] == _FORMAT and all(
+        whole = not format_problem(manifest, _FORMAT) and all(
             (folder / name).is_file() and sha256(folder / name) == digest for name, digest in manifest["files"].items()
         )
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from transduce.__about__ import __version__
 from transduce.config import Config
+from transduce.config.checked_json import write_checked
 from transduce.data.corpus import CorpusFiles, locate, read_chunks
 from transduce.data.corpus_tags import CorpusTags
 from transduce.data.doctor import Examination, examine, require_aligned
@@ -343,4 +344,4 @@ def _write_manifest(output: Path, config: Config, wanted: dict[str, Any], report
         "identity": wanted | {"inputs": with_checksums(wanted["inputs"])},
         "files": {name: {"bytes": (output / name).stat().st_size, "sha256": sha256(output / name)} for name in names},
     }
-    write_json(output / MANIFEST, manifest)
+    write_checked(output / MANIFEST, manifest)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.config import Config, DataConfig
+from transduce.config.checked_json import format_problem, read_checked
 from transduce.config.differences import describe, differences
 from transduce.data.corpus_tags import CorpusTags
 from transduce.data.mixture import CorpusRows
@@ -141,16 +142,16 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         return None
     advice = "Run 'transduce prepare' again with --overwrite."
     try:
-        manifest = read_json_object(path)
-        version = manifest["format_version"]
-        if version == FORMAT_VERSION:
+        manifest = read_checked(path)
+        problem = format_problem(manifest, FORMAT_VERSION, key="format_version")
+        if not problem:
             _require_valid(manifest)
     except KeyError as error:
         raise DataError(f"{path}: damaged: it has no {error}. {advice}") from None
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{path}: damaged: {error}. {advice}") from None
-    if version != FORMAT_VERSION:
-        raise DataError(f"{path}: format {version}; this version of Transduce reads format {FORMAT_VERSION}. {advice}")
+    if problem:
+        raise DataError(f"{path}: {problem}. {advice}")
     return manifest
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from transduce.config import TrainConfig
+from transduce.config.checked_json import format_problem
 from transduce.data.batching import BatchPlan, Indices, plan_epoch
 from transduce.data.mixture import CorpusRows
 from transduce.errors import DataError
@@ -219,9 +220,6 @@ def _read_metadata(path: Path, schema: Any) -> dict[str, Any]:
         metadata = json.loads(schema.metadata[_METADATA_KEY])
     if not {"format_version", "tokenizer_fingerprint", "vocab_size"} <= metadata.keys():
         raise DataError(f"{path}: an Arrow file that 'transduce prepare' did not write.")
-    if metadata["format_version"] != FORMAT_VERSION:
-        raise DataError(
-            f"{path}: store format {metadata['format_version']}; this version reads format {FORMAT_VERSION}. "
-            "Run 'transduce prepare' again."
-        )
+    if problem := format_problem(metadata, FORMAT_VERSION, key="format_version"):
+        raise DataError(f"{path}: {problem}. Run 'transduce prepare' again.")
     return metadata

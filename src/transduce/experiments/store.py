@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from transduce import files
 from transduce.__about__ import __version__
+from transduce.config.checked_json import format_problem
 from transduce.config.differences import describe, differences
 from transduce.errors import ConfigError
 
@@ -34,8 +35,8 @@ def read(path: Path, what: str, parse: Callable[[dict[str, Any]], T], *, remedy:
     """
     try:
         values = files.read_json_object(path)
-        if values.get("format", FORMAT) != FORMAT:
-            raise ValueError(f"format {values['format']}; this version reads format {FORMAT}")
+        if "format" in values and (problem := format_problem(values, FORMAT)):
+            raise ValueError(problem)
         return parse(values)
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)

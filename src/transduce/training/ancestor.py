@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from transduce import files
 from transduce.bundle import WEIGHTS, Bundle
 from transduce.config import Config
 from transduce.config.ancestor import ancestor_folder
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.config.choices import EMBEDDINGS, learns_positions
 from transduce.config.differences import differences
 from transduce.config.parts import weights_of_parts
@@ -108,7 +108,7 @@ def record_ancestor(run: Path, config: Config, prepared: Prepared) -> None:
     values |= {"new_words": num_words, _ROWS: bundle.tokenizer.vocab_size}
     if kept := _fewer_layers(bundle.config, config):
         values[_KEPT] = kept
-    files.write_json(run / ANCESTOR, values)
+    write_checked(run / ANCESTOR, values)
 
 
 def read_ancestor_record(run: Path) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def read_ancestor_record(run: Path) -> dict[str, Any]:
     if not (run / ANCESTOR).is_file():
         return {}
     try:
-        return files.read_json_object(run / ANCESTOR)
+        return read_checked(run / ANCESTOR)
     except ValueError as error:
         raise damaged(run / ANCESTOR, error) from None
 

@@ -1,18 +1,20 @@
 """When a checkpoint is due, and of which kind."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from transduce.config import TrainConfig
+from transduce.errors import BundleError
 from transduce.training.progress import CheckpointKind, Progress, checkpoint_kind, read_progress
 
 
 class CheckpointSchedule:
-    """Counts steps and minutes since the last regular checkpoint, also over a stop and a resume.
+    """Counts steps and minutes since the last checkpoint, also over a stop and a resume.
 
     Where `checkpoint_steps` is set, steps decide which checkpoints are regular, since they do not depend on the
-    machine; those written by time then only serve to resume from.
+    machine; those written by time then only serve to resume from. Otherwise minutes count from the last regular one.
     """
 
     def __init__(self, config: TrainConfig) -> None:
@@ -23,10 +25,15 @@ class CheckpointSchedule:
 
     def restore(self, found: Sequence[Path], progress: Progress) -> None:
         """Continues from checkpoints: `found` are those of the run, `progress` is that of the newest."""
-        last = next((path for path in reversed(found) if checkpoint_kind(path) == CheckpointKind.REGULAR), None)
-        before = Progress() if last is None else read_progress(last)
+        before = Progress()
+        for path in reversed(found):
+            with contextlib.suppress(BundleError):  # damaged: the end of training reports it
+                if checkpoint_kind(path) == CheckpointKind.REGULAR:
+                    before = read_progress(path)
+                    break
         self._regular_step = before.step
-        self._seconds_carried = max(0.0, progress.seconds - before.seconds)
+        # Where steps decide, minutes count from the newest checkpoint of any kind, as in `written`.
+        self._seconds_carried = 0.0 if self._config.checkpoint_steps else max(0.0, progress.seconds - before.seconds)
 
     def start(self) -> None:
         """Starts the clock of this session."""

@@ -3,7 +3,8 @@
 A split changes an update by rounding, and by the numbers that dropout draws. So what was decided by the memory at hand,
 before the first step or when memory ran out, is written to `RUN/micro_batches.json`, and a resumed run follows it:
 
-    {"splits": [{"from_step": 1, "setting": "auto", "target_tokens": [12500], ...},
+    {"checksum": "…",
+     "splits": [{"from_step": 1, "setting": "auto", "target_tokens": [12500], ...},
                 {"from_step": 807, "setting": "auto", "target_tokens": [6250], ...}]}
 
 `target_tokens` has a limit for each process; with another number of processes, the least of them holds for all.
@@ -14,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from transduce import files
 from transduce.config import TrainConfig
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.batching import Indices, micro_batches
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
@@ -75,7 +76,7 @@ class BatchSplits:
         Raises:
             TrainingError: the record is damaged.
         """
-        self.entries = _read(self.path) if step else []
+        self.entries = read_splits(self.path) if step else []
         setting = self.train.micro_batch_tokens
         if self.entries and self.entries[-1].setting == setting:
             if self.train.activation_checkpointing == "auto":
@@ -121,7 +122,7 @@ class BatchSplits:
         )
         self.entries = [*(each for each in self.entries if each.from_step < step), split]
         if self.ranks.is_main:
-            files.write_json(self.path, {"splits": [asdict(each) for each in self.entries]})
+            write_checked(self.path, {"splits": [asdict(each) for each in self.entries]})
 
     # --- when memory runs out in a step -------------------------------------------------------------------------
 
@@ -216,11 +217,12 @@ def collate_for(model: object, store: ParallelStore, rows: Indices, device: torc
     return collate(store, rows, device, rounded=True, max_positions=model.source_positions.limit)
 
 
-def _read(path: Path) -> list[Split]:
+def read_splits(path: Path) -> list[Split]:
+    """Returns the splits that a file records; raises TrainingError where it is damaged."""
     if not path.is_file():  # a run of a version that wrote none
         return []
     try:
-        values = files.read_json_object(path)["splits"]
+        values = read_checked(path)["splits"]
         return [Split(**each) for each in values]
     except (ValueError, TypeError, KeyError) as error:
         raise damaged(path, error) from None

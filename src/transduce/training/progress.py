@@ -1,11 +1,9 @@
 """What a checkpoint's state.json says: how far training had come, what the checkpoint is for, and checksums.
 
-Reading it needs no torch.
+A checksum covers all of it. In format 1, which 0.1.0 wrote, it covers the progress at most. Reading it needs no torch.
 """
 
 import contextlib
-import hashlib
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -15,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from transduce import files
+from transduce.config.checked_json import digest, format_problem, without_checksum, write_checked
 from transduce.errors import BundleError
 from transduce.training.cost import CostAccount
 from transduce.training.run_folder import STATE, checkpoints
 from transduce.training.spikes import RecentSteps
 
 WEIGHTS, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
-_FORMAT = 1
+_FORMAT, _PARTLY_CHECKED = 2, 1
 
 
 class CheckpointKind(StrEnum):
@@ -83,12 +82,12 @@ def checkpoint_kind(path: Path) -> CheckpointKind:
     """Returns what a checkpoint is for; a damaged one counts as regular, so that reading it names the damage."""
     try:
         return _kind(_read_state(path))
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError):
         return CheckpointKind.REGULAR
 
 
 def _kind(state: Mapping[str, Any]) -> CheckpointKind:
-    noted = state.get("purpose", CheckpointKind.REGULAR)  # 0.1.0 did not record it
+    noted = state["purpose"]
     if noted not in list(CheckpointKind):
         raise ValueError(f"{STATE} has purpose {noted!r}")
     return CheckpointKind(noted)
@@ -108,9 +107,9 @@ def check_checkpoint(path: Path) -> Progress:
 def write_state(folder: Path, progress: Progress, kind: CheckpointKind, checksums: Mapping[str, str]) -> None:
     """Writes state.json, after the other files of the checkpoint, whose SHA-256 are `checksums`."""
     values = asdict(progress)
-    recent = values.pop("recent")  # beside the progress: checkpoints from before it was recorded have the same keys
+    recent = values.pop("recent")
     state = {"format": _FORMAT, "purpose": kind, "progress": values, "recent": recent, "sha256": dict(checksums)}
-    files.write_json(folder / STATE, state | {"progress_sha256": _digest(values)})
+    write_checked(folder / STATE, state)
 
 
 def read_progress(path: Path) -> Progress:
@@ -119,11 +118,9 @@ def read_progress(path: Path) -> Progress:
         state = _read_state(path)
         _kind(state)
         values = state["progress"]
-        if state.get("progress_sha256", digest := _digest(values)) != digest:
-            raise ValueError(f"the progress in {STATE} was changed")
         if "cost" in values:  # checkpoints from before costs were counted have none
             values["cost"] = CostAccount.from_dict(values["cost"])
-        recent = RecentSteps(**state.get("recent", {}))
+        recent = RecentSteps(**state["recent"])
         progress = Progress(step=values.pop("step"), recent=recent, **values)
         _require_sound(progress)
     return progress
@@ -173,10 +170,14 @@ def _reading(path: Path) -> Iterator[None]:
 
 def _read_state(path: Path) -> dict[str, Any]:
     state = files.read_json_object(path / STATE)
-    if state.get("format") != _FORMAT:
-        raise ValueError(f"{STATE} has format {state.get('format')!r}, and this version reads format {_FORMAT}")
-    return state
-
-
-def _digest(values: Any) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    if problem := format_problem(state, _PARTLY_CHECKED, _FORMAT):
+        raise ValueError(f"{STATE} has {problem}")
+    try:
+        state = without_checksum(state, required=state["format"] == _FORMAT)
+    except ValueError as error:
+        raise ValueError(f"{STATE}: {error}") from None
+    if state["format"] == _FORMAT:
+        return state
+    if state.get("progress_sha256", expected := digest(state["progress"])) != expected:
+        raise ValueError(f"the progress in {STATE} was changed")
+    return {"purpose": CheckpointKind.REGULAR, "recent": {}} | state  # 0.1.0 recorded neither

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ class RecordFile:
     """A file that gets a line for each record; every record names its step.
 
     A resumed training makes the steps after its checkpoint again. `begin` therefore drops the records of those steps,
-    which a crashed session wrote, and a line that the crash cut short.
+    which a crashed session wrote, and a line that the crash cut short. It reports other lines that cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,7 +60,10 @@ def _drop_after(step: int, path: Path) -> None:
         return
     lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
     whole, rest = lines[:-1], lines[-1]
-    kept = [line for line in whole if (recorded := _step_of(line)) is not None and recorded <= step]
+    steps = [_step_of(line) for line in whole]
+    kept = [line for line, recorded in zip(whole, steps, strict=True) if recorded is not None and recorded <= step]
+    if damaged := [number for number, recorded in enumerate(steps, 1) if recorded is None]:
+        print(f"warning: {path}: line {damaged[0]} is no record of a step: damaged, and left out", file=sys.stderr)
     if not kept:
         path.unlink()
     elif len(kept) < len(whole) or rest:

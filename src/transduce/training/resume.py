@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
-from transduce import files
 from transduce.__about__ import __version__
 from transduce.config import Config, to_dict
+from transduce.config.checked_json import write_checked
 from transduce.config.differences import describe, differences
 from transduce.errors import ConfigError, TrainingError
 from transduce.training.run_folder import CONFIG, checkpoints, load_run_config
@@ -100,4 +100,4 @@ def _with_own_micro_batches(config: Config, run: Path, settings: Sequence[str]) 
 def save_run_config(run: Path, config: Config, settings: Sequence[str]) -> None:
     """Writes the configuration of a run, and which of its values --set gave."""
     made_by = {"transduce": __version__, "torch": torch.__version__}
-    files.write_json(run / CONFIG, made_by | ({"set": [*settings]} if settings else {}) | to_dict(config))
+    write_checked(run / CONFIG, made_by | ({"set": [*settings]} if settings else {}) | to_dict(config))

@@ -5,14 +5,16 @@ data.json     checksums of the data; where they lie, unless that is RUN/data
 micro_batches.json  how batches were split, from which step on
 ancestor.json which model training started from, if any: see `transduce.training.ancestor`
 checkpoints/  see `transduce.training.checkpoints`
+
+Each of these JSON files has a checksum of itself; those that 0.1.0 wrote have none.
 """
 
 import re
 from pathlib import Path
 from typing import Any
 
-from transduce import files
 from transduce.config import Config, from_dict
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.prepared import Prepared, is_prepared, load_prepared
 from transduce.errors import TrainingError
 
@@ -60,7 +62,7 @@ def started_config(run: Path) -> Config | None:
 def read_run_config(run: Path) -> dict[str, Any]:
     """Returns all that a run's `config.json` holds, as it is; raises what `load_run_config` does."""
     try:
-        return files.read_json_object(run / CONFIG)
+        return read_checked(run / CONFIG)
     except OSError:
         raise TrainingError(f"{run}: not a run folder: it has no {CONFIG}. 'transduce train' makes one.") from None
     except ValueError as error:
@@ -133,7 +135,7 @@ def save_run_data(run: Path, prepared: Prepared) -> None:
     """Writes data.json: where the data of a run are, and their checksums."""
     folder = prepared.folder.resolve()
     elsewhere = {} if folder == (run / "data").resolve() else {"folder": str(folder)}
-    files.write_json(run / DATA, elsewhere | _identity(prepared))
+    write_checked(run / DATA, elsewhere | _identity(prepared))
 
 
 def _identity(prepared: Prepared) -> dict[str, str | None]:
@@ -150,6 +152,6 @@ def _read_data(run: Path) -> dict[str, Any]:
     if not (run / DATA).is_file():
         return {}
     try:
-        return files.read_json_object(run / DATA)
+        return read_checked(run / DATA)
     except ValueError as error:
         raise damaged(run / DATA, error) from None

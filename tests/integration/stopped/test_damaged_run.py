@@ -1,6 +1,5 @@
 """A run folder with damaged or missing files, leftovers, or a full disk."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from stopped_runs import (
 )
 from transduce.bundle import Bundle
 from transduce.config import load_recipe
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.prepare import prepare
 from transduce.errors import DataError, TrainingError
 from transduce.runs import average_run
@@ -96,13 +96,11 @@ def test_without_its_configuration_a_run_is_not_resumed(
 
 
 def test_the_batch_that_is_next_must_be_there(stopped: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    """Version 0.1.0 wrote no checksum of where in the plan a training stands."""
     recipe, run = stopped
     state = checkpoint_path(run, 7) / "state.json"
-    values = json.loads(state.read_text())
-    del values["progress_sha256"]
+    values = read_checked(state)
     values["progress"]["batch"] = 1000
-    state.write_text(json.dumps(values))
+    write_checked(state, values)
     assert resume(recipe, run) == TrainingError.exit_code
     assert "batch 1000 of epoch" in capsys.readouterr().err
 
@@ -163,16 +161,3 @@ def test_a_full_disk_leaves_the_checkpoint_before(
     assert not [path for path in run.rglob(".*") if path.name != ".lock"]
     assert resume(recipe, run) == 0
     assert_same_model(run / "model", whole / "model")
-
-
-def test_a_checkpoint_has_the_progress_of_before(stopped: tuple[Path, Path]) -> None:
-    """What is new stands beside the progress, whose keys readers of it know."""
-    state = json.loads((checkpoint_path(stopped[1], 7) / "state.json").read_text())
-    assert state["progress"].keys() == {
-        *("step", "epoch", "batch", "target_tokens", "seconds", "skipped_steps", "best_score", "best_by", "best_step"),
-        *("validations_since_best", "validations", "cost"),
-    }
-    assert len(state["recent"]["losses"]) == 7
-    del state["recent"]
-    (checkpoint_path(stopped[1], 7) / "state.json").write_text(json.dumps(state))
-    assert check_checkpoint(checkpoint_path(stopped[1], 7)).recent.losses == []

@@ -1,7 +1,6 @@
 """A training that is resumed after numbers that are not finite, or with other settings."""
 
 import itertools
-import json
 import math
 import shutil
 import signal
@@ -26,6 +25,7 @@ from transduce import runs as runs_module
 from transduce.bundle import Bundle, read_weights, save_bundle
 from transduce.cli.main import main as command_line
 from transduce.config import load_recipe
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.prepare import prepare
 from transduce.errors import BundleError, TrainingError
 from transduce.runs import average_run, load_run_config, run_settings
@@ -81,9 +81,9 @@ def test_a_poisoned_checkpoint_of_version_0_1_0_is_passed_over(
         weights = {name: weight.copy() for name, weight in read_weights(path / "model.safetensors").items()}
         weights["source_embedding"][5, 3] = np.nan
         save_file(weights, path / "model.safetensors")
-        state = json.loads((path / "state.json").read_text())
+        state = read_checked(path / "state.json")
         state["sha256"]["model.safetensors"] = files.sha256(path / "model.safetensors")
-        (path / "state.json").write_text(json.dumps(state))
+        write_checked(path / "state.json", state)
     assert [check_checkpoint(path).step for path in checkpoints(run)] == [5, 10, 12]
     with pytest.raises(BundleError, match=r"step-00000010/model\.safetensors: source_embedding: 1 of"):
         average_run(run, tmp_path / "model", show_progress=False)

@@ -5,17 +5,15 @@ that from three numbers: the mean and the minimum of the tokens' log-probabiliti
 `translation.calibrating` fits it.
 """
 
-import hashlib
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from transduce import files
 from transduce.bundle import Bundle
+from transduce.config.checked_json import digest, format_problem
 from transduce.errors import BundleError
 
 FILE = "confidence.json"
@@ -47,7 +45,7 @@ class Calibration:
 def save_calibration(bundle: Bundle, calibration: Calibration) -> None:
     """Writes the calibration into the model folder, atomically; it replaces an older one."""
     fit = asdict(calibration)
-    values = {"format": _FORMAT, "sha256": dict(bundle.checksums), "calibration": fit, "checksum": _checksum(fit)}
+    values = {"format": _FORMAT, "sha256": dict(bundle.checksums), "calibration": fit, "checksum": digest(fit)}
     files.write_json(bundle.path / FILE, values)
 
 
@@ -63,10 +61,10 @@ def load_calibration(bundle: Bundle | None) -> Calibration | None:
     mend = "Make it again with 'transduce calibrate --overwrite', or delete it."
     try:
         values = files.read_json(path)
-        if values["format"] != _FORMAT:
-            raise ValueError(f"format {values['format']}")
+        if problem := format_problem(values, _FORMAT):
+            raise ValueError(problem)
         known = values["calibration"]
-        if "checksum" in values and values["checksum"] != _checksum(known):  # absent from what 0.1.0 fitted
+        if "checksum" in values and values["checksum"] != digest(known):  # absent from what 0.1.0 fitted
             raise ValueError("changed or damaged: its checksum differs")
         calibration = Calibration(**known | {"coefficients": tuple(map(float, known["coefficients"]))})
         if len(calibration.coefficients) != _NUM_FEATURES or not all(map(math.isfinite, calibration.coefficients)):
@@ -76,10 +74,6 @@ def load_calibration(bundle: Bundle | None) -> Calibration | None:
     if values.get("sha256") != dict(bundle.checksums):
         raise BundleError(f"{path}: was made for other weights than those beside it. {mend}")
     return calibration
-
-
-def _checksum(fit: Any) -> str:
-    return hashlib.sha256(json.dumps(fit, sort_keys=True).encode()).hexdigest()
 
 
 def features(values: Sequence[float]) -> tuple[float, ...]:

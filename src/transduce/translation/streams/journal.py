@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from transduce.config.checked_json import format_problem
 from transduce.errors import DataError
 
 FORMAT = 1
@@ -35,8 +36,8 @@ def read_journal(path: Path) -> dict[str, Any] | None:
         if path.stat().st_size > _LONGEST_JOURNAL:
             raise ValueError(f"{path.stat().st_size:,} bytes are too many")
         state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if state["format"] != FORMAT:
-            raise ValueError(f"format {state['format']!r}")
+        if problem := format_problem(state, FORMAT):
+            raise ValueError(problem)
         state.setdefault("overwrite", False)  # 0.1.0 did not write it
         for name, kind in _JOURNAL.items():
             if type(state[name]) is not kind or (kind is int and not 0 <= state[name] <= sys.maxsize):

@@ -1,0 +1,54 @@
+"""When a checkpoint is due after a stop and a resume."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from transduce.config import Config
+from transduce.training import checkpoint_schedule
+from transduce.training.checkpoint_schedule import CheckpointSchedule
+from transduce.training.progress import CheckpointKind, Progress, write_state
+from transduce.training.run_folder import checkpoint_path
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (100, [None, None, None, CheckpointKind.RESUME_ONLY]),  # 60 seconds after the one by time that was last
+        (0, [CheckpointKind.REGULAR, None, None, CheckpointKind.REGULAR]),  # 60 seconds after the regular one
+    ],
+)
+def test_a_resumed_run_writes_its_checkpoints_when_the_uninterrupted_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, expected: list[CheckpointKind | None]
+) -> None:
+    """Checkpoints came after 10 and after 70 seconds of training; each step takes 20."""
+    now = 1000.0
+    monkeypatch.setattr(checkpoint_schedule.time, "monotonic", lambda: now)
+    found = [checkpoint_path(tmp_path, step) for step in (1, 4)]
+    kinds = (CheckpointKind.REGULAR, CheckpointKind.RESUME_ONLY)
+    for path, seconds, kind in zip(found, (10.0, 70.0), kinds, strict=True):
+        path.mkdir(parents=True)
+        write_state(path, Progress(step=int(path.name[-1]), seconds=seconds), kind, {})
+    config = replace(Config().train, checkpoint_steps=steps, checkpoint_minutes=1.0)
+    schedule = CheckpointSchedule(config)
+    schedule.restore(found, Progress(step=4, seconds=70.0))
+    schedule.start()
+    due = []
+    for step in range(5, 9):
+        due.append(schedule.due(step, bool))
+        if due[-1] is not None:
+            schedule.written(due[-1], step)
+        now += 20.0
+    assert due == expected
+
+
+def test_a_damaged_regular_checkpoint_does_not_keep_a_run_from_resuming(tmp_path: Path) -> None:
+    found = [checkpoint_path(tmp_path, step) for step in (1, 2)]
+    for path in found:
+        path.mkdir(parents=True)
+    write_state(found[1], Progress(step=2, seconds=4.0), CheckpointKind.RESUME_ONLY, {})
+    (found[0] / "state.json").write_text("{")
+    schedule = CheckpointSchedule(replace(Config().train, checkpoint_steps=0, checkpoint_minutes=1.0))
+    schedule.restore(found, Progress(step=2, seconds=4.0))
+    assert schedule.last_kind(2) == CheckpointKind.FINAL
