@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from made_models import untied_folder
 from running_service import Events, config_of, request_of, run, running, until
@@ -123,6 +124,27 @@ def test_new_work_is_refused_while_documents_end(folder: Path, monkeypatch: pyte
             await application.service.translate(request_of("A dog runs."))
         ended.set()
         await stopping
+
+    run(test)
+
+
+def test_the_metric_of_readiness_says_what_the_probe_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    application = Application(config_of(folder, state=StateConfig(url="memory")))
+    client = TestClient(application.asgi)
+
+    def both() -> tuple[int, bool]:
+        return client.get("/ready").status_code, "\ntransduce_ready 1.0\n" in client.get("/metrics").text
+
+    async def test() -> None:
+        assert both() == (503, False), "loading"
+        await application.start()
+        assert both() == (200, True)
+        with monkeypatch.context() as patch:
+            patch.setattr(application.service, "hung_models", lambda: ["first"])
+            assert both() == (503, False), "hanging"
+        assert both() == (200, True)
+        await application.stop()
+        assert both() == (503, False), "stopping"
 
     run(test)
 

@@ -72,6 +72,10 @@ async def long(_: Request) -> Response:
     return PlainTextResponse(b"x" * _LONG)
 
 
+async def echo(request: Request) -> Response:
+    return PlainTextResponse(request.url.path.encode() + b" " + await request.body())
+
+
 async def refused(_: Request) -> Response:
     return PlainTextResponse("too large", 413, {"connection": "close"})
 
@@ -101,6 +105,7 @@ def running(*more_routes: Route, **limits: Any) -> Iterator[Running]:
         Route("/slow", slow),
         Route("/long", long),
         Route("/refused", refused, methods=["POST"]),
+        Route("/echo/{name}", echo, methods=["POST"]),
     ]
     app = Starlette(routes=[*routes, *more_routes])
     config = uvicorn.Config(
@@ -260,6 +265,44 @@ def test_a_body_that_never_comes_behind_its_answer_ends_the_connection() -> None
         connection.sendall(post("/", 4) + b"re")
         assert read_all(connection).startswith(b"HTTP/1.1 200 ")
         wait_until(lambda: server.num_connections == 0)
+
+
+# What java.net.http of Java 17 sends where no HTTP version is chosen, as it was recorded.
+JAVA = (
+    b"POST /echo/%d HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\n%s\r\nHost: 127.0.0.1:5000\r\n"
+    b"HTTP2-Settings: AAEAAEAAAAIAAAAAAAMAAAAAAAQBAAAAAAUAAEAAAAYABgAA\r\nUpgrade: h2c\r\n"
+    b"User-Agent: Java-http-client/17.0.15\r\nContent-Type: application/json\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("size", [1, 7, 300, 100_000])
+def test_a_wish_for_another_protocol_is_ignored(size: int) -> None:
+    """Requests one after the other, in pieces of any size: none loses its body."""
+    sent = JAVA % (1, b"Content-Length: 10") + b"0123456789"
+    sent += JAVA % (2, b"Transfer-encoding: chunked") + b"3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n"
+    sent += JAVA.replace(b"h2c", b"websocket") % (3, b"Content-Length: 0")
+    sent += JAVA % (4, b"Content-Length: 3\r\nExpect: 100-continue") + b"end"
+    sent += b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    with running() as server, server.connect() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(sent), size):
+            connection.sendall(sent[start : start + size])
+        answers = read_all(connection)
+    bodies = [part.partition(b"\r\n\r\n")[2] for part in answers.split(b"HTTP/1.1 200 OK")[1:]]
+    assert [body.removesuffix(b"HTTP/1.1 100 Continue\r\n\r\n") for body in bodies] == [
+        b"/echo/1 0123456789",
+        b"/echo/2 abcd",
+        b"/echo/3 ",
+        b"/echo/4 end",
+        b"short",
+    ]
+
+
+def test_many_wishes_for_another_protocol_in_one_packet_end_the_connection() -> None:
+    with running() as server, server.connect() as connection:
+        connection.sendall(JAVA % (1, b"Content-Length: 1") + b"1" + JAVA % (2, b"Content-Length: 0") * 100)
+        assert read_all(connection).count(b"HTTP/1.1") <= 1
+        assert server.ask().startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_client_that_reads_gets_a_long_answer() -> None:

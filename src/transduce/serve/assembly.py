@@ -31,7 +31,7 @@ from transduce.serve.server import Server
 from transduce.serve.service import Service
 from transduce.serve.state.store import open_store
 from transduce.serve.statistics import ModelStatistics
-from transduce.serve.web.app import build_app, health_response
+from transduce.serve.web.app import build_app, health_response, is_ready
 
 _LOG = logging.getLogger("transduce.serve")
 _SHOWN_PAIRS = 6
@@ -127,7 +127,7 @@ class Application:
     def _watch(self) -> None:
         """Adds what is known at any time to the metrics."""
         watch, of_models = self.metrics.watch, self.metrics.watch_models
-        watch("transduce_ready", "Whether the service takes requests", lambda: self.service.ready)
+        watch("transduce_ready", "Whether the service takes requests", lambda: is_ready(self.service))
         watch("transduce_store_failing", "Whether the last use of the store failed", lambda: self.store.is_failing)
         stored = "Documents in the store, by state"
         self.metrics.watch_by("state", "transduce_stored_documents", stored, lambda: self.documents.counts)

@@ -5,6 +5,7 @@ after its next start, or by another replica.
 """
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import tempfile
@@ -104,7 +105,9 @@ class DocumentRunner:
     async def _pause(self, event: asyncio.Event, seconds: float) -> None:
         """Waits for an event, and not longer than this."""
         if not self._stopping:
-            await asyncio.wait([asyncio.ensure_future(event.wait())], timeout=seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await event.wait()
 
     async def _translate(self, document: StoredDocument, claim: str) -> None:
         """Translates a document, and notes how that ended."""

@@ -7,6 +7,7 @@ body that was refused.
 import asyncio
 from typing import Any, ClassVar
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _MAX_HEADER_BYTES = 64 << 10
@@ -16,6 +17,37 @@ _REFUSAL = (
     b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
     b"retry-after: 1\r\nconnection: close\r\n\r\n%s"
 )
+
+
+class _RequestParser(httptools.HttpRequestParser):
+    """Ignores a wish for another protocol, as RFC 9110, §7.8, allows: Java's client asks for HTTP/2 so.
+
+    httptools takes what follows such headers for the other protocol, also the body of the request. So these headers are
+    read a second time, without `Upgrade`.
+    """
+
+    def __init__(self, connection: "BoundedProtocol") -> None:
+        super().__init__(connection)
+        self._connection = connection
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+
+    @property
+    def wants_upgrade(self) -> bool:
+        """Whether the headers that were read last ask for another protocol."""
+        return bool(self.should_upgrade()) and self.get_method() != b"CONNECT"
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]
+        """Reads what a client sent."""
+        while not self._connection.transport.is_closing():
+            try:
+                super().feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                if not self.wants_upgrade:
+                    raise
+                [end] = upgrade.args  # of the headers
+                data = self._connection.head_without_upgrade() + data[end:]
+            else:
+                return
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -34,6 +66,11 @@ class BoundedProtocol(HttpToolsProtocol):
     _dropped_bytes = 0
     _ends = False  # whether the connection ends with the answer that was sent last
     _reading_since = _reading_seconds = 0.0  # how long the answer has waited for its reader
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        """Takes what uvicorn passes."""
+        super().__init__(*arguments, **named)
+        self.parser: _RequestParser = _RequestParser(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins to wait for the first request."""
@@ -82,6 +119,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Ends the waiting for headers. A client that sends too many requests ahead is cut off."""
+        if self.parser.wants_upgrade:
+            return
         self._headers_arrived()
         if len(self.pipeline) >= _MAX_SENT_AHEAD:
             self.transport.abort()
@@ -94,8 +133,16 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Goes on with the next request."""
+        if self.parser.wants_upgrade:
+            return
         super().on_message_complete()
         self._rest_arrived()
+
+    def head_without_upgrade(self) -> bytes:
+        """Returns the request line and the headers that were read last, without `Upgrade`."""
+        version = self.parser.get_http_version().encode()
+        kept = [name + b": " + value + b"\r\n" for name, value in self.headers if name != b"upgrade"]
+        return b"".join([self.parser.get_method(), b" ", self.url, b" HTTP/", version, b"\r\n", *kept, b"\r\n"])
 
     def on_response_complete(self) -> None:
         """Gives the client time to read what is left of the answer, and to send what is left of the body."""

@@ -100,7 +100,7 @@ def _routes(backend: Backend) -> list[Route]:
     async def ready(_: Request) -> Response:
         if service.hung_models():
             return health_response(service)
-        if service.ready and not service.stopping:
+        if is_ready(service):
             return JSONResponse({"status": "ready"})
         return JSONResponse({"status": "stopping" if service.stopping else "loading"}, 503, {"Retry-After": "1"})
 
@@ -116,6 +116,11 @@ def _routes(backend: Backend) -> list[Route]:
         Route("/api/openapi.json", api_document, methods=["GET"]),
         Route("/spec", spec, methods=["GET"]),
     ]
+
+
+def is_ready(service: Service) -> bool:
+    """Returns whether new requests are to come here: what /ready answers, and what the metrics say."""
+    return service.ready and not service.stopping and not service.hung_models()
 
 
 def health_response(service: Service) -> Response:
