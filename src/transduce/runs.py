@@ -1,15 +1,6 @@
 """A run: data → trainer → scorer → average → model folder. The Python face of `transduce train` and `average`.
 
-RUN/
-    config.json       the resolved configuration; the only thing reloaded on resume
-    data/             prepared data, unless they lie elsewhere
-    data.json         which data the run was started with, and where they are
-    ancestor.json     which model it started from, if any
-    checkpoints/      the last ones
-    best/             the checkpoint with the best validation score
-    metrics.jsonl     every logged step and validation; tensorboard/ has the same
-    quarantine.jsonl  batches whose loss was a spike or not finite, with their text
-    model/            the averaged model, written at the end
+The files of a run folder are listed in `transduce.training.run_folder`.
 """
 
 import contextlib
@@ -39,14 +30,14 @@ from transduce.parser import Parser
 from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
 from transduce.training.ancestor import ancestor_metrics, record_ancestor, require_ancestor, start_from_ancestor
-from transduce.training.averaging import average_checkpoints, compare_with_last
+from transduce.training.averaging import average_checkpoints, compare_with_single
 from transduce.training.checkpoints import remove_leftovers, set_aside_damaged
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks, local_device
 from transduce.training.guidance import Guidance
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
-from transduce.training.resume import changes_on_resume, merge_settings, save_run_config, trainable_config
+from transduce.training.resume import changes_on_resume, finished, merge_settings, save_run_config, trainable_config
 from transduce.training.run_folder import (
     checkpoints,
     data_folder,
@@ -97,7 +88,8 @@ def train(
     """Trains a model in the folder `run`, preparing the data there first unless `data` is a prepared folder.
 
     With `resume`, continues from the last checkpoint exactly as if training had not stopped. `config` may then differ
-    from the run's own only in what changes no update (lengths, intervals, early stopping); each change is printed.
+    from the run's own only in what changes no update (lengths, intervals, early stopping); each change is printed. A
+    finished run is left as it is, and any change of it is an error.
     `finish` is called with the model folder when it is written, by one process where there are several. `settings` are
     the values of the recipe that --set gave, `section.key=value`; the run keeps them, for `run_settings`.
 
@@ -119,10 +111,17 @@ def train(
         config = trainable_config(config, run, resume, settings)
         require_ancestor(run, config)
         shown = show_progress and ranks.is_main
+        changes = changes_on_resume(run, config, settings) if resume else {}
+        if resume and (ended := finished(run, config, changes)) is not None:
+            if shown:
+                print(f"{run}: is finished already, and left as it is", file=sys.stderr)
+            if finish is not None and ranks.is_main:
+                finish(Bundle.load(run / "model"))
+            return ended
         if ranks.is_main:
             remove_leftovers(run)
             if resume:
-                for line in changes_on_resume(run, config, settings):
+                for line in changes.values():
                     print(f"resuming with a change: {line}", file=sys.stderr)
             if not checkpoints(run):  # before the data are prepared, so that `settings` outlive a crash in there
                 save_run_config(run, config, settings)
@@ -146,7 +145,7 @@ def train(
             bundle = average_run(
                 run, run / "model", last=config.train.average_last, overwrite=True, show_progress=show_progress
             )
-            compare_with_last(run, bundle.metrics, outcome.progress, show=shown)
+            compare_with_single(run, bundle.metrics, outcome.progress, show=shown)
             if finish is not None:
                 finish(bundle)
         ranks.wait_for_long_work()

@@ -202,6 +202,29 @@ def test_another_training_cannot_be_resumed(
     assert key in capsys.readouterr().err
 
 
+def test_a_finished_run_is_left_as_it_is(
+    recipe: Path, finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else its model would say that it was trained with another rate, and lose a shortlist that was learned since."""
+    run = Path(shutil.copytree(finished_run, tmp_path / "run"))
+    (run / "model" / "shortlist.safetensors").write_text("learned since")
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in run.rglob("*") if path.is_file()}
+    arguments = ["train", str(recipe), "--output", str(run), "--resume", "--quiet"]
+    assert command_line(arguments) == 0
+    for setting in ("train.learning_rate_factor=3", "train.average_last=3", "train.max_steps=5"):
+        capsys.readouterr()
+        assert command_line([*arguments, "--set", setting]) == TrainingError.exit_code
+        message = capsys.readouterr().err
+        assert f"{run}: is finished after step 10, and no update is left that this would change" in message
+        assert f"{setting.partition('=')[0]} was " in message
+    after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in run.rglob("*") if path.is_file()}
+    assert after == before
+    shutil.rmtree(run / "model")  # killed before it was written, say: then the updates are done, but not the rest
+    assert command_line([*arguments, "--set", "train.learning_rate_factor=3"]) == TrainingError.exit_code
+    assert command_line([*arguments, "--set", "train.average_last=1"]) == 0
+    assert json.loads((run / "model" / "metrics.json").read_text())["averaged_steps"] == "10"
+
+
 def test_where_a_cooldown_ends_cannot_be_moved(
     recipe: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,8 +7,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from transduce.errors import BundleError
-from transduce.training.averaging import average, compare_with_last
-from transduce.training.progress import Progress
+from transduce.training.averaging import average, compare_with_single
+from transduce.training.progress import CheckpointKind, Progress, write_state
 
 
 def checkpoint(folder: Path, **weights: list[float]) -> Path:
@@ -83,5 +83,45 @@ def test_a_score_alone_may_be_worse_by_chance(
 ) -> None:
     progress = Progress(step=9, best_by="bleu", validations={"bleu": 17.0, "perplexity": 8.5, "step": 9.0})
     metrics = {"validation_bleu": bleu, "validation_perplexity": perplexity, "averaged_steps": "3, 6, 9"}
-    compare_with_last(Path("run"), metrics, progress, show=False)
+    compare_with_single(Path("run"), metrics, progress, show=False)
     assert ("by bleu, this mean of checkpoints (16.00) is worse" in capsys.readouterr().err) == warns
+
+
+@pytest.mark.parametrize(
+    ("mean", "last", "best", "advice"),
+    [
+        (
+            (11.2, 30.0),
+            (11.0, 31.0),
+            (14.8, 25.0),
+            "the best checkpoint, after step 4 (14.80). For a model of that one",
+        ),
+        ((11.2, 20.0), (11.0, 31.0), (14.8, 25.0), "--best --output"),  # far worse, whatever its perplexity
+        ((14.0, 20.0), (11.0, 31.0), (14.8, 25.0), ""),  # by chance, perhaps
+        ((14.0, 30.0), (14.5, 24.0), (14.8, 25.0), "--best --output"),
+        ((14.0, 30.0), (14.5, 24.0), (14.2, 25.0), "--last 1 --output"),  # the best by another beam size, say
+    ],
+)
+def test_the_mean_is_compared_with_the_best_checkpoint_too(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    mean: tuple[float, float],
+    last: tuple[float, float],
+    best: tuple[float, float],
+    advice: str,
+) -> None:
+    """Each has BLEU and perplexity."""
+
+    def progress(step: int, bleu: float, perplexity: float) -> Progress:
+        return Progress(step=step, best_by="bleu", validations={"bleu": bleu, "perplexity": perplexity, "step": step})
+
+    (tmp_path / "best").mkdir()
+    write_state(tmp_path / "best", progress(4, *best), CheckpointKind.BEST, {})
+    for steps in ("3, 6, 9", "9"):  # also where the last checkpoint alone is the model
+        if steps == "9" and "--last" in advice:
+            continue
+        metrics = {"validation_bleu": mean[0], "validation_perplexity": mean[1], "averaged_steps": steps}
+        compare_with_single(tmp_path, metrics, progress(9, *last), show=False)
+        said = capsys.readouterr().err
+        assert said.count("warning") == bool(advice)
+        assert advice in said

@@ -1,5 +1,6 @@
 """Which checkpoints are averaged, and the mean of their weights (§6.1)."""
 
+import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,8 +10,16 @@ import numpy as np
 
 from transduce.config.tensors import read_weights
 from transduce.errors import BundleError
-from transduce.training.progress import Progress, averageable_checkpoints, check_checkpoint, checkpoint_weights
+from transduce.training.progress import (
+    Progress,
+    averageable_checkpoints,
+    check_checkpoint,
+    checkpoint_weights,
+    read_progress,
+)
 from transduce.training.run_folder import checkpoints
+
+_MUCH_WORSE = 0.9  # times the score of a single checkpoint: a mean below that is worse, whatever its perplexity
 
 
 def average(paths: Sequence[Path]) -> dict[str, np.ndarray]:
@@ -56,10 +65,8 @@ def average_checkpoints(run: Path, last: int, *, best: bool = False) -> tuple[li
                 raise
 
 
-def compare_with_last(run: Path, metrics: Mapping[str, Any], progress: Progress, *, show: bool) -> None:
-    """Prints the averaged model's validation scores beside the last checkpoint's; warns if they are worse.
-
-    A score of a few hundred sentences may be worse by chance. If perplexity is better, there is no warning.
+def compare_with_single(run: Path, metrics: Mapping[str, Any], progress: Progress, *, show: bool) -> None:
+    """Prints the averaged model's validation scores beside the last checkpoint's; warns if that or the best is better.
 
     Args:
         run: the run folder.
@@ -67,26 +74,42 @@ def compare_with_last(run: Path, metrics: Mapping[str, Any], progress: Progress,
         progress: that of the last checkpoint.
         show: whether to print more than the warning.
     """
-    last = {name: score for name, score in progress.validations.items() if f"validation_{name}" in metrics}
-    if not last or metrics["averaged_steps"] == str(progress.step):
-        return
-    mean = {name: metrics[f"validation_{name}"] for name in last}
-    if show:
-        means, lasts = (", ".join(f"{n.replace('_', ' ')} {v:.2f}" for n, v in each.items()) for each in (mean, last))
-        print(
-            f"validation: {means} by the mean of the checkpoints after steps {metrics['averaged_steps']}; {lasts} by "
-            "the last one alone",
-            file=sys.stderr,
-        )
-    by = progress.best_by if progress.best_by in last else "perplexity"
-    worse = [
-        mean[name] > last[name] if name == "perplexity" else mean[name] < last[name]
-        for name in {by, "perplexity"} & last.keys()
-    ]
-    if all(worse):
+    singles = [(progress, "the last checkpoint alone", "--last 1")]
+    with contextlib.suppress(BundleError):  # without validation data there is none; a damaged one cannot be delivered
+        best = read_progress(run / "best")
+        singles.append((best, f"the best checkpoint, after step {best.step}", "--best"))
+    mean = {name.removeprefix("validation_"): score for name, score in metrics.items()}
+    better = []
+    for single, what, option in singles:
+        scores = {name: score for name, score in single.validations.items() if f"validation_{name}" in metrics}
+        if not scores or metrics["averaged_steps"] == str(single.step):
+            continue
+        if show and single is progress:
+            both = ({name: mean[name] for name in scores}, scores)
+            means, lasts = (", ".join(f"{n.replace('_', ' ')} {v:.2f}" for n, v in each.items()) for each in both)
+            print(
+                f"validation: {means} by the mean of the checkpoints after steps {metrics['averaged_steps']}; {lasts} "
+                "by the last one alone",
+                file=sys.stderr,
+            )
+        by = progress.best_by if progress.best_by in scores else "perplexity"
+        if _is_worse(mean, scores, by):
+            better.append((-scores[by] if by == "perplexity" else scores[by], by, scores[by], what, option))
+    if better:
+        _, by, score, what, option = max(better)
         print(
             f"warning: {run / 'model'}: by {by.replace('_', ' ')}, this mean of checkpoints ({mean[by]:.2f}) is worse "
-            f"than the last checkpoint alone ({last[by]:.2f}): it averages over too much of the training. Take fewer: "
-            f"transduce average {run} --last 1 --output MODEL.",
+            f"than {what} ({score:.2f}). For a model of that one: transduce average {run} {option} --output MODEL.",
             file=sys.stderr,
         )
+
+
+def _is_worse(mean: Mapping[str, float], single: Mapping[str, float], by: str) -> bool:
+    """Returns whether a mean of checkpoints is worse than a single one.
+
+    A score of a few hundred sentences may be worse by chance. Perplexity must be worse too, or the score by a tenth.
+    """
+    if by != "perplexity" and mean[by] < _MUCH_WORSE * single[by]:
+        return True
+    names = {by, "perplexity"} & single.keys()
+    return all(mean[name] > single[name] if name == "perplexity" else mean[name] < single[name] for name in names)

@@ -3,11 +3,12 @@
 import enum
 from dataclasses import dataclass
 
+from transduce.config import TrainConfig
 from transduce.training.progress import Progress
 
 
 class End(enum.Enum):
-    """Why training ended."""
+    """Why training ended; but for a signal, the value is the key of `train` that ended it."""
 
     MAX_STEPS = "max_steps"
     MAX_MINUTES = "max_minutes"
@@ -22,3 +23,14 @@ class Outcome:
     end: End
     progress: Progress
     signal: int | None = None
+
+
+def end_of(train: TrainConfig, progress: Progress) -> End | None:
+    """Returns why a training that has come as far as `progress` makes no further update; None if it makes one."""
+    if train.early_stopping > 0 and progress.validations_since_best >= train.early_stopping:
+        return End.EARLY_STOPPING
+    if progress.step >= train.max_steps:
+        return End.MAX_STEPS
+    if train.max_minutes > 0 and progress.seconds >= 60 * train.max_minutes:
+        return End.MAX_MINUTES
+    return None

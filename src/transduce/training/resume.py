@@ -1,16 +1,19 @@
 """The configuration of a run: written when it starts, and what of it may change when it is resumed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from transduce.__about__ import __version__
+from transduce.bundle import Bundle
 from transduce.config import Config, to_dict
 from transduce.config.checked_json import write_checked
 from transduce.config.differences import describe, differences
-from transduce.errors import ConfigError, TrainingError
+from transduce.errors import BundleError, ConfigError, TrainingError
+from transduce.training.outcome import Outcome, end_of
+from transduce.training.progress import Progress, last_progress
 from transduce.training.run_folder import CONFIG, checkpoints, load_run_config
 
 # What may change when a run is resumed: nothing here changes an update.
@@ -38,14 +41,14 @@ def _key(setting: str) -> str:
     return setting.partition("=")[0].strip()
 
 
-def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> list[str]:
-    """Returns how `config` differs from the run's own configuration, a line for each key.
+def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> dict[str, str]:
+    """Returns how `config` differs from the run's own configuration, a line by each key.
 
     Raises:
         TrainingError: a key differs that must not change, or the run's own configuration is missing.
     """
     if not checkpoints(run):  # nothing is trained yet
-        return []
+        return {}
     if not (run / CONFIG).is_file():
         raise TrainingError(
             f"{run / CONFIG}: missing, which says what this training was started with. Put it back, or choose another "
@@ -62,7 +65,41 @@ def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> lis
         raise TrainingError(
             f"{run}: cannot be resumed with another configuration than it was started with:\n" + "\n".join(refused)
         )
-    return [*lines.values()]
+    return lines
+
+
+def finished(run: Path, config: Config, changes: Mapping[str, str]) -> Outcome | None:
+    """Returns how a run ended that has no update left by `config`, and a complete model; None if there is work to do.
+
+    Raises:
+        TrainingError: there are `changes`, by `changes_on_resume`, of what is finished.
+    """
+    try:
+        progress = last_progress(run)
+    except BundleError:  # damaged: an earlier one is resumed from
+        return None
+    end = end_of(config.train, progress) if progress is not None else None
+    if progress is None or end is None:
+        return None
+    is_made = _is_made(run / "model", progress)
+    late = [line for key, line in changes.items() if is_made or key in _MAY_CHANGE_IF_SET]
+    if late:
+        raise TrainingError(
+            f"{run}: is finished after step {progress.step}, and no update is left that this would change:\n"
+            + "\n".join(f"  {line}" for line in late)
+            + f"\nRaise train.{end.value} to train further, or choose another --output for another training."
+        )
+    return Outcome(end, progress) if is_made else None
+
+
+def _is_made(model: Path, progress: Progress) -> bool:
+    """Returns whether a model folder is undamaged, and of the steps of `progress`."""
+    try:
+        bundle = Bundle.load(model)
+        bundle.verify()
+        return bool(bundle.metrics.get("steps") == progress.step)
+    except BundleError:
+        return False
 
 
 def trainable_config(config: Config, run: Path, resume: bool, settings: Sequence[str]) -> Config:

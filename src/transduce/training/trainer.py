@@ -29,7 +29,7 @@ from transduce.training.loss import Smoothing
 from transduce.training.memory import MEMORY_ERRORS, named_memory_error
 from transduce.training.memory_trial import MemoryTrial
 from transduce.training.micro_batches import BatchSplits, has_rounded_shapes
-from transduce.training.outcome import End, Outcome
+from transduce.training.outcome import End, Outcome, end_of
 from transduce.training.prefetch import Prefetch
 from transduce.training.progress import CheckpointKind, Progress
 from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
@@ -191,14 +191,10 @@ class Trainer:
                 raise LostPeerError(f"{self.run}: {error} {self._checkpoint_alone()}") from error
 
     def _end(self) -> End | None:
-        train, progress = self.config.train, self.progress
-        if train.early_stopping > 0 and progress.validations_since_best >= train.early_stopping:
-            return End.EARLY_STOPPING
-        if progress.step >= train.max_steps:
-            return End.MAX_STEPS
-        if train.max_minutes > 0 and self._any_rank(progress.seconds >= 60 * train.max_minutes):
-            return End.MAX_MINUTES
-        return None
+        end = end_of(self.config.train, self.progress)
+        if self.config.train.max_minutes > 0 and end in (End.MAX_MINUTES, None):  # clocks differ between processes
+            return End.MAX_MINUTES if self._any_rank(end is not None) else None
+        return end
 
     def _any_rank(self, flag: bool) -> bool:
         return self.ranks.any_rank(flag, self.compute.device)
