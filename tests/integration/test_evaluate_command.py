@@ -123,6 +123,26 @@ def test_test_lines_that_the_model_was_trained_with(files: Path, capsys: pytest.
         run(*given, "--train", "train.fr")
 
 
+def test_leaks_in_another_form_and_near_copies(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Near-copies are counted apart; a line that is there in both forms counts as a leak only."""
+    test = [
+        "He goes home, she says.",
+        "We all saw the man leave his old house.",
+        "The long road to the north was closed.",
+    ]
+    train = ["we all saw the man leave his new house", "x\tTHE LONG ROAD to the north was closed!", "Z", "Z"]
+    train += ["The very long road to the north was closed.", "He goes home, she said."]  # the latter is too short
+    for name in ("test.out", "test.de"):
+        Path(name).write_text("\n".join(test), encoding="utf-8")
+    Path("train.tsv").write_text("\n".join(train), encoding="utf-8")
+    run("--hypothesis", "test.out", "--reference", "test.de", "--train", "train.tsv", "--json")
+    found = [each for each in json.loads(capsys.readouterr().out)["warnings"] if "training data" in each]
+    assert found[0].startswith("test.de: the training data has 1 line of it (33.3%); line 3 is line 2 of train.tsv.")
+    near = "test.de: the training data has near-copies of 1 line of it (33.3%), in which one word differs"
+    assert found[1].startswith(f"{near}; line 2 resembles line 1 of train.tsv.")
+    assert len(found) == 2
+
+
 def test_short_lines_are_common_property(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("test.out", "test.de", "train.de"):
         Path(name).write_text("Danke sehr.\n", encoding="utf-8")

@@ -209,6 +209,7 @@ def test_other_configuration_or_contents_are_refused(config: Config, tmp_path: P
         "max_ratio": 0.0,
         "ratio_slack_tokens": 9,
         "drop_leaked": False,
+        "drop_near_copies": True,
         "drop_duplicates": True,
         "drop_wrong_language": True,
     }.items():

@@ -1,5 +1,6 @@
 """What the doctor counts and drops, on corpora small enough to count by hand."""
 
+import unicodedata
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from transduce.config import DataConfig
 from transduce.data import corpus as corpus_module
 from transduce.data.corpus import locate
-from transduce.data.doctor import Examination, describe_left_out, examine
+from transduce.data.doctor import Examination, describe_left_out, describe_near_copies, examine
 from transduce.data.duplicates import find_repeats
 from transduce.data.encoding import exceeds
 
@@ -150,7 +151,8 @@ def test_leaks_are_counted_by_side_and_dropped(tmp_path: Path) -> None:
         assert findings.leaked_targets.count == 3
         assert findings.leaked_pairs.count == 2
         assert findings.leaks_dropped.count == 4
-        assert findings.leaks_kept.examples == [f"{tmp_path}/train-0.tsv:4"]
+        file = "validation.tsv" if split == "validation" else "test.tsv"
+        assert findings.leaks_kept.examples == [f"{tmp_path}/train-0.tsv:4 is {tmp_path}/{file}:2"]
         assert (
             describe_left_out(findings) == "4 pairs that are also in validation or test (2 as a whole, 2 on one side)"
         )
@@ -160,6 +162,54 @@ def test_leaks_are_counted_by_side_and_dropped(tmp_path: Path) -> None:
     assert kept.findings.leaks_dropped.count == 0
     assert kept.findings.leaks_kept.count == 5
     assert describe_left_out(kept.findings) == ""
+
+
+def test_leaks_with_other_case_punctuation_or_unicode_form(tmp_path: Path) -> None:
+    train = [
+        ("THIS LINE IS LONG ENOUGH TO TELL", "anders"),
+        ("else", "\u201eDiese Zeile\u201c \u2013 ist lang genug!"),
+        ("thanks", "danke"),  # short, but held out as a whole
+        ("thanks", "anders"),
+        ("else", unicodedata.normalize("NFD", "Über zwölf böse Wölfe.")),
+    ]
+    held_out = [(LONG, LONG_DE), ("Thanks.", "Danke."), ("Wolves.", "Über zwölf böse Wölfe!")]
+    examination = check(tmp_path, train, test=held_out)
+    assert examination.kept.tolist() == [False, False, False, True, False]
+    findings = examination.findings
+    assert (findings.leaked_sources.count, findings.leaked_targets.count, findings.leaked_pairs.count) == (3, 3, 1)
+    assert findings.leaks_dropped.examples[:2] == [
+        f"{tmp_path}/train-0.tsv:{line} is {tmp_path}/test.tsv:1" for line in (1, 2)
+    ]
+    overlap = check(tmp_path, [("a", "b")], validation=held_out, test=[(LONG.lower(), "x"), ("y", "z")])
+    assert overlap.findings.held_out_overlap["test.news"].count == 1
+
+
+def test_near_copies_are_shown_with_the_line_that_they_resemble(tmp_path: Path) -> None:
+    train = [
+        ("fine", "gut"),
+        ("this line is quite long enough to tell us", "anders"),  # a word changed
+        ("else", "Diese Zeile ist wohl lang genug, um etwas zu sagen"),  # a word added
+        ("Thanks.", "Diese Zeile ist lang genug um etwas."),  # two words dropped
+        ("Thanks.", "Diese Zeile ist lang genug um etwas zu."),  # a word dropped, with a short source
+        ("This line is long enough, to tell you!", "Diese Zeile ist lang genug"),  # the same, and a near-copy
+    ]
+    held_out = [
+        ("Thanks.", "Vielen Dank."),
+        ("This line is really long enough to tell us.", "x"),
+        ("y", "Diese Zeile ist lang genug, um etwas zu sagen."),
+        ("This line is long enough to tell you.", "z"),
+    ]
+    examination = check(tmp_path, train, test=held_out)
+    assert examination.kept.tolist() == [True, True, True, True, True, False]
+    assert examination.findings.near_copies.count == 3
+    assert examination.findings.near_copies.examples == [
+        f"{tmp_path}/train-0.tsv:2 resembles {tmp_path}/test.tsv:2",
+        f"{tmp_path}/train-0.tsv:3 resembles {tmp_path}/test.tsv:3",
+        f"{tmp_path}/train-0.tsv:5 resembles {tmp_path}/test.tsv:1",
+    ]
+    assert describe_near_copies(examination.findings).startswith("3 pairs with a side in which one word differs")
+    dropped = check(tmp_path, train, test=held_out, drop_near_copies=True)
+    assert dropped.kept.tolist() == [True, False, False, True, False, False]
 
 
 def test_the_length_limit_for_leaks_is_in_bytes(tmp_path: Path) -> None:

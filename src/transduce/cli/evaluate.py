@@ -27,7 +27,7 @@ marked as zero-shot. --translate does the same with one set: --source and --refe
 
 With --source and --reference, --model adds the model's perplexity per subword of the (first) reference. It needs no
 PyTorch. --train names the training text of both sides (each tab-separated column counts as a line): a warning counts
-the test lines of 16 bytes or more that occur in it.
+the test lines of 16 bytes or more that occur in it, whatever their case and punctuation.
 """
 
 import argparse

@@ -53,6 +53,7 @@ class DataConfig:
     max_ratio: Ratio = 4.0  # greatest length ratio of the two sides, in subwords; 0: no limit
     ratio_slack_tokens: LengthOrNone = 8  # the ratio counts where the lengths differ by more than this
     drop_leaked: bool = True  # drop pairs with a side in validation or test, but for short lines (data/doctor.py)
+    drop_near_copies: bool = False  # drop pairs with a side in which one word differs from a validation or test line
     drop_wrong_language: bool = False  # drop pairs with a side in the other side's language (data/wrong_language.py)
     drop_duplicates: bool = False  # drop pairs that repeat an earlier one
     allow_misaligned: bool = False  # accept a corpus whose sides do not match line by line (data/doctor.py)

@@ -5,17 +5,20 @@ look at its beginning that shows what the two languages look like. Files that ar
 of lines, are errors. What depends on subwords (over-long pairs, odd length ratios) is counted when the corpus is
 encoded.
 
-Leakage. A training pair *leaks* if its source or its target is also in the validation set or a test set, outer white
-space ignored (`data/held_out.py`). `data.drop_leaked` drops a pair if
+Leakage. A training pair *leaks* if its source or its target is also in the validation set or a test set. Case,
+punctuation, spaces and the Unicode form do not count (`data/held_out.py`). `data.drop_leaked` drops a pair if
 
 - the whole pair is held out, or
 - one side is a held-out line of at least `MIN_LEAK_BYTES` bytes.
 
 Shorter lines ("Thank you.", "42") occur everywhere. A translator should learn them even if a test set has them, and
-knowing them proves nothing. They are counted all the same.
+knowing them proves nothing. They are counted all the same. Near-copies of held-out lines, in which one word differs,
+are counted and shown with the line that they resemble. In many corpora they are sentences of their own, so they are
+dropped only if `data.drop_near_copies` is set.
 
 A dropped pair is not a problem of the corpus: `transduce init` takes a validation set from it. The report therefore
-says how many pairs are left out (`describe_left_out`), and does not list them among the problems.
+says how many pairs are left out (`describe_left_out`), and does not list them among the problems. Nor does it list
+near-copies there (`describe_near_copies`).
 
 In a treebank, only the sentence can leak: many sentences have the same brackets.
 """
@@ -80,6 +83,7 @@ class Findings:
         leaked_pairs: pairs that are in a held-out set as a whole.
         leaks_dropped: pairs dropped because they leak.
         leaks_kept: pairs that leak and are kept: short lines, or all if `data.drop_leaked` is not set.
+        near_copies: pairs that are none of these, but have a side that is a near-copy of a held-out line.
         held_out_empty: pairs of validation and test sets with an empty side.
         held_out_wrong_language: pairs of validation and test sets with a side in the other side's language.
         held_out_overlap: pairs of a held-out set whose source or target is also in another one; by set.
@@ -99,6 +103,7 @@ class Findings:
     leaked_pairs: Finding = field(default_factory=Finding)
     leaks_dropped: Finding = field(default_factory=Finding)
     leaks_kept: Finding = field(default_factory=Finding)
+    near_copies: Finding = field(default_factory=Finding)
     held_out_empty: Finding = field(default_factory=Finding)
     held_out_wrong_language: Finding = field(default_factory=Finding)
     held_out_overlap: dict[str, Finding] = field(default_factory=dict)
@@ -208,7 +213,7 @@ def _read_held_out(
     """Returns the lines of validation and test sets, and the number of pairs in each set."""
     all_sets, counts = HeldOutLines(), dict.fromkeys(files.held_out(), 0)
     for name, part in files.held_out().items():
-        this_set: list[tuple[str, str]] = []
+        this_set: list[Chunk] = []
         for chunk in read_chunks([part], f"reading {name}", progress=False):
             counts[name] += len(chunk.pairs)
             _find_hidden_breaks(chunk, findings)
@@ -218,12 +223,11 @@ def _read_held_out(
             sources, targets = _wrong_language(chunk, None if part in of_pair.faults else of_pair.languages)
             wrong = sorted({*sources, *targets})
             findings.held_out_wrong_language.add([chunk.location(i, side=i not in sources) for i in wrong])
-            pairs = [(src.strip(), tgt.strip()) for src, tgt in chunk.pairs]
-            overlap = [i for i, (src, tgt) in enumerate(pairs) if src in all_sets.sources or tgt in all_sets.targets]
-            if overlap:
+            if overlap := all_sets.overlaps(chunk):
                 findings.held_out_overlap.setdefault(name, Finding()).add(chunk.locations(overlap))
-            this_set += pairs
-        all_sets.add(this_set, part.languages, targets=not part.trees)
+            this_set.append(chunk)
+        for chunk in this_set:
+            all_sets.add(chunk, part.languages, targets=not part.trees)
     return all_sets, counts
 
 
@@ -233,9 +237,13 @@ def _count_leaks(chunk: Chunk, data: DataConfig, leaks: Leaks, findings: Finding
     findings.leaked_sources.add(chunk.locations(leaks.sources))
     findings.leaked_targets.add(chunk.locations(leaks.targets, side=1))
     findings.leaked_pairs.add(chunk.locations(leaks.pairs))
-    findings.leaks_dropped.add(chunk.locations(dropped))
-    findings.leaks_kept.add(chunk.locations(kept))
-    return dropped
+    for finding, pairs, verb in (
+        (findings.leaks_dropped, dropped, "is"),
+        (findings.leaks_kept, kept, "is"),
+        (findings.near_copies, leaks.near, "resembles"),
+    ):
+        finding.add([f"{chunk.location(pair)} {verb} {leaks.copies[pair]}" for pair in pairs])
+    return dropped + (leaks.near if data.drop_near_copies else [])
 
 
 def _empty(chunk: Chunk) -> list[int]:
@@ -289,6 +297,14 @@ def describe_left_out(findings: Findings) -> str:
     verb, one_side = "is" if dropped == 1 else "are", dropped - whole
     detail = f" ({whole:,} as a whole, {one_side:,} on one side)" if one_side else ""
     return f"{counted(dropped, 'pair')} that {verb} also in validation or test{detail}"
+
+
+def describe_near_copies(findings: Findings) -> str:
+    """Returns how many training pairs are near-copies of held-out lines, or "" if there are none."""
+    if not findings.near_copies.count:
+        return ""
+    pairs = counted(findings.near_copies.count, "pair")
+    return f"{pairs} with a side in which one word differs from validation or test (data.drop_near_copies drops them)"
 
 
 def require_aligned(findings: Findings, data: DataConfig) -> None:

@@ -1,18 +1,20 @@
 """The lines of validation and test sets, and which training pairs leak them.
 
-A training pair leaks if one of its sides is a held-out line, outer white space ignored. Sources are compared with
-held-out sources, and targets with held-out targets, whatever the languages. Where a corpus translates *into* a language
-that a held-out set translates *from*, or the other way round, the sides change places: a model of both directions sees
-the sentences of a test set in the training data of the other direction.
+A training pair leaks if one of its sides is the same as a held-out line, but for case, punctuation, spaces and Unicode
+form, or a near-copy of one (`text/known_lines.py`). Sources are compared with held-out sources, and targets with
+held-out targets, whatever the languages. Where a corpus translates *into* a language that a held-out set translates
+*from*, or the other way round, the sides change places: a model of both directions sees the sentences of a test set in
+the training data of the other direction.
 """
 
-from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from transduce.data.corpus import Chunk
+from transduce.text.known_lines import MIN_LEAK_BYTES, KnownLines, Matches, line_keys
 from transduce.text.languages import without_region
-
-MIN_LEAK_BYTES = 16  # in UTF-8: five Chinese characters say as much as sixteen English letters
 
 Pair = tuple[str, str]  # the languages of a part
 
@@ -27,71 +29,130 @@ class Leaks:
         pairs: that are held out as a whole.
         certain: those in `pairs`, and those with a held-out side of at least `MIN_LEAK_BYTES` bytes.
         short: the others.
+        near: that are none of these, but have a side that is a near-copy of a held-out line.
+        copies: for each pair, `file:line` of the held-out line; that of its source, if both sides are held out.
     """
 
-    sources: list[int]
-    targets: list[int]
-    pairs: list[int]
-    certain: list[int]
-    short: list[int]
+    sources: list[int] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
+    pairs: list[int] = field(default_factory=list)
+    certain: list[int] = field(default_factory=list)
+    short: list[int] = field(default_factory=list)
+    near: list[int] = field(default_factory=list)
+    copies: dict[int, str] = field(default_factory=dict)
+
+
+class HeldOutSide:
+    """The held-out lines that one side of a corpus is compared with."""
+
+    def __init__(self) -> None:
+        self._known = KnownLines()
+        self._lines: list[str] = []
+        self._locations: list[str] = []
+
+    def add(self, lines: Sequence[str], locations: Sequence[str]) -> None:
+        """Adds lines, and `file:line` of each."""
+        self._known.add(lines)
+        self._lines += lines
+        self._locations += locations
+
+    def joined(self, others: Sequence["HeldOutSide"]) -> "HeldOutSide":
+        """Returns the lines of this side and of others."""
+        if not others:
+            return self
+        joined = HeldOutSide()
+        for side in (self, *others):
+            joined.add(side._lines, side._locations)
+        return joined
+
+    def find(self, lines: Sequence[str]) -> Matches:
+        """Returns which of the lines are held out."""
+        return self._known.find(lines)
+
+    def location(self, number: int) -> str:
+        """Returns `file:line` of a line, by its number in `Matches`."""
+        return self._locations[number]
+
+    def is_long(self, number: int) -> bool:
+        """Tells whether a line says enough to be a leak by itself."""
+        return len(self._lines[number].strip().encode()) >= MIN_LEAK_BYTES
 
 
 class HeldOutLines:
     """The lines of held-out sets."""
 
     def __init__(self) -> None:
-        self.sources: set[str] = set()
-        self.targets: set[str] = set()
-        self._pairs: set[tuple[str, str]] = set()
-        self._sides: dict[Pair, tuple[set[str], set[str]]] = {}  # by languages, where both are known and differ
-        self._compared: dict[Pair, tuple[Set[str], Set[str]]] = {}  # with what, by the languages of a part
+        self.sources, self.targets = HeldOutSide(), HeldOutSide()
+        self._pairs: set[tuple[int, int]] = set()  # the keys of source and target
+        self._sides: dict[Pair, tuple[HeldOutSide, HeldOutSide]] = {}  # by languages, where both are known and differ
+        self._compared: dict[Pair, tuple[HeldOutSide, HeldOutSide]] = {}  # with what, by the languages of a part
 
-    def add(self, pairs: Iterable[tuple[str, str]], languages: Pair, *, targets: bool) -> None:
-        """Adds the pairs of a set, without outer white space; `targets`: whether their targets count by themselves."""
-        pairs, languages = [*pairs], (without_region(languages[0]), without_region(languages[1]))
+    def add(self, chunk: Chunk, languages: Pair, *, targets: bool) -> None:
+        """Adds pairs of a set; `targets`: whether their targets count by themselves."""
+        languages = without_region(languages[0]), without_region(languages[1])
         self._compared.clear()
-        sources, written = {source for source, _ in pairs if source}, {target for _, target in pairs if target}
-        self.sources |= sources
-        self.targets |= written if targets else set()
-        self._pairs.update(pairs)
+        sides = _sides(chunk)
+        places = [chunk.locations(range(len(chunk.pairs)), side) for side in (0, 1)]
+        self.sources.add(sides[0], places[0])
+        if targets:
+            self.targets.add(sides[1], places[1])
+        self._pairs.update(zip(*(line_keys(lines).tolist() for lines in sides), strict=True))
         if _crosses(languages):
-            known_sources, known_targets = self._sides.setdefault(languages, (set(), set()))
-            known_sources |= sources
-            known_targets |= written
+            known = self._sides.setdefault(languages, (HeldOutSide(), HeldOutSide()))
+            for side in (0, 1):
+                known[side].add(sides[side], places[side])
+
+    def overlaps(self, chunk: Chunk) -> list[int]:
+        """Returns the pairs of another held-out set that have a side in these."""
+        found = [side.find(lines).same for side, lines in zip((self.sources, self.targets), _sides(chunk), strict=True)]
+        return [index for index, either in enumerate(found[0] | found[1]) if either]
 
     def leaks(self, chunk: Chunk, languages: Pair) -> Leaks:
         """Returns the pairs of a chunk of the training corpus that leak; `languages` are those of its part."""
-        found = Leaks([], [], [], [], [])
+        leaks = Leaks()
         if not self._pairs:
-            return found
+            return leaks
         languages = without_region(languages[0]), without_region(languages[1])
         if languages not in self._compared:
             self._compared[languages] = self._lines_for(languages)
-        sources, targets = self._compared[languages]
+        sides = self._compared[languages]
+        found = [side.find(lines) for side, lines in zip(sides, _sides(chunk), strict=True)]
         reversible = (languages[1], languages[0]) in self._sides
-        for index, pair in enumerate(chunk.pairs):
-            source, target = pair[0].strip(), pair[1].strip()
-            leaked = [line for line, lines in ((source, sources), (target, targets)) if line in lines]
-            if not leaked:
-                continue
+        for index in np.flatnonzero((found[0].known >= 0) | (found[1].known >= 0)).tolist():
+            same, near = (
+                [
+                    (side, int(each.known[index]))
+                    for side, each in zip(sides, found, strict=True)
+                    if _is(each, index, kind)
+                ]
+                for kind in (True, False)
+            )
+            held_out, number = (same or near)[0]
+            leaks.copies[index] = held_out.location(number)
+            source, target = (int(each.keys[index]) for each in found)
             whole = (source, target) in self._pairs or (reversible and (target, source) in self._pairs)
-            found.sources += [index] * (source in sources)
-            found.targets += [index] * (target in targets)
-            found.pairs += [index] * whole
-            long_enough = any(len(line.encode()) >= MIN_LEAK_BYTES for line in leaked)
-            (found.certain if whole or long_enough else found.short).append(index)
-        return found
+            leaks.sources += [index] * bool(found[0].same[index])
+            leaks.targets += [index] * bool(found[1].same[index])
+            leaks.pairs += [index] * whole
+            certain = whole or any(held_out.is_long(number) for held_out, number in same)
+            (leaks.certain if certain else leaks.near if near else leaks.short).append(index)
+        return leaks
 
-    def _lines_for(self, languages: Pair) -> tuple[Set[str], Set[str]]:
+    def _lines_for(self, languages: Pair) -> tuple[HeldOutSide, HeldOutSide]:
         """Returns what sources and targets in these languages are compared with."""
         if not _crosses(languages):
             return self.sources, self.targets
         from_targets = [written for (_, target), (_, written) in self._sides.items() if target == languages[0]]
         from_sources = [read for (source, _), (read, _) in self._sides.items() if source == languages[1]]
-        return (
-            self.sources.union(*from_targets) if from_targets else self.sources,
-            self.targets.union(*from_sources) if from_sources else self.targets,
-        )
+        return self.sources.joined(from_targets), self.targets.joined(from_sources)
+
+
+def _is(matches: Matches, index: int, same: bool) -> bool:
+    return bool(matches.known[index] >= 0 and matches.same[index] == same)
+
+
+def _sides(chunk: Chunk) -> tuple[list[str], list[str]]:
+    return [source for source, _ in chunk.pairs], [target for _, target in chunk.pairs]
 
 
 def _crosses(languages: Pair) -> bool:

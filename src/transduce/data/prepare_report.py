@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 
 from transduce.config import Config
-from transduce.data.doctor import Examination, Finding, Findings, describe_findings, describe_left_out
+from transduce.data.doctor import (
+    Examination,
+    Finding,
+    Findings,
+    describe_findings,
+    describe_left_out,
+    describe_near_copies,
+)
 from transduce.data.encoding import EncodedPart, EncodedSplit
 from transduce.data.mixture import CorpusRows, Mixture
 from transduce.data.mixture_report import CorpusShare, corpus_shares, describe_shares
@@ -147,9 +154,14 @@ def _estimated_shares(examination: Examination, config: Config) -> list[str]:
 
 
 def _left_out_lines(findings: Findings) -> list[str]:
-    left_out = describe_left_out(findings)
-    examples = [f"        {location}" for location in findings.leaks_dropped.examples]
-    return [f"  left out           {left_out}", *examples] if left_out else []
+    lines = []
+    for name, description, finding in (
+        ("left out", describe_left_out(findings), findings.leaks_dropped),
+        ("near-copies", describe_near_copies(findings), findings.near_copies),
+    ):
+        if description:
+            lines += [f"  {name:<18} {description}", *(f"        {location}" for location in finding.examples)]
+    return lines
 
 
 def describe_lines(found: dict[tuple[str, str], Finding]) -> list[str]:

@@ -1,0 +1,246 @@
+"""Lines that are known, found again in a large text even if case, punctuation or one word of them was changed.
+
+Two lines are the *same* if they have the same letters and digits in the same order. Case, punctuation, symbols, spaces
+and the Unicode form (NFKC) do not count. Two lines are *near-copies* if they are the same once at most one word is left
+out of each: a word was changed, added, dropped or moved. Both then have at least `MIN_NEAR_WORDS` words: in a shorter
+line, one word is too much of the meaning. A line without letters and digits is the same as an equal line only.
+
+The key of a line is a hash of its letters c₀ c₁ …, the polynomial Σ cₖ Pᵏ modulo 2⁶⁴. With prefix sums over the letters
+and powers of 1/P, the key of the line without one of its words costs a few operations, however long the line is. Known
+lines become a sorted array of such keys. Other lines are compared in blocks, so memory does not grow with their number.
+"""
+
+import unicodedata
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+MIN_LEAK_BYTES = 16  # in UTF-8. Shorter lines, such as "Thank you.", occur everywhere: to know them proves nothing
+MIN_NEAR_WORDS = 8
+MAX_CHARACTERS = 10_000  # compared of a line, to bound memory
+
+Keys = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+
+_BLOCK_LINES = 256
+_MAX_BITS = 24  # of the first look at a key: 16 MB
+_NUM_CODES = 0x32000  # code points from here on are planes without letters
+_SEPARATOR, _LETTER, _UNSPACED, _LINE_END = 0, 1, 2, 3  # classes of characters
+_IN_CONTEXT = 1  # instead of a folded character: it becomes several, or joins its neighbour
+# Scripts without spaces between words: each of their characters counts as a word.
+_UNSPACED_RANGES = (
+    (0x0E00, 0x0FFF),
+    (0x1000, 0x109F),
+    (0x1780, 0x17FF),
+    (0x3040, 0x30FF),
+    (0x3400, 0x9FFF),
+    (0x20000, 0x31FFF),
+)
+_JAMO = range(0x1100, 0x1200)  # parts of Korean syllables
+_BASE, _MIX = 0x9E3779B97F4A7C15, np.uint64(0xD6E8FEB86659FD93)  # odd, so that the first has an inverse modulo 2⁶⁴
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """The keys of several lines.
+
+    Attributes:
+        whole: the key of each line; 0 for an empty line.
+        num_words: of each line.
+        lines: for each word, the line that it is in.
+        without: for each word, the key of its line without it.
+    """
+
+    whole: Keys
+    num_words: Ints
+    lines: Ints
+    without: Keys
+
+    def near(self) -> Iterator[tuple[Keys, Ints]]:
+        """Yields the keys of long lines, without one word and whole, with the line that each belongs to."""
+        long = np.flatnonzero((self.num_words >= MIN_NEAR_WORDS)[self.lines])
+        yield self.without[long], self.lines[long]
+        whole = np.flatnonzero(self.num_words >= MIN_NEAR_WORDS)
+        yield self.whole[whole], whole
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What several lines are copies of.
+
+    Attributes:
+        known: for each line, the number of the known line, in the order in which they were added; -1 for none.
+        same: for each line, whether the two are the same, and not only near-copies.
+        keys: of each line.
+    """
+
+    known: Ints
+    same: NDArray[np.bool_]
+    keys: Keys
+
+
+def line_keys(lines: Sequence[str]) -> Keys:
+    """Returns the key of each line: lines that are the same have the same key."""
+    blocks = [_keyed(lines[start : start + _BLOCK_LINES]).whole for start in range(0, len(lines), _BLOCK_LINES)]
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *blocks])
+
+
+class KnownLines:
+    """Lines that are recognised."""
+
+    def __init__(self) -> None:
+        self._num_lines = 0
+        self._whole: list[tuple[Keys, Ints]] = []  # keys, and the lines that have them
+        self._near: list[tuple[Keys, Ints]] = []  # those of long lines, also without one word
+        self._tables: tuple[_Table, _Table] | None = None
+
+    def add(self, lines: Sequence[str]) -> None:
+        """Adds lines. Empty ones are counted, but never found."""
+        for start in range(0, len(lines), _BLOCK_LINES):
+            keyed = _keyed(lines[start : start + _BLOCK_LINES])
+            some = np.flatnonzero(keyed.whole)
+            self._whole.append((keyed.whole[some], some + self._num_lines))
+            for keys, numbers in keyed.near():
+                self._near.append((keys, numbers + self._num_lines))
+            self._num_lines += len(keyed.whole)
+        self._tables = None
+
+    def find(self, lines: Sequence[str]) -> Matches:
+        """Returns which of the lines are known. The same line counts more than a near-copy."""
+        blocks = [self._find(lines[start : start + _BLOCK_LINES]) for start in range(0, len(lines), _BLOCK_LINES)]
+        return Matches(
+            np.concatenate([np.zeros(0, dtype=np.int64), *(block.known for block in blocks)]),
+            np.concatenate([np.zeros(0, dtype=bool), *(block.same for block in blocks)]),
+            np.concatenate([np.zeros(0, dtype=np.uint64), *(block.keys for block in blocks)]),
+        )
+
+    def _find(self, lines: Sequence[str]) -> Matches:
+        if self._tables is None:
+            self._tables = _Table.of(self._whole), _Table.of(self._near)
+        whole, near = self._tables
+        keyed = _keyed(lines)
+        known, same = np.full(len(lines), -1, dtype=np.int64), np.zeros(len(lines), dtype=bool)
+        for keys, numbers in keyed.near():
+            found, places = near.look_up(keys)
+            known[numbers[found]] = places
+        found, places = whole.look_up(keyed.whole)
+        known[found], same[found] = places, True
+        return Matches(known, same, keyed.whole)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Keys in rising order, the first line that has each, and which upper bits occur."""
+
+    keys: Keys
+    lines: Ints
+    occurs: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[Keys, Ints]]) -> "_Table":
+        keys = np.concatenate([np.zeros(0, dtype=np.uint64), *(part[0] for part in parts)])
+        lines = np.concatenate([np.zeros(0, dtype=np.int64), *(part[1] for part in parts)])
+        keys, first = np.unique(keys, return_index=True)
+        occurs = np.zeros(1 << min(_MAX_BITS, len(keys).bit_length() + 5), dtype=bool)
+        occurs[_upper(keys, len(occurs))] = True
+        return cls(keys, lines[first], occurs)
+
+    def look_up(self, keys: Keys) -> tuple[Ints, Ints]:
+        """Returns the indices of the keys that occur, and the lines that have them."""
+        some = np.flatnonzero(self.occurs[_upper(keys, len(self.occurs))])
+        if not len(some):
+            return some, some
+        places = np.minimum(np.searchsorted(self.keys, keys[some]), len(self.keys) - 1)
+        found = self.keys[places] == keys[some]
+        return some[found], self.lines[places[found]]
+
+
+def _upper(keys: Keys, size: int) -> Keys:
+    """Returns the upper bits of keys, as indices into an array of `size`, a power of two."""
+    return keys >> np.uint64(65 - size.bit_length())
+
+
+def _keyed(lines: Sequence[str]) -> Keyed:
+    """Returns the keys of a block of lines."""
+    codes, classes = _folded("".join([line[:MAX_CHARACTERS].replace("\n", " ") + "\n" for line in lines]))
+    is_letter = (classes == _LETTER) | (classes == _UNSPACED)
+    begins = is_letter.copy()
+    begins[1:] &= ~is_letter[:-1] | (classes[1:] == _UNSPACED) | (classes[:-1] == _UNSPACED)
+    before = np.concatenate([[0], np.cumsum(is_letter)])  # number of letters before each character
+    letters = codes[is_letter].astype(np.uint64)
+    powers, inverses = _powers(len(letters))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(letters * powers[: len(letters)], dtype=np.uint64)])
+    ends = before[np.flatnonzero(classes == _LINE_END)]  # of each line, in letters
+    starts = np.concatenate([[0], ends[:-1]])
+    word_starts = before[np.flatnonzero(begins)]
+    word_ends = np.concatenate([word_starts[1:], [len(letters)]])[: len(word_starts)]
+    num_words = np.diff(np.searchsorted(word_starts, np.concatenate([starts, ends[-1:]])))
+    of_word = np.repeat(np.arange(len(lines)), num_words)
+    first, last = starts[of_word], ends[of_word]
+    rest = (sums[last] - sums[word_ends]) * inverses[word_ends - word_starts]
+    without = (sums[word_starts] - sums[first] + rest) * inverses[first]
+    whole = _mixed((sums[ends] - sums[starts]) * inverses[starts])
+    for line in np.flatnonzero(num_words == 0).tolist():
+        whole[line] = zlib.crc32(lines[line].strip().encode(errors="replace"))  # 0 of an empty line
+    return Keyed(whole, num_words, of_word, _mixed(without))
+
+
+def _mixed(keys: Keys) -> Keys:
+    """Returns keys whose upper bits depend on all bits."""
+    keys = (keys ^ (keys >> np.uint64(32))) * _MIX
+    return keys ^ (keys >> np.uint64(29))
+
+
+def _folded(text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """Returns the characters of a text without case and in their Unicode form NFKC, and the class of each."""
+    folded_of, classes_of = _characters()
+    codes = _codes(text.replace("ß", "ss"))  # else every German text would take the slow way
+    folded = folded_of[codes]
+    if (folded == _IN_CONTEXT).any():
+        spaced = np.where(classes_of[codes] == _SEPARATOR, np.uint32(ord(" ")), codes)
+        codes = _codes(unicodedata.normalize("NFKC", spaced.tobytes().decode("utf-32-le").casefold()))
+        folded = np.where(folded_of[codes] == _IN_CONTEXT, codes, folded_of[codes])
+    return folded, classes_of[folded]
+
+
+def _codes(text: str) -> NDArray[np.uint32]:
+    codes: NDArray[np.uint32] = np.minimum(
+        np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4"), np.uint32(_NUM_CODES - 1)
+    )
+    return codes
+
+
+@cache
+def _characters() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """Returns for each code point its folded form, or `_IN_CONTEXT`, and its class."""
+    folded, classes = np.arange(_NUM_CODES, dtype=np.uint32), np.zeros(_NUM_CODES, dtype=np.uint8)
+    for code in range(_NUM_CODES - 1):
+        character = chr(code)
+        if unicodedata.category(character)[0] in "LMN":
+            classes[code] = _LETTER
+            form = unicodedata.normalize("NFKC", character.casefold())
+            joins = unicodedata.category(character)[0] == "M" or code in _JAMO
+            folded[code] = _IN_CONTEXT if joins or len(form) != 1 else ord(form)
+    for first, last in _UNSPACED_RANGES:
+        inside = classes[first : last + 1]
+        inside[inside == _LETTER] = _UNSPACED
+    classes[ord("\n")] = _LINE_END
+    return folded, classes
+
+
+_power_tables: list[Keys] = []
+
+
+def _powers(count: int) -> list[Keys]:
+    """Returns P⁰ P¹ … and P⁰ P⁻¹ …, modulo 2⁶⁴, more than `count` of each."""
+    if not _power_tables or len(_power_tables[0]) <= count:
+        _power_tables[:] = []
+        for base in (_BASE, pow(_BASE, -1, 1 << 64)):
+            factors = np.full(2 * count + 1, base, dtype=np.uint64)
+            factors[0] = 1
+            _power_tables.append(np.cumprod(factors, dtype=np.uint64))
+    return _power_tables
