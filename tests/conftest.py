@@ -33,6 +33,15 @@ _REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="session", autouse=True)
+def clean_fixtures() -> Iterator[None]:
+    """Fails where tests wrote beside a fixture, as a model's conversion is: they use copies."""
+    folder = _REPOSITORY / "tests" / "fixtures"
+    before = sorted(folder.rglob("*"))
+    yield
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.fixture(scope="session", autouse=True)
 def user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keeps what tests convert out of the user's own cache."""
     with pytest.MonkeyPatch.context() as patch:

@@ -29,7 +29,7 @@ from transduce.model import Transformer
 from transduce.parser import Parser
 from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
-from transduce.training.ancestor import ancestor_metrics, record_ancestor, require_ancestor, start_from_ancestor
+from transduce.training.ancestor import record_ancestor, require_ancestor, start_from_ancestor
 from transduce.training.averaging import average_checkpoints, compare_with_single
 from transduce.training.checkpoints import remove_leftovers, set_aside_damaged
 from transduce.training.device import Compute
@@ -39,6 +39,7 @@ from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 from transduce.training.resume import changes_on_resume, finished, merge_settings, save_run_config, trainable_config
 from transduce.training.run_folder import (
+    ancestor_metrics,
     checkpoints,
     data_folder,
     load_run_config,

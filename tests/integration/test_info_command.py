@@ -10,7 +10,7 @@ import pytest
 from transduce.cli.main import main
 from transduce.config import load_recipe, preset, to_dict
 from transduce.config.weights import count_parameters
-from transduce.errors import BundleError
+from transduce.errors import BundleError, ConfigError
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0"
 
@@ -74,6 +74,24 @@ def test_a_recipe_shows_what_differs_from_its_preset(tmp_path: Path, capsys: pyt
     recipe.write_text('name = "mine"\n', encoding="utf-8")
     assert '| name | "transducer" | "mine" |' in shown(capsys, recipe)
     assert load_recipe(recipe).name == "mine"
+
+
+def test_settings_change_a_recipe_and_a_preset_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('preset = "tiny"\n', encoding="utf-8")
+    for subject in (str(recipe), "tiny"):
+        assert main(["info", subject, "--json", "--set", "model.dropout=0.3"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["config"]["model"]["dropout"] == 0.3
+    assert main(["info", str(FIXTURES / "model"), "--set", "model.dropout=0.3"]) == ConfigError.exit_code
+    assert "--set model.dropout=0.3: " in capsys.readouterr().err
+
+
+def test_a_run_shows_the_checksum_of_its_ancestor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(to_dict(preset("tiny"))))
+    record = {"name": "general", "path": "models/general", "sha256": "3" * 64, "new_words": 0, "vocab_size": 300}
+    (tmp_path / "ancestor.json").write_text(json.dumps(record))
+    assert f"ancestor: name general, path models/general, sha256 {'3' * 64}" in shown(capsys, tmp_path)
 
 
 def test_a_recipe_counts_the_pieces_that_it_learns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from small_training import assert_identical, final_weights, lines, state_of, stop_after, with_train, without_clock
 from transduce.cli.main import main as command_line
 from transduce.config import load_recipe
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.prepare import prepare
 from transduce.data.prepared import load_prepared
 from transduce.data.store import ParallelStore
@@ -170,10 +171,10 @@ def test_data_of_an_earlier_version_train_as_they_did(recipe: Path, tmp_path: Pa
     train(config, tmp_path / "now", show_progress=False)
     old = tmp_path / "old"
     shutil.copytree(tmp_path / "now" / "data", old)
-    manifest = json.loads((old / "manifest.json").read_text())
+    manifest = read_checked(old / "manifest.json")
     del manifest["corpora"]
     manifest["identity"]["data"]["repeat"] = []
-    (old / "manifest.json").write_text(json.dumps(manifest))
+    write_checked(old / "manifest.json", manifest)
     assert prepare(config, old, progress=False).reused
     train(config, tmp_path / "then", data=old, show_progress=False)
     assert_identical(final_weights(tmp_path / "now"), final_weights(tmp_path / "then"))

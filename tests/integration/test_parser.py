@@ -15,6 +15,7 @@ from transduce import Parser
 from transduce.bundle import Bundle, save_bundle
 from transduce.cli.main import main
 from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig, load_recipe
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.config.tensors import read_weights
 from transduce.data.prepare import prepare
 from transduce.data.prepared import load_prepared
@@ -301,9 +302,9 @@ def test_a_folder_prepared_before_there_were_trees_is_reused(tmp_path: Path) -> 
         (tmp_path / name).write_text("".join(f"line {n} of {name}\n" for n in range(50)))
     config = Config(data=DataConfig(folder=str(tmp_path), train=(("a.en", "a.de"),)))
     prepare(config, tmp_path / "data", progress=False)
-    manifest = json.loads((tmp_path / "data" / "manifest.json").read_text())
+    manifest = read_checked(tmp_path / "data" / "manifest.json")
     del manifest["identity"]["data"]["format"]
-    (tmp_path / "data" / "manifest.json").write_text(json.dumps(manifest))
+    write_checked(tmp_path / "data" / "manifest.json", manifest)
     assert prepare(config, tmp_path / "data", progress=False).reused
 
 

@@ -1,6 +1,5 @@
 """`prepare`: what it writes, what it uses again, and that a crash leaves nothing that looks complete."""
 
-import json
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 from small_corpus import corpus_file, made_corpus, sentences, with_data, write
 from transduce.cli.main import main
 from transduce.config import Config, TextConfig
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.data import prepare as prepare_module
 from transduce.data.prepare import prepare
 from transduce.data.prepared import difference_from, load_prepared
@@ -191,9 +191,9 @@ def test_touched_and_moved_files_are_reused_by_checksum(config: Config, tmp_path
 def test_a_folder_from_before_a_key_existed_is_reused(config: Config, tmp_path: Path) -> None:
     output = tmp_path / "out"
     prepare(config, output, progress=False)
-    manifest = json.loads((output / "manifest.json").read_text())
+    manifest = read_checked(output / "manifest.json")
     del manifest["identity"]["data"]["drop_wrong_language"]
-    (output / "manifest.json").write_text(json.dumps(manifest))
+    write_checked(output / "manifest.json", manifest)
     assert prepare(config, output, progress=False).reused
     with pytest.raises(DataError, match=r"data\.drop_wrong_language was False, now True"):
         prepare(with_data(config, drop_wrong_language=True), output, progress=False)
@@ -298,5 +298,5 @@ def test_damaged_files_are_found(config: Config, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"manifest\.json: damaged"):
         load_prepared(output)
     (output / "manifest.json").write_text('{"format_version": 99}')
-    with pytest.raises(DataError, match="format 99"):
+    with pytest.raises(DataError, match="format_version 99, but this version reads format_version 1"):
         load_prepared(output)

@@ -196,6 +196,20 @@ def test_two_trainings_do_not_share_a_folder(
     assert command_line(arguments) == 0
 
 
+def test_a_training_does_not_write_among_other_files(
+    recipe: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model folder, say: its config.json would be lost."""
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "letter.txt").write_text("Dear …")
+    arguments = ["train", str(recipe), "--data", str(data), "--output", str(tmp_path), "--quiet"]
+    assert command_line(arguments) == TrainingError.exit_code
+    (message,) = capsys.readouterr().err.splitlines()
+    assert f"--output {tmp_path}: is not a run folder, and has other files (letter.txt)" in message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "letter.txt"]
+    assert (tmp_path / "config.json").read_text() == "{}"
+
+
 def test_the_output_must_not_be_a_file(
     recipe: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

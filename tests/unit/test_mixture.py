@@ -237,6 +237,15 @@ def test_weights_that_leave_nothing_are_refused() -> None:
         mixture_of((5, 9), (0.1, 0.1))
 
 
+def test_weights_that_fill_the_memory_are_refused() -> None:
+    """200 pairs a million times are 2 × 10⁸ rows, of 8 bytes, several times over."""
+    with pytest.raises(
+        DataError, match=r"data\.corpora .* weight = 1e\+06 of b: an epoch would have 200,000,900 pairs"
+    ):
+        mixture_of((900, 200), (1.0, 1e6))
+    assert mixture_of((900, 200), (1.0, 1e5)).phases
+
+
 @pytest.mark.parametrize(
     ("phases", "message"),
     [

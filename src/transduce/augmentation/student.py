@@ -13,6 +13,7 @@ A stage that is done is skipped; one that is not is continued or repeated.
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from transduce.augmentation.made_corpus import MadeCorpus
-from transduce.augmentation.student_config import DEFAULT_SHAPE, require_fit, student_config, teacher_target
+from transduce.augmentation.student_config import (
+    DEFAULT_SHAPE,
+    larger_than_teacher,
+    require_fit,
+    student_config,
+    teacher_target,
+)
 from transduce.augmentation.student_measurement import Comparison, compare
 from transduce.augmentation.translated_text import distill
 from transduce.augmentation.translation_records import Nearness
@@ -108,6 +115,8 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
         )
     teacher = Bundle.load(job.teacher)
     require_fit(teacher, job.config)
+    if warning := larger_than_teacher(teacher, job.config, own_vocabulary=job.own_vocabulary):
+        (job.warn or warnings.warn)(warning)
     require_ancestor(job.output / _RUN, job.config)
     files = locate(job.config.data, progress=job.progress)
     texts = [*files.test.values()] or [*files.validation.values()]

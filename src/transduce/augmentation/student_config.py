@@ -8,6 +8,7 @@ from transduce.bundle import Bundle
 from transduce.config import Config, apply_settings, load_recipe, preset
 from transduce.config.loading import recipe_start
 from transduce.config.start import InitConfig
+from transduce.config.weights import count_parameters
 from transduce.engines.ctranslate2_limits import require_convertible
 from transduce.errors import ConfigError
 from transduce.translation.directions import Directions
@@ -101,6 +102,18 @@ def require_fit(teacher: Bundle, config: Config) -> None:
                 f"{each.name}: is {' → '.join(pair)}, but the student translates {' → '.join(next(iter(ours)))}. Leave "
                 "this set out: teacher and student are compared on it."
             )
+
+
+def larger_than_teacher(teacher: Bundle, config: Config, *, own_vocabulary: bool) -> str:
+    """Returns a warning where the student has no fewer parameters than its teacher; "" where it has."""
+    ours = config.model if own_vocabulary else replace(config.model, vocab_size=teacher.config.model.vocab_size)
+    sizes = [count_parameters(each) for each in (ours, teacher.config.model)]
+    if sizes[0] < sizes[1]:
+        return ""
+    return (
+        f"the student has {sizes[0]:,} parameters, and its teacher in {teacher.path} has {sizes[1]:,}, so it "
+        "may be no faster. Make it smaller with --preset student-tiny, or --set model.d_model=… and model.d_ff=…"
+    )
 
 
 def teacher_target(teacher: Bundle, config: Config) -> str:

@@ -14,19 +14,20 @@ examples:
   transduce info models/m30k
   transduce info runs/m30k
   transduce info paper-base
-  transduce info recipes/wmt14-en-de-big.toml --json
+  transduce info recipes/wmt14-en-de-big.toml --set model.d_model=512 --json
   transduce info --presets
 """
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.bundle import Bundle, format_metric
 from transduce.cli.output import print_report
-from transduce.config import Config, load_recipe, preset, preset_names, to_dict
+from transduce.config import Config, apply_settings, load_recipe, preset, preset_names, to_dict
 from transduce.config.differences import differences
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.loading import recipe_start
@@ -46,6 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "subject", metavar="WHAT", nargs="?", help="model folder, run folder, prepared folder, recipe or preset"
     )
     parser.add_argument("--presets", action="store_true", help="list all presets with their parameter counts")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change one value of the recipe or preset"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -83,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         facts = {"kind": "prepared folder", "bytes": _size(folder), **prepared_facts(folder)}
         print_report(json.dumps(facts, indent=2) if args.json else _prepared_text(args.subject, facts))
         return 0
-    subject = _find(args.subject)
+    subject = _find(args.subject, args.set)
     count = count_parameters(subject.config.model)
     if args.json:
         print(json.dumps(_as_json(subject, count), indent=2, ensure_ascii=False))
@@ -197,10 +201,14 @@ def _size(path: Path) -> int:
     return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
 
 
-def _find(name: str) -> _Subject:
+def _find(name: str, settings: Sequence[str]) -> _Subject:
     path = Path(name)
     if path.suffix == ".toml":
-        return _Subject("recipe", _with_vocabulary(load_recipe(path)), start=recipe_start(path))
+        return _Subject("recipe", _with_vocabulary(load_recipe(path, settings)), start=recipe_start(path, settings))
+    if name in preset_names() and not path.exists():
+        return _Subject("preset", apply_settings(preset(name), settings))
+    if settings:
+        raise ConfigError(f"--set {settings[0]}: {name} is neither a recipe nor a preset: what it is does not change.")
     if (path / "model.safetensors").is_file() or (path / "tokenizer.json").is_file():
         from transduce.engines.shortlist.table import shortlist_facts
 
@@ -209,8 +217,6 @@ def _find(name: str) -> _Subject:
         return _Subject("model folder", bundle.config, bundle.metrics, shortlist_facts(bundle), _size(path))
     if (path / "config.json").is_file():
         return _run_folder(path)
-    if name in preset_names():
-        return _Subject("preset", preset(name))
     raise ConfigError(
         f"'{name}' is not a model folder, a run folder, a prepared folder, a recipe or a preset."
         f"{suggestion(name, preset_names())}"
@@ -226,8 +232,8 @@ def _with_vocabulary(config: Config) -> Config:
 
 def _run_folder(path: Path) -> _Subject:
     from transduce.training.progress import last_progress
-    from transduce.training.run_folder import load_run_config
+    from transduce.training.run_folder import ancestor_metrics, load_run_config
 
     config, progress = load_run_config(path), last_progress(path)
-    metrics = progress.metrics() if progress is not None else {}
+    metrics = (progress.metrics() if progress is not None else {}) | ancestor_metrics(path)
     return _Subject("run folder", config, metrics, num_bytes=_size(path), progress=progress)

@@ -12,7 +12,7 @@ examples:
 recipe says the same and more: docs/guides/fine-tuning.md.
 
 Ctrl-C or SIGTERM finishes the current step, writes a checkpoint and exits. --resume then continues exactly as if
-training had not stopped; what was --set at the start still holds. A second Ctrl-C exits at once. The run folder gets
+training had not stopped; what was --set before still holds. A second Ctrl-C exits at once. The run folder gets
 config.json, checkpoints/, best/, metrics.jsonl, tensorboard/ and, at the end, model/: the averaged model, ready for
 'transduce translate'. Batches whose loss is a spike or not finite are set aside, with their text, in quarantine.jsonl.
 """
@@ -67,16 +67,19 @@ def run(args: argparse.Namespace) -> int:
 def configuration(args: argparse.Namespace) -> "tuple[Config, list[str]]":
     """Returns the recipe with all settings applied, and the settings.
 
-    With --resume, the settings of the run's start hold unless they are set again.
+    With --resume, the run's own settings hold unless they are set again.
     """
     from transduce.config import load_recipe
     from transduce.runs import merge_settings, run_settings, started_config
+    from transduce.training.run_folder import require_run_folder
+
+    require_run_folder(args.output)
 
     given = [*([f"init.model={json.dumps(args.ancestor, ensure_ascii=False)}"] if args.ancestor else []), *args.set]
     settings = merge_settings(run_settings(args.output), given) if args.resume else given
     held = [setting for setting in settings if setting not in given]
     if held and not args.quiet:
-        print(f"still set, as when {args.output} was begun: {' '.join(held)}", file=sys.stderr)
+        print(f"still set in {args.output}: {' '.join(held)}", file=sys.stderr)
     started = started_config(args.output) if args.resume else None
     return load_recipe(args.recipe, settings, started=started), settings
 

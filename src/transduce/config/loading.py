@@ -44,13 +44,13 @@ def load_recipe(path: Path, settings: Sequence[str] = (), *, started: Config | N
     return apply_settings(_relative_to(path.parent, config), settings)
 
 
-def recipe_start(path: Path) -> tuple[str, Config]:
+def recipe_start(path: Path, settings: Sequence[str] = ()) -> tuple[str, Config]:
     """Returns the preset that a recipe starts from: its name, or "" and the defaults where it names none.
 
     What a recipe inherits from the model of `[init]` is included.
     """
     values = _read_recipe(path)
-    return str(values.get("preset", "")), _start(path, values)
+    return str(values.get("preset", "")), _start(path, values, settings)
 
 
 def _start(path: Path, values: dict[str, Any], settings: Sequence[str] = (), started: Config | None = None) -> Config:

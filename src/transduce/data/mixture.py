@@ -25,6 +25,7 @@ from transduce.data.batching import Indices, random_numbers
 from transduce.errors import DataError
 
 _DIGITS = 6  # of weights that a temperature gives: powers differ between machines in their last digits
+_MOST_PAIRS, _MOST_TIMES = 100_000_000, 10  # of an epoch: a number, or times the pairs of the store, whichever is more
 _SALT = 2  # 0 and 1 are used by the plan of batches
 
 
@@ -79,7 +80,7 @@ class Mixture:
             corpora: of the store.
 
         Raises:
-            DataError: the store has other corpora, or a phase would have no pairs.
+            DataError: the store has other corpora, or an epoch of a phase would have no pairs, or too many to plan.
         """
         wanted, temperature = config.data.training_corpora, config.data.temperature
         # Earlier versions repeated pairs in the store itself, for `data.repeat`, and did not note the corpora.
@@ -110,6 +111,13 @@ class Mixture:
     def _require_pairs(self) -> None:
         for phase in self.phases:
             sizes = [weight * corpus.num_pairs for weight, corpus in zip(phase.weights, self.corpora, strict=True)]
+            most = max(_MOST_PAIRS, _MOST_TIMES * sum(corpus.num_pairs for corpus in self.corpora))
+            if sum(sizes) > most:
+                weight, corpus = max(zip(phase.weights, self.corpora, strict=True), key=lambda pair: pair[0])
+                raise DataError(
+                    f"data.corpora or train.phases: weight = {float(weight):g} of {corpus.name}: an epoch would have "
+                    f"{int(sum(sizes)):,} pairs, and at most {most:,} can be planned. Lower all weights alike."
+                )
             if max(sizes) < 1:
                 raise DataError(
                     f"the weights from step {phase.from_step} on are so small that an epoch has less than one pair "

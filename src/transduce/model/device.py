@@ -17,14 +17,16 @@ def choose_device(name: str, option: str = "device") -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    names = "Write auto, cpu, cuda or cuda:N."
     try:
         device = torch.device(name)
+    except RuntimeError:  # PyTorch's text lists dozens of devices
+        raise ConfigError(f"{option} = {name!r}: is not the name of a device. {names}") from None
+    try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise ConfigError(
-            f"{option} = {name!r}: cannot be used here: {reason} Write auto, cpu, cuda or cuda:N."
-        ) from None
+        raise ConfigError(f"{option} = {name!r}: cannot be used here: {reason} {names}") from None
     return device
 
 

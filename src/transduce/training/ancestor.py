@@ -17,7 +17,7 @@ from torch import Tensor
 from transduce.bundle import WEIGHTS, Bundle
 from transduce.config import Config
 from transduce.config.ancestor import ancestor_folder
-from transduce.config.checked_json import read_checked, write_checked
+from transduce.config.checked_json import write_checked
 from transduce.config.choices import EMBEDDINGS, learns_positions
 from transduce.config.differences import differences
 from transduce.config.parts import weights_of_parts
@@ -30,14 +30,13 @@ from transduce.errors import ConfigError, TokenizerError, TrainingError
 from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
 from transduce.text.new_words import added_pieces, former_pieces
-from transduce.training.run_folder import ANCESTOR, checkpoints, damaged
+from transduce.training.run_folder import ANCESTOR, ANCESTOR_ROWS, checkpoints, read_ancestor_record
 from transduce.training.schedule import describe_rate
 from transduce.training.trainable import TrainableModel
 
 _MAY_DIFFER = {"vocab_size", "dropout", "attention_dropout", "ffn_dropout"}  # of the model's configuration
 _LAYERS = {"encoder": "num_encoder_layers", "decoder": "num_decoder_layers"}  # of which there may be fewer
 _KEPT = "layers"  # key of ancestor.json: the ancestor's layers that the model has, if it has fewer
-_ROWS = "vocab_size"  # key of ancestor.json: the number of its pieces, which come before new ones
 _OF_TOKENIZER = ("algorithm", "vocab_size")  # keys of `text` that say which tokeniser it is
 
 
@@ -105,24 +104,10 @@ def record_ancestor(run: Path, config: Config, prepared: Prepared) -> None:
     new = SubwordTokenizer.load(prepared.tokenizer)
     num_words = sum(piece not in new.tags for piece in _new_pieces(bundle, prepared, new))
     values: dict[str, Any] = {"name": bundle.config.name, "path": config.init.model, "sha256": bundle.checksum(WEIGHTS)}
-    values |= {"new_words": num_words, _ROWS: bundle.tokenizer.vocab_size}
+    values |= {"new_words": num_words, ANCESTOR_ROWS: bundle.tokenizer.vocab_size}
     if kept := _fewer_layers(bundle.config, config):
         values[_KEPT] = kept
     write_checked(run / ANCESTOR, values)
-
-
-def read_ancestor_record(run: Path) -> dict[str, Any]:
-    """Returns what RUN/ancestor.json says; empty where there is none.
-
-    Raises:
-        TrainingError: the file is damaged.
-    """
-    if not (run / ANCESTOR).is_file():
-        return {}
-    try:
-        return read_checked(run / ANCESTOR)
-    except ValueError as error:
-        raise damaged(run / ANCESTOR, error) from None
 
 
 def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np.ndarray]:
@@ -219,7 +204,7 @@ def start_from_ancestor(model: TrainableModel, run: Path, config: Config, prepar
 
 def _ancestor_rows(run: Path, config: Config) -> int:
     """Returns how many rows of each table of pieces come from the ancestor, where there are more than these; else 0."""
-    num_rows: int = read_ancestor_record(run).get(_ROWS, 0)
+    num_rows: int = read_ancestor_record(run).get(ANCESTOR_ROWS, 0)
     return num_rows if num_rows < config.model.vocab_size else 0
 
 
@@ -260,10 +245,3 @@ def _tied(config: Config, frozen: Collection[str]) -> str:
     ]
     shared = EMBEDDINGS[config.model.tie_embeddings][-1]
     return f" ({shared} is one table for {tables})" if tables and shared in frozen else ""
-
-
-def ancestor_metrics(run: Path) -> dict[str, Any]:
-    """Returns what a model's metrics say of its ancestor: nothing where training started from random weights."""
-    record = read_ancestor_record(run)
-    record.pop(_ROWS, None)
-    return {"ancestor": record} if record else {}

@@ -28,7 +28,7 @@ from transduce.training.progress import (
     check_checkpoint,
     write_state,
 )
-from transduce.training.run_folder import ANCESTOR, CHECKPOINT, CONFIG, DATA, QUARANTINE, checkpoints
+from transduce.training.run_folder import ANCESTOR, CHECKPOINT, CONFIG, DATA, METRICS, QUARANTINE, checkpoints
 from transduce.training.trainable import TrainableModel
 
 _ADAM = ("step", "exp_avg", "exp_avg_sq")  # what Adam keeps of each parameter
@@ -191,7 +191,7 @@ def prune(run: Path, keep: int) -> None:
 
 def remove_leftovers(run: Path) -> None:
     """Removes what killed processes left unfinished in a run folder; only while no other process trains there."""
-    files.remove_leftovers(run, "best", "model", CONFIG, DATA, ANCESTOR, "metrics.jsonl", QUARANTINE)
+    files.remove_leftovers(run, "best", "model", CONFIG, DATA, ANCESTOR, METRICS, QUARANTINE)
     files.remove_leftovers(run / "data", "*.json", "*.arrow")
     files.remove_leftovers(run / "checkpoints", "step-*")
     for path in (run / "checkpoints").glob("step-*"):

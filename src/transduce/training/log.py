@@ -14,6 +14,7 @@ from transduce.config import TrainConfig
 from transduce.reporting.tables import clock
 from transduce.training.progress import Progress
 from transduce.training.records import RecordFile
+from transduce.training.run_folder import METRICS
 from transduce.training.step import StepResult
 
 
@@ -74,7 +75,7 @@ class TrainingLog:
         self._since = time.perf_counter()
         self._left = TimeLeft(train.max_steps)
         self._brief = ""
-        self._metrics = RecordFile(run / "metrics.jsonl")
+        self._metrics = RecordFile(run / METRICS)
         self._board: Any = None
 
     def __enter__(self) -> Self:

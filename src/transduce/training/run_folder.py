@@ -26,7 +26,13 @@ from transduce.errors import TrainingError
 CONFIG, DATA, ANCESTOR, STATE = "config.json", "data.json", "ancestor.json", "state.json"
 MICRO_BATCHES = "micro_batches.json"  # see `transduce.training.micro_batches`
 QUARANTINE = "quarantine.jsonl"  # see `transduce.training.quarantine`
+METRICS = "metrics.jsonl"  # see `transduce.training.log`
 CHECKPOINT = re.compile(r"step-(\d{8,})")  # a checkpoint's name
+_OWN = {
+    *(CONFIG, DATA, ANCESTOR, MICRO_BATCHES, QUARANTINE, METRICS),
+    *("data", "checkpoints", "best", "tensorboard", "model"),
+}
+ANCESTOR_ROWS = "vocab_size"  # key of ancestor.json: the number of the ancestor's pieces, which come before new ones
 _NOT_CONFIGURATION = ("transduce", "torch", "set")
 
 
@@ -43,6 +49,18 @@ def checkpoints(run: Path) -> list[Path]:
         if (match := CHECKPOINT.fullmatch(path.name)) and (path / STATE).is_file()
     ]
     return [path for _, path in sorted(found)]
+
+
+def require_run_folder(run: Path) -> None:
+    """Raises TrainingError where a folder has files of others, among which a training would write its own."""
+    if not run.is_dir() or checkpoints(run) or (run / DATA).is_file():
+        return
+    others = sorted(path.name for path in run.iterdir() if not (path.name in _OWN or path.name.startswith(".")))
+    if others:
+        raise TrainingError(
+            f"--output {run}: is not a run folder, and has other files ({', '.join(others[:3])}"
+            f"{', …' if len(others) > 3 else ''}). Name a new folder, or an empty one."
+        )
 
 
 def load_run_config(run: Path) -> Config:
@@ -160,3 +178,24 @@ def _read_data(run: Path) -> dict[str, Any]:
         return read_checked(run / DATA)
     except ValueError as error:
         raise damaged(run / DATA, error) from None
+
+
+def read_ancestor_record(run: Path) -> dict[str, Any]:
+    """Returns what RUN/ancestor.json says; empty where there is none.
+
+    Raises:
+        TrainingError: the file is damaged.
+    """
+    if not (run / ANCESTOR).is_file():
+        return {}
+    try:
+        return read_checked(run / ANCESTOR)
+    except ValueError as error:
+        raise damaged(run / ANCESTOR, error) from None
+
+
+def ancestor_metrics(run: Path) -> dict[str, Any]:
+    """Returns what a model's metrics say of its ancestor: nothing where training started from random weights."""
+    record = read_ancestor_record(run)
+    record.pop(ANCESTOR_ROWS, None)
+    return {"ancestor": record} if record else {}

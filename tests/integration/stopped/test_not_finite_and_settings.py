@@ -141,7 +141,7 @@ def test_what_was_set_at_the_start_holds(
     capsys.readouterr()
     assert command_line(["train", str(recipe), "--output", str(run), "--resume"]) == 0
     said = capsys.readouterr().err
-    assert "still set, as when" in said
+    assert f"still set in {run}: " in said
     assert "train.max_steps=7 model.dropout=0.2" in said
     assert "resuming with a change" not in said
     assert read_progress(checkpoints(run)[-1]).step == 7
