@@ -1,4 +1,4 @@
-"""The language of a text among those that are served, and the rule for text that does not show it."""
+"""The language of a text among those that are served, and of short text that hardly shows it."""
 
 import asyncio
 
@@ -7,6 +7,8 @@ import pytest
 from transduce.serve.requests import UnavailableError
 from transduce.serve.web import detection as detection_module
 from transduce.serve.web.detection import Detector, Guess
+
+_MANY = "ar bg cs da de el en es et fa fi fr he hi hu id it ja ko lt lv nl pl pt ro ru sv tr uk zh".split()
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +52,33 @@ def test_text_without_letters_is_in_the_first_language_with_no_confidence(detect
     assert guesses(detector, text, ["de", "en"]) == [Guess("de", 0.0), Guess("en", 0.0)]
 
 
-@pytest.mark.parametrize("text", ["ok", "Hi!", "no"])
-def test_text_that_shows_no_language_is_in_the_first_one_with_a_low_confidence(detector: Detector, text: str) -> None:
-    for among in (["de", "en", "fr"], ["fr", "en", "de"]):
-        found = guesses(detector, text, among)
-        assert found[0].language == among[0]
-        assert found[0].confidence <= 50
+# Languages whose words the texts are, by a dictionary: a short text may be in several.
+@pytest.mark.parametrize(
+    ("text", "languages"),
+    [
+        ("Guten Morgen", {"de"}),
+        ("merci beaucoup", {"fr"}),
+        ("thank you", {"en"}),
+        ("buenos días", {"es"}),
+        ("Привет", {"bg", "ru", "uk"}),
+        ("今日は", {"ja"}),
+        ("안녕", {"ko"}),
+    ],
+)
+def test_a_short_text_is_in_its_most_probable_language_among_many(
+    detector: Detector, text: str, languages: set[str]
+) -> None:
+    found = guesses(detector, text, _MANY)
+    assert found[0].language in languages
+    assert found[0].confidence == max(guess.confidence for guess in found) > 100 / len(_MANY)
+    assert sum(guess.confidence for guess in found) == pytest.approx(100)
+
+
+def test_text_that_shows_no_language_is_in_the_first_one_with_a_low_confidence(detector: Detector) -> None:
+    for among in (["de", "en", "fr"], ["fr", "en", "de"]):  # to the identifier "ok" is as probable in each
+        found = guesses(detector, "ok", among)
+        assert [guess.language for guess in found] == among
+        assert [guess.confidence for guess in found] == pytest.approx([100 / 3] * 3)
 
 
 def test_variants_of_a_language_are_one_to_the_detector(detector: Detector) -> None:

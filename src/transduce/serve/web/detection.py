@@ -1,8 +1,8 @@
 """The language of a text, among those that are served.
 
-The rule for short text: where no language is more probable than all others together, it is the first of those asked
-about. So it is for text without letters, with confidence 0. The confidence is always that of the language returned, so
-it is low there.
+The most probable language comes first, however improbable it is: a short text may be in several, and the confidence
+says so. Of languages that are equally probable, the first of the served ones comes first. Text without letters has
+confidence 0.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class Detector:
 
         Args:
             texts: any strings.
-            among: language codes, of which the first is the one for texts that do not show their language.
+            among: language codes; a text that does not show its language is in the first.
             html: whether tags are left out.
 
         Raises:
@@ -91,10 +91,7 @@ class Detector:
         scores = dict(self._identifier.rank(text))
         probabilities = _probabilities(scores, among, max(1, len(text.encode(errors="replace"))))
         guesses = [Guess(code, 100.0 * probability) for code, probability in probabilities.items()]
-        guesses.sort(key=lambda guess: -guess.confidence)
-        if guesses[0].confidence <= 50.0:
-            guesses.sort(key=lambda guess: guess.language != among[0])
-        return guesses
+        return sorted(guesses, key=lambda guess: -guess.confidence)  # stable: those of one confidence keep their order
 
 
 @functools.cache
