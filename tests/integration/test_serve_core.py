@@ -286,6 +286,20 @@ def test_a_changed_folder_is_loaded_and_a_damaged_one_is_not(folder: Path, other
     run(test)
 
 
+def test_a_new_shortlist_is_noticed(folder: Path, tmp_path: Path) -> None:
+    served, events = tmp_path / "served", Events()
+    shutil.copytree(folder, served)
+
+    async def test() -> None:
+        async with running(config_of(served), events):
+            for content in ("first", "second, longer"):
+                events.events.clear()
+                (served / "shortlist.safetensors").write_text(content)
+                await until(lambda: "served reloaded" in events.events)
+
+    run(test)
+
+
 def test_an_idle_model_is_unloaded_and_loaded_again_once_for_all(folder: Path) -> None:
     events = Events()
     config = config_of(folder)

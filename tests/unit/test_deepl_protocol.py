@@ -144,6 +144,19 @@ def test_how_sentences_are_split(client: DescribedClient, service: FakeService) 
     assert service.requests[-1].text_options is None
 
 
+def test_more_glossaries_than_are_kept_in_memory_can_be_used(client: DescribedClient, service: FakeService) -> None:
+    ids = []
+    for number in range(40):
+        made = client.post("/v2/glossaries", json=_GLOSSARY | {"entries": f"dog\tHund{number}"}).json()
+        ids.append(made["glossary_id"])
+    for number in [*range(40), 39, 0]:
+        answer = client.post("/v2/translate", json=_fields(text=["A dog"], glossary_id=ids[number]))
+        assert answer.status_code == 200
+        used = service.requests[-1].glossary
+        assert isinstance(used, Glossary)
+        assert used.required_in("A dog") == ((f"Hund{number}",),)
+
+
 def test_glossaries_are_made_used_and_deleted(client: DescribedClient, service: FakeService) -> None:
     made = client.post("/v2/glossaries", json=_GLOSSARY)
     assert made.status_code == 201

@@ -14,11 +14,14 @@ from starlette.testclient import TestClient
 from described_answers import DescribedClient
 from fake_service import FakeService, fake_app
 from transduce.serve.config import DocumentsConfig, LimitsConfig, ServeConfig
+from transduce.serve.documents.runner import DocumentRunner
 from transduce.serve.documents.survey import SurveyProcesses, survey
 from transduce.serve.operations.keys import KeyRing, add_key
 from transduce.serve.operations.proxies import ForwardedHeaders
 from transduce.serve.requests import ModelUnavailableError, OverloadedError, Priority
 from transduce.serve.state.database import Database, StateError
+from transduce.serve.state.documents import NewDocument
+from transduce.serve.state.store import open_store
 from transduce.serve.web import uploads
 
 TEXT = b"# A dog\n\nIt *runs*.\n"
@@ -356,6 +359,41 @@ def test_results_expire(service: FakeService, monkeypatch: pytest.MonkeyPatch) -
     with DescribedClient(fake_app(service, config)) as client:
         made = send(client).json()
         until(lambda: client.get(f"/api/documents/{made['id']}").status_code == 404)
+
+
+def test_of_a_document_that_expires_unfinished_what_is_not_translated_is_given_back() -> None:
+    """Of 70 characters 40 are translated, on the day on which they were counted."""
+    given_back: list[tuple[str, int]] = []
+    ended: list[str] = []
+
+    async def test() -> None:
+        store = open_store("memory")
+        new = NewDocument(
+            protocol="transduce", owner="one", name="a.txt", source="en", target="de", num_segments=7, num_characters=70
+        )
+        made = store.documents.add(new, b"text")
+        assert store.documents.claim("other replica", 600) is not None
+        assert store.documents.renew(made.id, "other replica", 600, 4, 40)
+        done = store.documents.add(new, b"text")
+        assert store.documents.claim("third replica", 600) is not None
+        assert store.documents.finish(done.id, "third replica", [], -1)
+        store.documents.keep_unfinished(made.id, -1)
+        runner = DocumentRunner(
+            FakeService(),
+            ServeConfig(),
+            store.documents,
+            lambda document, characters: given_back.append((document.id, characters)),
+            ended.append,
+        )
+        runner.start()
+        while len(ended) < 2:
+            await asyncio.sleep(0.01)
+        await runner.stop()
+        store.close()
+        assert given_back == [(made.id, 30)]
+        assert ended == ["expired", "expired"]
+
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 # --- the store ------------------------------------------------------------------------------------------------

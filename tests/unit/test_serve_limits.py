@@ -1,9 +1,10 @@
 """Budgets of characters by key; usage that survives a store that fails; who may use the service."""
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Awaitable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -12,6 +13,7 @@ from transduce.serve.operations.access import (
     DayLimitError,
     KeyRequiredError,
     MinuteLimitError,
+    Scope,
     UnknownKeyError,
 )
 from transduce.serve.operations.keys import ANONYMOUS, Key, KeyRing, add_key
@@ -21,6 +23,11 @@ from transduce.serve.state.database import StateError
 from transduce.serve.state.store import Store, open_store
 
 DAY = "2026-01-01"
+T = TypeVar("T")
+
+
+def http_scope() -> dict[str, Any]:
+    return {"type": "http"}
 
 
 class Clock:
@@ -61,6 +68,25 @@ def key(**limits: int) -> Key:
     return Key("weblate", "0" * 64, **limits)
 
 
+@contextlib.contextmanager
+def charged(access: Access, scope: Scope, key: Key, characters: int) -> Iterator[None]:
+    """Is `Access.charged` in an event loop of its own."""
+    with asyncio.Runner() as runner:
+        block = access.charged(scope, key, characters)
+        runner.run(_awaited(block.__aenter__()))
+        try:
+            yield
+        except BaseException as error:
+            if not runner.run(_awaited(block.__aexit__(type(error), error, error.__traceback__))):
+                raise
+        else:
+            runner.run(_awaited(block.__aexit__(None, None, None)))
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work
+
+
 # --- the minute -----------------------------------------------------------------------------------------------
 
 
@@ -85,12 +111,12 @@ def test_a_long_text_passes_and_is_paid_off_later(clock: Clock) -> None:
 
 
 def test_the_average_stays_below_the_limit(budgets: Budgets, clock: Clock) -> None:
-    access, scope = Access(None, budgets), {"type": "http"}
+    access, scope = Access(None, budgets), http_scope()
     passed = 0
     for _ in range(6000):  # ten a second for ten minutes, 50 characters each: five times as many as allowed
         clock.seconds += 0.1
         try:
-            with access.charged(scope, key(characters_per_minute=6000), 50):
+            with charged(access, scope, key(characters_per_minute=6000), 50):
                 passed += 50
         except MinuteLimitError:
             continue
@@ -98,7 +124,7 @@ def test_the_average_stays_below_the_limit(budgets: Budgets, clock: Clock) -> No
 
 
 def test_a_changed_limit_counts_at_once(budgets: Budgets) -> None:
-    budgets.change(key(characters_per_minute=100), 100)
+    asyncio.run(budgets.take(key(characters_per_minute=100), 100))
     changed = budgets.minute(key(characters_per_minute=200))
     assert changed is not None
     assert changed.left == 200
@@ -152,7 +178,7 @@ def test_characters_are_given_back_to_the_day_of_which_they_were_taken(store: St
     access = Access(None, Budgets(usage))
 
     def fail_after_midnight() -> None:
-        with access.charged({}, ANONYMOUS, 10):
+        with charged(access, {}, ANONYMOUS, 10):
             days.append("2026-01-02")
             raise ValueError("failed")
 
@@ -196,15 +222,71 @@ def test_usage_is_saved_when_the_service_ends(usage: Usage, store: Store) -> Non
     assert store.usage("weblate", DAY, DAY) == 10
 
 
+class FailingStore:
+    """A store whose usage can be made to fail."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self.is_failing = store, False
+
+    def __getattr__(self, name: str) -> Any:
+        if self.is_failing:
+            raise StateError
+        return getattr(self._store, name)
+
+
+def test_replicas_spend_the_quota_of_a_day_once(tmp_path: Path) -> None:
+    limited, passed = key(characters_per_day=1000), 0
+    stores = [open_store(str(tmp_path / "serve.db")) for _ in range(2)]
+    replicas = [Access(None, Budgets(Usage(each, lambda: None, lambda: DAY))) for each in stores]
+
+    async def ask(access: Access) -> None:
+        nonlocal passed
+        with contextlib.suppress(DayLimitError):
+            async with access.charged(http_scope(), limited, 50):
+                passed += 50
+
+    async def test() -> None:
+        await asyncio.gather(*(ask(access) for _ in range(30) for access in replicas))
+
+    asyncio.run(test())
+    assert passed == 1000
+    assert stores[0].usage("weblate", DAY, DAY) == 1000
+    assert [access.budgets.left_today(limited) for access in replicas] == [0, 0]
+    replicas[0].budgets.give_back("weblate", 100, DAY)
+    asyncio.run(replicas[0].budgets.usage.save())
+    asyncio.run(ask(replicas[1]))
+    assert passed == 1050, "what one replica gives back, another may spend"
+    for store in stores:
+        store.close()
+
+
+def test_a_store_that_fails_leaves_each_replica_to_hold_the_limit(store: Store) -> None:
+    failing = FailingStore(store)
+    access = Access(None, Budgets(Usage(failing, lambda: None, lambda: DAY)))  # type: ignore[arg-type]
+    limited = key(characters_per_day=100)
+    with charged(access, http_scope(), limited, 60):
+        pass
+    failing.is_failing = True
+    with charged(access, http_scope(), limited, 60):
+        pass
+    with pytest.raises(DayLimitError), charged(access, http_scope(), limited, 1):
+        pytest.fail("there was nothing left")
+    failing.is_failing = False
+    with pytest.raises(DayLimitError), charged(access, http_scope(), limited, 1):
+        pytest.fail("there was nothing left")
+    assert asyncio.run(access.budgets.usage.save())
+    assert store.usage("weblate", DAY, DAY) == 120
+
+
 # --- who may use the service ----------------------------------------------------------------------------------
 
 
 def test_charged_characters_are_given_back_where_nothing_was_translated(budgets: Budgets) -> None:
-    access, scope = Access(None, budgets), {"type": "http"}
+    access, scope = Access(None, budgets), http_scope()
     limited = key(characters_per_minute=100, characters_per_day=150)
 
     def failing() -> None:
-        with access.charged(scope, limited, 60):
+        with charged(access, scope, limited, 60):
             assert record_of(scope).headers[1][1].startswith(b'"minute";r=40;t=36, "day";r=90;t=')
             raise StateError
 
@@ -213,33 +295,33 @@ def test_charged_characters_are_given_back_where_nothing_was_translated(budgets:
     assert budgets.usage.of_today("weblate") == 0
     assert record_of(scope).characters == 0
     assert b'"minute";r=100;t=0' in record_of(scope).headers[1][1]
-    with access.charged(scope, limited, 60):
+    with charged(access, scope, limited, 60):
         pass
     assert budgets.usage.of_today("weblate") == 60
 
 
 def test_a_key_without_characters_left_is_told_when_to_come_back(budgets: Budgets, clock: Clock) -> None:
-    access, scope = Access(None, budgets), {"type": "http"}
+    access, scope = Access(None, budgets), http_scope()
     limited = key(characters_per_minute=60, characters_per_day=100)
-    with access.charged(scope, limited, 90):
+    with charged(access, scope, limited, 90):
         pass
-    with pytest.raises(MinuteLimitError, match="60 characters a minute") as raised, access.charged(scope, limited, 1):
+    with pytest.raises(MinuteLimitError, match="60 characters a minute") as raised, charged(access, scope, limited, 1):
         pytest.fail("there was nothing left")
     assert raised.value.retry_after_seconds == 31
     clock.seconds += raised.value.retry_after_seconds
-    with access.charged(scope, limited, 10):
+    with charged(access, scope, limited, 10):
         pass
     clock.seconds += 60
-    with pytest.raises(DayLimitError, match="100 characters of today") as raised, access.charged(scope, limited, 1):
+    with pytest.raises(DayLimitError, match="100 characters of today") as raised, charged(access, scope, limited, 1):
         pytest.fail("there was nothing left")
     assert 0 < raised.value.retry_after_seconds <= 86_400
     assert budgets.usage.of_today("weblate") == 100
 
 
 def test_a_key_without_limits_has_no_headers(budgets: Budgets) -> None:
-    access, scope = Access(None, budgets), {"type": "http"}
+    access, scope = Access(None, budgets), http_scope()
     assert access.authorise(scope, None) is ANONYMOUS
-    with access.charged(scope, ANONYMOUS, 10**9):
+    with charged(access, scope, ANONYMOUS, 10**9):
         pass
     assert record_of(scope).headers == []
     assert record_of(scope).characters == 10**9

@@ -278,6 +278,20 @@ def test_idle_workers_share_one_request(started: Started, engine: Engine) -> Non
     assert sorted(map(len, engine.batches)) == [5, 5]
 
 
+def test_several_workers_share_what_waits(started: Started, engine: Engine) -> None:
+    scheduler = started(num_workers=4, max_tokens=1)
+    scheduler._seconds_per_token = 0.01
+    engine.gate.clear()
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(run, scheduler, list(range(24)))
+        until(lambda: scheduler.num_computing == 4)
+        assert scheduler.num_waiting == 20
+        assert scheduler.expected_wait_seconds() == pytest.approx(20 * 0.01 / 4)
+        assert scheduler.backlog_seconds == pytest.approx(20 * 0.01 / 4)
+        engine.gate.set()
+        found.result(LONG)
+
+
 def test_the_expected_wait_follows_the_measured_speed(started: Started, engine: Engine) -> None:
     scheduler = started(max_tokens=1)
     assert scheduler.expected_wait_seconds() == 0

@@ -52,6 +52,20 @@ def test_a_glossary_comes_back_as_it_was(store: Store) -> None:
     assert abs(found.created - datetime.now(UTC)) < timedelta(minutes=5)
 
 
+def test_the_limit_of_a_day_is_reached_once_by_several_at_a_time(address: str) -> None:
+    stores = [open_store(address) for _ in range(3)]
+    with ThreadPoolExecutor(12) as threads:
+        jobs = [threads.submit(stores[number % 3].take_usage, "2026-01-01", "key1", 30, 1000) for number in range(90)]
+        outcomes = [job.result() for job in jobs]
+    totals = sorted(total for taken, total in outcomes if taken)
+    assert totals == list(range(30, 1021, 30)), "34 times 30: the last one passed while anything was left"
+    assert {total for taken, total in outcomes if not taken} == {1020}
+    assert stores[0].take_usage("2026-01-02", "key1", 30, 1000) == (True, 30)
+    assert stores[0].take_usage("2026-01-01", "key2", 30, 1000) == (True, 30)
+    for store in stores:
+        store.close()
+
+
 def test_glossaries_belong_to_their_key(store: Store) -> None:
     first, second = (store.add_glossary("key1", name, "en", "de", ENTRIES) for name in "ab")
     store.add_glossary("key2", "c", "en", "de", ENTRIES)

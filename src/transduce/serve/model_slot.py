@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from transduce.bundle import CHECKED, Bundle
@@ -10,6 +11,7 @@ from transduce.engines.shortlist import FILE as SHORTLIST
 from transduce.errors import ConfigError, TransduceError
 from transduce.serve.config import BatchingConfig, ModelEntry
 from transduce.serve.requests import ModelUnavailableError, Recorder
+from transduce.serve.scheduler import Scheduler
 from transduce.serve.served_model import ServedModel
 from transduce.translation.directions import Directions
 
@@ -160,6 +162,11 @@ class ModelSlot:
         expected = isinstance(error, TransduceError)
         _log.error("%s: cannot be loaded: %s", self.name, error, exc_info=None if expected else error)
         self._recorder.model_event(self.name, "failed")
+
+
+def schedulers_of(route: Sequence[ModelSlot]) -> list[Scheduler]:
+    """Returns what computes for those models that are loaded."""
+    return [model.scheduler for slot in route if (model := slot.loaded) is not None]
 
 
 def _directions(entry: ModelEntry) -> tuple[dict[tuple[str, str], bool], tuple[str, ...]]:

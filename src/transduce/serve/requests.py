@@ -79,6 +79,17 @@ class UnknownPairError(ServiceError):
         self.source, self.target = source, target
 
 
+class TooLongError(ServiceError):
+    """The request would take longer than it may, even if nothing else was worked on."""
+
+    def __init__(self, expected_seconds: float, seconds: float) -> None:
+        """Takes how long it would take, and how long it may."""
+        super().__init__(
+            f"The request would take about {expected_seconds:.0f} s here, and is given up after {seconds:.0f} s. "
+            "Send fewer texts at once."
+        )
+
+
 class UnavailableError(ServiceError):
     """The service cannot answer now; the same request may succeed later."""
 
@@ -124,3 +135,16 @@ class Recorder(Protocol):
     def model_event(self, model: str, event: str) -> None:
         """A model was "loaded", "reloaded", "unloaded" or "failed"."""
         ...
+
+
+class NoRecorder:
+    """Records nothing."""
+
+    def batch_done(self, model: str, num_sentences: int, num_tokens: int, fill: float, seconds: float) -> None:
+        """Does nothing."""
+
+    def waited(self, model: str, priority: Priority, seconds: float) -> None:
+        """Does nothing."""
+
+    def model_event(self, model: str, event: str) -> None:
+        """Does nothing."""

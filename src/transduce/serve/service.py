@@ -18,12 +18,14 @@ from transduce.serve.calls import CancelledRequestError, Ticket
 from transduce.serve.config import ServeConfig
 from transduce.serve.cut_text import CutText, StreamedPart
 from transduce.serve.event_loop_calls import EventLoopCalls
-from transduce.serve.model_slot import ModelSlot
+from transduce.serve.long_requests import LongRequests
+from transduce.serve.model_slot import ModelSlot, schedulers_of
 from transduce.serve.models import Models, ServedPair
 from transduce.serve.pivot import over_pivot, request_from_pivot, request_into_pivot
 from transduce.serve.request_threads import RequestThreads
 from transduce.serve.requests import (
     DeadlineError,
+    NoRecorder,
     OverloadedError,
     Priority,
     Recorder,
@@ -61,13 +63,14 @@ class Service:
             ConfigError: the models do not go together.
         """
         self.config = config
-        self._models = Models(config, metrics or _NoRecorder())
+        self._models = Models(config, metrics or NoRecorder())
         self._threads = RequestThreads(config.batching.max_requests)
         self._maintenance = ThreadPoolExecutor(1, "maintenance")
         self._watching: asyncio.Task[None] | None = None
         self._ready = self._stopping = False
         self._num_accepted = dict.fromkeys(Priority, 0)
         self._tickets: set[Ticket] = set()  # of what is worked on
+        self._long = LongRequests()
         self._calls: EventLoopCalls
 
     @property
@@ -161,13 +164,16 @@ class Service:
 
         Raises:
             UnknownPairError: no model translates between these languages.
+            TooLongError: the texts cannot be translated before the deadline, even alone.
             UnavailableError: not now: too much work waits, the deadline came, the service stops, or a model failed.
             ConfigError: an option of the request is wrong.
             DataError: a constraint of the request is wrong.
         """
         route = self._models.route(request.source, request.target)
-        with self._accepted(request, route):
-            return await self._run(request, route)
+        with self._accepted(request, route), self._ticket(request) as ticket:
+            tokens = sum(estimated_tokens(request.texts))
+            async with self._long.admitted(ticket, tokens, schedulers_of(route)):
+                return await self._run(request, route, ticket)
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
         """Yields the translation of one long text sentence by sentence, in order; see `translate`.
@@ -186,7 +192,7 @@ class Service:
             try:
                 while True:
                     while len(running) < _STREAM_AHEAD and (group := next(groups, None)) is not None:
-                        running.append(asyncio.create_task(self._run(group, route)))
+                        running.append(asyncio.create_task(self._run_group(group, route)))
                     if not running:
                         return
                     for translated in await running.popleft():
@@ -242,8 +248,7 @@ class Service:
             UnknownPairError: no model translates between these languages.
         """
         tokens = sum(estimated_tokens(texts))
-        models = [model for slot in self._models.route(source, target) if (model := slot.loaded) is not None]
-        return sum(model.scheduler.seconds_of(tokens) for model in models)
+        return sum(scheduler.seconds_of(tokens) for scheduler in schedulers_of(self._models.route(source, target)))
 
     @contextlib.contextmanager
     def _accepted(self, request: TranslationRequest, route: Sequence[ModelSlot]) -> Iterator[None]:
@@ -257,7 +262,7 @@ class Service:
         if not self.ready:
             raise StoppingError("The service is stopping." if self._stopping else "The service is starting.")
         share, longest_wait = _SHARE[priority], min(batching.max_wait_seconds, self._timeout(request))
-        schedulers = [model.scheduler for slot in route if (model := slot.loaded) is not None]
+        schedulers = schedulers_of(route)
         num_waiting = sum(scheduler.num_waiting for scheduler in schedulers)
         is_full = (
             sum(self._num_accepted.values()) >= batching.max_requests
@@ -274,15 +279,20 @@ class Service:
         finally:
             self._num_accepted[priority] -= 1
 
-    async def _run(self, request: TranslationRequest, route: Sequence[ModelSlot]) -> list[TranslatedText]:
-        """Translates by one model, or by two; what is queued leaves the queue if the caller is cancelled."""
+    async def _run_group(self, request: TranslationRequest, route: Sequence[ModelSlot]) -> list[TranslatedText]:
         with self._ticket(request) as ticket:
-            if len(route) == 1:
-                return await self._translated(route[0], request, ticket)
-            first, second = route
-            between = await self._translated(first, request_into_pivot(request, self.config.pivot.language), ticket)
-            found = await self._translated(second, request_from_pivot(request, between), ticket)
-            return over_pivot(between, found)
+            return await self._run(request, route, ticket)
+
+    async def _run(
+        self, request: TranslationRequest, route: Sequence[ModelSlot], ticket: Ticket
+    ) -> list[TranslatedText]:
+        """Translates by one model, or by two; what is queued leaves the queue if the caller is cancelled."""
+        if len(route) == 1:
+            return await self._translated(route[0], request, ticket)
+        first, second = route
+        between = await self._translated(first, request_into_pivot(request, self.config.pivot.language), ticket)
+        found = await self._translated(second, request_from_pivot(request, between), ticket)
+        return over_pivot(between, found)
 
     async def _translated(self, slot: ModelSlot, request: TranslationRequest, ticket: Ticket) -> list[TranslatedText]:
         options = self._text_options(request)
@@ -335,16 +345,3 @@ class Service:
         plain = TextOptions()
         kept = {key: getattr(plain, key) for key in _OF_PARTS if getattr(options, key) == getattr(configured, key)}
         return replace(options, **kept)
-
-
-class _NoRecorder:
-    """Records nothing."""
-
-    def batch_done(self, model: str, num_sentences: int, num_tokens: int, fill: float, seconds: float) -> None:
-        """Does nothing."""
-
-    def waited(self, model: str, priority: Priority, seconds: float) -> None:
-        """Does nothing."""
-
-    def model_event(self, model: str, event: str) -> None:
-        """Does nothing."""

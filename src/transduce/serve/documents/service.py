@@ -88,7 +88,7 @@ class Documents:
             raise OverloadedError("Too many documents wait already. Try again later.", _RETRY_SECONDS)
         if found.num_bytes + len(content) > limits.stored_bytes:
             raise OverloadedError("There is no room for more documents now. Try again later.", _RETRY_SECONDS)
-        with self._access.charged(scope, key, given.num_characters):
+        async with self._access.charged(scope, key, given.num_characters):
             made = await asyncio.to_thread(self._store.add, given, content)
         self._runner.wake()
         return made

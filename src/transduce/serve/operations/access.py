@@ -1,7 +1,7 @@
 """Who may use the service, and how much: what every protocol calls before it translates."""
 
 import contextlib
-from collections.abc import Iterator, MutableMapping
+from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
 from transduce.errors import TransduceError
@@ -73,34 +73,35 @@ class Access:
         record.headers = self.budgets.headers(key)
         return key
 
-    @contextlib.contextmanager
-    def charged(self, scope: Scope, key: Key, characters: int) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def charged(self, scope: Scope, key: Key, characters: int) -> AsyncIterator[None]:
         """Charges a key with the characters that this block translates; gives them back if the block raises.
 
         Raises:
             MinuteLimitError, DayLimitError: the key has none left.
         """
         record = record_of(scope)
-        self._require_budget(key)
-        day = self.budgets.change(key, characters)
+        self._require_minute(key)
+        day = await self.budgets.take(key, characters)
+        if day is None:
+            record.headers = self.budgets.headers(key)
+            raise DayLimitError(
+                f"This key has used up its {key.characters_per_day:,} characters of today (UTC).", seconds_of_day_left()
+            )
         record.characters = characters
         record.headers = self.budgets.headers(key)
         try:
             yield
         except BaseException:
-            self.budgets.change(key, -characters, day)  # at midnight it may be another one
+            self.budgets.give_back(key.name, characters, day)  # at midnight it may be another one
             record.characters = 0
             record.headers = self.budgets.headers(key)
             raise
 
-    def _require_budget(self, key: Key) -> None:
+    def _require_minute(self, key: Key) -> None:
         minute = self.budgets.minute(key)
         if minute is not None and minute.left < 1:
             seconds = minute.seconds_until(1)
             raise MinuteLimitError(
                 f"This key has used up its {minute.limit:,} characters a minute: try again in {seconds} s.", seconds
-            )
-        if self.budgets.left_today(key) == 0:
-            raise DayLimitError(
-                f"This key has used up its {key.characters_per_day:,} characters of today (UTC).", seconds_of_day_left()
             )

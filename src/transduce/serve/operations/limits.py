@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from transduce.serve.operations.keys import Key
 from transduce.serve.state.database import StateError
@@ -51,8 +52,9 @@ class MinuteBudget:
 class Usage:
     """The characters of each key on each day: counted in memory, and added to the store every second.
 
-    A store that fails stops nothing: what was counted waits in memory for the store to come back. Several replicas that
-    share a store learn of each other's usage with a delay of about a second.
+    Those of a key with a limit are added to the store before they are used, so that replicas spend a limit once.
+    A store that fails stops nothing: what was counted waits in memory for the store to come back, and each replica
+    holds the limit by what it knows.
     """
 
     def __init__(self, store: Store, on_failure: Callable[[], None], today: Callable[[], str] | None = None) -> None:
@@ -66,6 +68,27 @@ class Usage:
         """Reads what was counted today before this service started. Raises StateError where the store fails."""
         day = self._today()
         self._saved[day] = Counter(await asyncio.to_thread(self._store.usage_of_day, day))
+
+    async def take(self, name: str, characters: int, limit: int) -> str | None:
+        """Counts characters of a key if fewer than `limit` were counted today in all replicas; 0 for no limit.
+
+        Returns:
+            The day; None where the key has none left.
+        """
+        day = self._today()
+        if limit and not self._store.is_failing:
+            left = limit - self._unsaved.get(day, Counter())[name]
+            if left <= 0:
+                return None
+            take = partial(self._store.take_usage, day, name, characters, left)
+            try:
+                taken, total = await asyncio.to_thread(take)
+            except StateError:
+                self._on_failure()
+            else:
+                self._saved.setdefault(day, Counter())[name] = total
+                return day if taken else None
+        return None if limit and self.of_today(name) >= limit else self.change(name, characters, day)
 
     def change(self, name: str, characters: int, day: str | None = None) -> str:
         """Counts characters of a key; negative where they are given back.
@@ -148,12 +171,15 @@ class Budgets:
         """Returns the characters that are left of the day; None where the key has no such limit."""
         return max(0, key.characters_per_day - self.usage.of_today(key.name)) if key.characters_per_day else None
 
-    def change(self, key: Key, characters: int, day: str | None = None) -> str:
-        """Takes characters from the budgets of a key, or gives them back where negative; see `Usage.change`."""
+    async def take(self, key: Key, characters: int) -> str | None:
+        """Takes characters from the budgets of a key; see `Usage.take`."""
         budget = self.minute(key)
         if budget is not None:
-            budget.change(characters)
-        return self.usage.change(key.name, characters, day)
+            budget.change(characters)  # first: other requests of the key come meanwhile
+        day = await self.usage.take(key.name, characters, key.characters_per_day)
+        if day is None and budget is not None:
+            budget.change(-characters)
+        return day
 
     def give_back(self, name: str, characters: int, day: str) -> None:
         """Gives characters back to a key, perhaps long after they were taken, on the day when that was."""

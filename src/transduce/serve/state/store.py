@@ -123,6 +123,29 @@ class Store:
 
         return self._database.run(work)
 
+    def take_usage(self, day: str, owner: str, characters: int, limit: int) -> tuple[bool, int]:
+        """Adds characters to the usage of a key on a day if it is below a limit, which is above 0.
+
+        However many replicas do so at the same time, one of them reaches the limit.
+
+        Returns:
+            Whether they were added, and the total of the day.
+        """
+
+        def work(run: Statement) -> tuple[bool, int]:
+            added = run(
+                "INSERT INTO usage_by_day (owner, day, characters) VALUES (?, ?, ?) ON CONFLICT (owner, day) "
+                "DO UPDATE SET characters = usage_by_day.characters + excluded.characters "
+                "WHERE usage_by_day.characters < ? RETURNING characters",
+                *(owner, day, characters, limit),
+            )
+            if added:
+                return True, int(added[0][0])
+            [(total,)] = run("SELECT characters FROM usage_by_day WHERE owner = ? AND day = ?", owner, day)
+            return False, int(total)
+
+        return self._database.run(work)
+
     def usage(self, owner: str, first_day: str, last_day: str) -> int:
         """Returns the characters of a key from one day to another, both included."""
         [(total,)] = self._one(

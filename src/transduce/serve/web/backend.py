@@ -100,7 +100,7 @@ class Backend:
             LimitError: the key has no characters left.
             UnavailableError: languages cannot be detected.
         """
-        with self.access.charged(request.scope, key, sum(min(len(text), LONGEST) for text in texts)):
+        async with self.access.charged(request.scope, key, sum(min(len(text), LONGEST) for text in texts)):
             return await self.detector.guesses(texts, self.languages())
 
     async def translate(
@@ -151,7 +151,7 @@ class Backend:
             )
             for source, indices in groups.items()
         ]
-        with self.access.charged(request.scope, key, sum(map(len, texts)) + further_characters):
+        async with self.access.charged(request.scope, key, sum(map(len, texts)) + further_characters):
             found = await while_connected(request, self._all(requests))
             for indices, translated in zip(groups.values(), found, strict=True):
                 results.update(zip(indices, translated, strict=True))
@@ -168,13 +168,13 @@ class Backend:
         [text] = given.texts
         if given.source == given.target:
             unchanged = TranslatedText([unchanged_text(text)], given.source, given.target)
-            with self.access.charged(request.scope, key, len(text) + further_characters):
+            async with self.access.charged(request.scope, key, len(text) + further_characters):
                 yield StreamedPart((0, len(text)), text, unchanged)
             return
         record_of(request.scope).waiting = given.waiting
         parts = self.service.stream(given)
         async with contextlib.aclosing(parts):
-            with self.access.charged(request.scope, key, len(text) + further_characters):
+            async with self.access.charged(request.scope, key, len(text) + further_characters):
                 first = await anext(parts, None)  # an error before it costs nothing; whoever leaves later has read some
             if first is None:
                 return
@@ -185,7 +185,7 @@ class Backend:
     async def alternatives(self, request: Request, key: Key, given: TranslationRequest, n: int) -> list[Alternative]:
         """Returns at most `n` words that may follow the prefix of the only text; for the errors see `translate`."""
         record_of(request.scope).waiting = given.waiting
-        with self.access.charged(request.scope, key, sum(map(len, [*given.texts, *(given.prefixes or ())]))):
+        async with self.access.charged(request.scope, key, sum(map(len, [*given.texts, *(given.prefixes or ())]))):
             return await while_connected(request, self.service.alternatives(given, n))
 
     async def attention(
@@ -193,7 +193,7 @@ class Backend:
     ) -> Attention:
         """Returns the attention of the only text and its translation; for the errors see `translate`."""
         record_of(request.scope).waiting = given.waiting
-        with self.access.charged(request.scope, key, sum(map(len, [*given.texts, translation or ""]))):
+        async with self.access.charged(request.scope, key, sum(map(len, [*given.texts, translation or ""]))):
             return await while_connected(request, self.service.attention(given, translation))
 
     async def _all(self, requests: Sequence[TranslationRequest]) -> list[Sequence[TranslatedText]]:

@@ -115,7 +115,9 @@ class DeeplGlossaries:
             raise bad_request("Unsupported glossary language pair.")
         separator = _SEPARATORS[choice_field(fields, "entries_format", _SEPARATORS) or "tsv"]
         entries = list(_terms(_given(fields, "entries"), separator, self.backend.config.limits.term_characters).items())
-        with self.backend.access.charged(request.scope, key, sum(len(term) for entry in entries for term in entry)):
+        async with self.backend.access.charged(
+            request.scope, key, sum(len(term) for entry in entries for term in entry)
+        ):
             made = await asyncio.to_thread(
                 self._store.add_glossary, key.name, name, base_language(source), base_language(target), entries
             )

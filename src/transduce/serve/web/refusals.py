@@ -1,7 +1,7 @@
 """Errors as answers: the HTTP status of each error, and what the client is told."""
 
 from transduce.errors import ConfigError, DataError, TokenizerError, TransduceError
-from transduce.serve.requests import UnavailableError, UnknownPairError
+from transduce.serve.requests import TooLongError, UnavailableError, UnknownPairError
 
 
 class Refusal(TransduceError):
@@ -35,6 +35,8 @@ def refusal_of(error: Exception) -> Refusal | None:
             return error
         case UnknownPairError():
             return bad_request(str(error), "unknown_pair")
+        case TooLongError():
+            return bad_request(str(error), "too_long")
         case UnavailableError():
             return Refusal(503, "unavailable", str(error), error.retry_after_seconds)
         case ConfigError() | DataError() | TokenizerError():
