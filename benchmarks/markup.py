@@ -25,6 +25,7 @@ from transduce.data.readers import read_lines
 from transduce.evaluation import bleu
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline import markup as marks
+from transduce.translation.pipeline.survival import has_marks_of
 
 HTML = TextOptions(markup="html")
 TAG = re.compile(r"</?[bia][^>]*>")
@@ -48,11 +49,7 @@ def with_units(line: str, chance: random.Random) -> str:
 
 def survival(sources: list[str], outputs: list[str]) -> float:
     """Returns the share of lines with all of their marks, nested as they were."""
-    good = [
-        marks.mark_counts(source, "html") == marks.mark_counts(output, "html")
-        and (marks.is_nested(output, "html") or not marks.is_nested(source, "html"))
-        for source, output in zip(sources, outputs, strict=True)
-    ]
+    good = [has_marks_of(output, source, "html") for source, output in zip(sources, outputs, strict=True)]
     return sum(good) / len(good)
 
 

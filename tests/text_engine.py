@@ -55,3 +55,24 @@ def text_translator(function: Callable[[str], str] = same, max_source_tokens: in
     """Returns a translator that applies `function`."""
     tokenizer = SubwordTokenizer.train(CORPUS, algorithm="bpe", vocab_size=300)
     return Translator(TextEngine(tokenizer, function, max_source_tokens), tokenizer, DecodeConfig(batch_size=4))
+
+
+class ReversingEngine(TextEngine):
+    """Writes the words in reverse order, and aligns accordingly."""
+
+    def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Returns weights that tie the n-th word to the n-th from the end, by the words' first pieces."""
+        found = []
+        for source, target in zip(sources, targets, strict=True):
+            weights = np.full((len(target), len(source)), 1e-3)
+            both = np.arange(min(len(target), len(source)))
+            weights[both, len(source) - 1 - both] = 1.0
+            found.append(weights / weights.sum(-1, keepdims=True))
+        return found
+
+
+def reversing() -> Translator:
+    """Returns a translator that writes the words in reverse order."""
+    tokenizer = SubwordTokenizer.train(["one two three four five"] * 5, algorithm="bpe", vocab_size=330)
+    engine = ReversingEngine(tokenizer, lambda text: " ".join(reversed(text.split())), 100)
+    return Translator(engine, tokenizer, DecodeConfig())

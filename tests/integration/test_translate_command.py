@@ -22,7 +22,7 @@ from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError, MissingDependencyError
 from transduce.model.transformer import Transformer
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.pipeline.markup import is_nested, mark_counts
+from transduce.translation.pipeline.survival import is_nested, mark_counts
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes

@@ -78,7 +78,8 @@ def test_names() -> None:
 
 
 _HOSTILE = """
-from transduce.translation.pipeline.markup import is_nested, read_markup
+from transduce.translation.pipeline.markup import read_markup
+from transduce.translation.pipeline.survival import is_nested
 size = 300_000
 repeated = (
     "<a ", '<a "', "<a '>\\"", "<!-- ", "<!-- >", "<![CDATA[>", "<? ", "<script>", "<style a>", "<b translate=no>",

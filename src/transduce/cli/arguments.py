@@ -114,8 +114,9 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     lines.add_argument(
         "--markup",
         choices=_MARKUP,
-        default="none",
-        help="keep placeholders and URLs, or these and HTML tags, as they are",
+        default="placeholders",
+        help="what is kept as it is: URLs, addresses, placeholders, emoji, code and tags of plain text (placeholders, "
+        "the default), the same and the notation of HTML (html), or nothing",
     )
     lines.add_argument("--guard", action="store_true", help="search again if an output loops or copies the source")
     lines.add_argument("--confidence", action="store_true", help="add a column with how sure the model is, 0 to 1")

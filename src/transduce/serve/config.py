@@ -165,7 +165,7 @@ class ServeConfig:
     models: tuple[ModelEntry, ...] = ()
     pivot: PivotConfig = field(default_factory=PivotConfig)
     batching: BatchingConfig = field(default_factory=BatchingConfig)
-    text: TextOptions = field(default_factory=lambda: TextOptions(split="always", guard=True))
+    text: TextOptions = field(default_factory=lambda: TextOptions(split="always", markup="placeholders", guard=True))
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     documents: DocumentsConfig = field(default_factory=DocumentsConfig)
     keys: KeysConfig = field(default_factory=KeysConfig)

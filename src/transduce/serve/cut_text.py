@@ -7,6 +7,7 @@ from typing import Self
 from transduce.errors import ConfigError
 from transduce.serve.requests import TranslatedText, TranslationRequest
 from transduce.translation.pipeline.joining import gap_between
+from transduce.translation.pipeline.protecting import spans_around_items
 from transduce.translation.pipeline.sentences import Span, sentence_spans
 from transduce.translation.pipeline.text_options import TextOptions
 
@@ -32,7 +33,7 @@ class CutText:
 
     @classmethod
     def of(cls, request: TranslationRequest, options: TextOptions, language: str) -> Self:
-        """Cuts the text of a request into sentences; text with markup, and text that is bound as a whole, is one part.
+        """Cuts the text of a request into sentences; text with HTML, and text that is bound as a whole, is one part.
 
         Raises:
             ConfigError: the request has not exactly one text.
@@ -40,9 +41,10 @@ class CutText:
         if len(request.texts) != 1:
             raise ConfigError(f"Only a single text can be streamed: this request has {len(request.texts)}.")
         [text] = request.texts
-        if options.markup != "none" or request.binds_whole_texts or not text.strip():
+        if options.markup == "html" or request.binds_whole_texts or not text.strip():
             return cls(request, options, [(0, len(text))])
-        spans = sentence_spans(text, options.language or language)
+        cut = sentence_spans if options.markup == "none" else spans_around_items
+        spans = cut(text, options.language or language)
         return cls(request, replace(options, split="auto"), spans)
 
     def groups(self, sizes: Sequence[int]) -> Iterator[TranslationRequest]:

@@ -1,4 +1,4 @@
-"""How long a text with markup may be between two block tags.
+"""How long a text with HTML may be between two block tags; plain text is cut where it is longer.
 
 Where a tag belongs is read from a table of all source words by all target words, once for each tag: 50 000 words would
 need 20 GB.
@@ -16,7 +16,7 @@ _ALWAYS_SHORT = 1000  # characters
 
 def require_few_marks(text: str, markup: Markup) -> None:
     """Raises DataError where a text has too many words, or tags and placeholders, between two block tags."""
-    if markup == "none" or len(text) <= _ALWAYS_SHORT:
+    if markup != "html" or len(text) <= _ALWAYS_SHORT:
         return
     for part in read_markup(text, markup):
         if isinstance(part, MarkedText) and part.marks:

@@ -179,7 +179,7 @@ class Service:
         """Yields the translation of one long text sentence by sentence, in order; see `translate`.
 
         The texts together are what `translate` returns with `split="always"`. A few sentences are translated ahead of
-        what is read. Text with markup comes as one part, because a tag may span sentences. Each group of sentences has
+        what is read. Text with HTML comes as one part, because a tag may span sentences. Each group of sentences has
         the request's deadline to itself.
         """
         route = self._models.route(request.source, request.target)
@@ -342,6 +342,6 @@ class Service:
         options = configured if request.text_options is None else request.text_options
         if not request.binds_whole_texts:
             return options
-        plain = TextOptions()
+        plain = TextOptions(markup="placeholders" if options.markup == "placeholders" else "none")
         kept = {key: getattr(plain, key) for key in _OF_PARTS if getattr(options, key) == getattr(configured, key)}
         return replace(options, **kept)

@@ -14,6 +14,8 @@ from transduce.config import DecodeConfig
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.checkpoints import Checkpoint
 from transduce.translation.pipeline.splitting import Part
+from transduce.translation.pipeline.survival import mark_counts, without_items
+from transduce.translation.pipeline.text_options import Markup
 from transduce.translation.result import Translation
 
 Search = Callable[[Sequence[Part], DecodeConfig, int], list[list[Translation]]]
@@ -64,16 +66,20 @@ def guard(
     checkpoint: Checkpoint,
     *,
     same_language: bool,
+    markup: Markup = "none",
 ) -> list[list[Translation]]:
     """Returns the results. If the best one of a part is wrong, it is replaced by another one, or gets a warning.
 
     The rest of the n-best list is tried first, then a search that may not repeat three tokens. Random draws are drawn
-    again, with other seeds.
+    again, with other seeds. Items that are to be copied, such as URLs, are left out of account.
     """
 
     def bad(index: int, candidate: Translation) -> tuple[str, ...]:
         checkpoint()
-        return doubts(parts[index].text, candidate.text, same_language=same_language)
+        source, text = parts[index].text, candidate.text
+        if items := frozenset(mark_counts(source, markup)):
+            source, text = (without_items(side, markup, items) for side in (source, text))
+        return doubts(source, text, same_language=same_language)
 
     waiting = [index for index, found in enumerate(results) if bad(index, found[0])]
     for again in _retries(options, n_best):

@@ -1,4 +1,4 @@
-"""Markup: tags, comments, invisible entities, placeholders, URLs and addresses.
+"""Markup: tags, comments, invisible entities, and items that are no prose, such as placeholders and URLs.
 
 A line is read once, from left to right. Block tags and `<br>`, which separate sentences, are kept as strings. The text
 between them is plain text with marks at indices of it.
@@ -13,36 +13,44 @@ import html
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from transduce.translation.pipeline.tags import Tags, is_block_tag, is_closing, is_void, tag_name
+from transduce.translation.pipeline.atoms import atoms
+from transduce.translation.pipeline.items import HINT, LITERALS, PLACEHOLDERS
+from transduce.translation.pipeline.tags import (
+    Tags,
+    is_block_tag,
+    is_closing,
+    is_html_tag,
+    is_void,
+    is_written_tag,
+    tag_name,
+)
 from transduce.translation.pipeline.text_options import Markup
 
 # open and close: a tag of an inline element; point: a tag or comment without content; space: an invisible entity;
-# placeholder: also a URL or address; block: a tag between sentences; text: an entity of a visible character.
-Kind = Literal["open", "close", "point", "space", "placeholder", "block", "text"]
+# placeholder: also a URL or address; literal: another item that is no prose; block: a tag between sentences; text: an
+# entity of a visible character.
+Kind = Literal["open", "close", "point", "space", "placeholder", "literal", "block", "text"]
+Notation = Markup | Literal["items"]  # "items": text within HTML, where tags and entities mean nothing
 
 _BEHIND_WORDS = tuple(".,;:!?…)")  # signs without a space before them
+_MAX_WORD = 100  # characters of a word next to an item
 _MAX_BRACED = 4000  # characters within braces: with more they are no placeholder
 
-# Possessive quantifiers (++) and the bound of 256: without them, some texts take time that is quadratic in the length.
-_ENTITY = r"(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)"
-_PLACEHOLDERS = (
-    r"(?P<url>(?:https?://|ftp://|www\.)[^\s<>\"'`]*[^\s<>\"'`.,;:!?…)\]}»”’])"
-    r"|(?P<address>\b[\w.+-]{1,256}@[\w-]++(?:\.[\w-]++)+)"
-    r"|(?P<printf>%%|%\(\w++\)[-+\#0]*+\d*+(?:\.\d++)?[a-zA-Z]"
-    r"|(?<![\d%])%(?:\d++\$)?[-+\#0]*+(?:\d++|\*)?(?:\.(?:\d++|\*))?(?:hh|h|ll|l|L|z|j|t|q)?[diouxXeEfFgGaAcspn@])"
-    r"|(?P<brace>[$\#]?\{)"
-)
-_PATTERNS: dict[Markup, re.Pattern[str]] = {
-    "html": re.compile(rf"(?P<angle><(?=[!?/A-Za-z]))|{_ENTITY}|{_PLACEHOLDERS}", re.IGNORECASE),
-    "placeholders": re.compile(_PLACEHOLDERS),
+_ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});"
+_ITEMS = f"{PLACEHOLDERS}|{LITERALS}"
+_ANGLE = r"(?P<angle><(?=[!?/A-Za-z]))"
+_PATTERNS: dict[Notation, re.Pattern[str]] = {
+    "html": re.compile(f"{_ANGLE}|(?P<entity>{_ENTITY})|{_ITEMS}", re.IGNORECASE),
+    "placeholders": re.compile(f"{_ANGLE}|{_ITEMS}|(?P<written>{_ENTITY})"),
+    "items": re.compile(_ITEMS),
 }
-_HINT = re.compile(r"[<&@%{:]|[wW]{3}\.")  # every match of the patterns has one; most lines have none
+_OPENED, _CLOSED = re.compile(r"<([A-Za-z][\w:.-]*)"), re.compile(r"</([A-Za-z][\w:.-]*)")
+_HINT = re.compile(f"[<&]|{HINT.pattern}")  # every match of the patterns has one; most lines have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,7 @@ class Mark:
     text: str  # as in the source
     index: int  # of the character of the plain text that follows it
     spaced: tuple[bool, bool]  # whether white space, or an end of the text, was before it and after it
+    next_to: tuple[str, str] = ("", "")  # of an item: the words or signs that touch it
 
 
 _index_of = attrgetter("index")
@@ -94,27 +103,29 @@ class MarkedText:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
+    """Markup at its span of a text."""
+
     kind: Kind
     start: int
     end: int
     text: str  # for "text", the character
 
 
-def read_markup(line: str, markup: Markup, *, keep_placeholders: bool = False) -> list[str | MarkedText]:
+def read_markup(line: str, markup: Markup, kept: Collection[str] = ()) -> list[str | MarkedText]:
     """Returns the block tags of a line, as strings, and the texts between them; their sources together are the line.
 
     Args:
         line: any text.
         markup: what to look for.
-        keep_placeholders: whether placeholders, URLs and addresses stay in the plain text.
+        kept: items that stay in the plain text; in text that is not HTML also tags.
     """
     result: list[str | MarkedText] = []
     start = 0
-    inside: list[_Found] = []
-    for found in (*_scan(line, markup), _Found("block", len(line), len(line), "")):
+    inside: list[Found] = []
+    for found in (*scan(line, markup), Found("block", len(line), len(line), "")):
         if found.kind != "block":
-            if not (keep_placeholders and found.kind == "placeholder"):
+            if not (found.text in kept and may_be_kept(found, markup)):
                 inside.append(found)
             continue
         if found.start > start:
@@ -126,33 +137,9 @@ def read_markup(line: str, markup: Markup, *, keep_placeholders: bool = False) -
     return result
 
 
-def mark_counts(line: str, markup: Markup) -> Counter[str]:
-    """Returns how often each mark occurs in `line`; a translation must have the same counts."""
-    return Counter(found.text for found in _scan(line, markup) if found.kind != "text")
-
-
-def placeholder_counts(line: str, markup: Markup) -> Counter[str]:
-    """Returns how often each placeholder, URL and address occurs in `line`."""
-    return Counter(found.text for found in _scan(line, markup) if found.kind == "placeholder")
-
-
-def placeholder_spans(text: str, markup: Markup) -> list[tuple[int, int]]:
-    """Returns where the placeholders, URLs and addresses of `text` begin and end."""
-    return [(found.start, found.end) for found in _scan(text, _in_text(markup))]
-
-
-def without_placeholders(text: str, markup: Markup) -> str:
-    """Returns `text` without placeholders, URLs and addresses, which a model may have made up."""
-    kept, start = [], 0
-    for found in _scan(text, _in_text(markup)):
-        kept.append(text[start : found.start])
-        start = found.end
-    return "".join([*kept, text[start:]])
-
-
-def _in_text(markup: Markup) -> Markup:
-    """Returns the markup of plain text, where tags and entities mean nothing."""
-    return "none" if markup == "none" else "placeholders"
+def may_be_kept(mark: "Mark | Found", markup: Markup) -> bool:
+    """Returns whether a model may read this: in HTML items only, in plain text all but block tags."""
+    return mark.kind in ("placeholder", "literal") or (markup == "placeholders" and mark.kind != "block")
 
 
 def escaped(text: str, markup: Markup) -> str:
@@ -160,31 +147,22 @@ def escaped(text: str, markup: Markup) -> str:
     return html.escape(text, quote=False) if markup == "html" else text
 
 
-def is_nested(line: str, markup: Markup) -> bool:
-    """Returns whether each closing tag closes the element that was opened last, and all are closed."""
-    open_names: list[str] = []
-    for found in _scan(line, markup):
-        name = tag_name(found.text)
-        if not name or is_void(found.text):
-            continue
-        if not is_closing(found.text):
-            open_names.append(name)
-        elif not open_names or open_names.pop() != name:
-            return False
-    return not open_names
-
-
-def _scan(line: str, markup: Markup) -> Iterator[_Found]:
+def scan(line: str, markup: Notation) -> Iterator[Found]:
     """Yields the markup, in order and without overlaps."""
     if markup == "none" or not _HINT.search(line):
         return
-    position = 0
+    position = first = len(line) - len(line.lstrip())
     tags = Tags(line)
     braces: dict[int, int] | None = None
+    paired: frozenset[str] | None = None  # of plain text
     while match := _PATTERNS[markup].search(line, position):
         group, end = match.lastgroup or "", match.end()
         if group == "angle":
             group, end = tags.at(match.start()) or ("", -1)
+            if markup == "placeholders" and group:
+                paired = _paired_names(line) if paired is None else paired
+                group = _group_in_plain_text(group, line[match.start() : end], paired, match.start() == first)
+                end = end if group else -1
         elif group == "brace":
             braces = _closing_braces(line) if braces is None else braces
             end = braces.get(match.end() - 1, -1)
@@ -193,8 +171,29 @@ def _scan(line: str, markup: Markup) -> Iterator[_Found]:
             continue
         text = line[match.start() : end]
         kind = _kind(group, text)
-        yield _Found(kind, match.start(), end, html.unescape(text) if kind == "text" else text)
+        yield Found(kind, match.start(), end, html.unescape(text) if kind == "text" else text)
         position = end
+
+
+def _group_in_plain_text(group: str, text: str, paired: Collection[str], is_first: bool) -> str:
+    """Returns as what a tag counts in plain text: "" if it only looks like one, "literal" if it has no partner.
+
+    A first word like "<formal>", without a partner and unknown to HTML, may be a command to the model: it is text.
+    """
+    name = tag_name(text)
+    if group != "tag":
+        return group
+    if not is_written_tag(text):
+        return ""
+    if name in paired or is_void(text) or is_block_tag(name):
+        return group
+    return "" if is_first and not is_closing(text) and not is_html_tag(name) else "literal"
+
+
+def _paired_names(line: str) -> frozenset[str]:
+    """Returns the names of tags that are opened and closed."""
+    opened, closed = ({name.lower() for name in re.findall(sign, line)} for sign in (_OPENED, _CLOSED))
+    return frozenset(opened & closed)
 
 
 def _closing_braces(line: str) -> dict[int, int]:
@@ -222,10 +221,20 @@ def _kind(group: str, text: str) -> Kind:
         return "space" if unseen else "text"
     if group in ("comment", "raw"):
         return "point"
-    return "placeholder"
+    return "literal" if group in ("literal", "variable", "written") else "placeholder"
 
 
-def _marked_text(line: str, start: int, end: int, found: Sequence[_Found]) -> MarkedText:
+def next_to(line: str, item: Found) -> tuple[str, str]:
+    """Returns the words or signs that touch an item: "" where white space or an end of the line does."""
+    before, after = line[max(0, item.start - _MAX_WORD) : item.start], line[item.end : item.end + _MAX_WORD]
+    first, last = atoms(before)[-1:], atoms(after)[:1]
+    return (
+        before[slice(*first[0])] if first and first[0][1] == len(before) else "",
+        after[slice(*last[0])] if last and last[0][0] == 0 else "",
+    )
+
+
+def _marked_text(line: str, start: int, end: int, found: Sequence[Found]) -> MarkedText:
     source = line[start:end]
     before = source[: len(source) - len(source.lstrip())]
     after = source[len(source.rstrip()) :] if before != source else ""
@@ -239,9 +248,11 @@ def _marked_text(line: str, start: int, end: int, found: Sequence[_Found]) -> Ma
             continue
         glued = (line[item.start - 1 : item.start] if item.start > start else "", line[item.end : item.end + 1])
         spaced = (not glued[0] or glued[0].isspace(), item.end >= stop or glued[1].isspace())
-        if item.kind in ("placeholder", "space") and plain.length and not any(spaced) and item.end < stop:
+        is_item = item.kind in ("placeholder", "literal")
+        if (is_item or item.kind == "space") and plain.length and not any(spaced) and item.end < stop:
             plain.add(" ", item.start, item.start)  # 10&nbsp;km must not become 10km
-        plain.marks.append(Mark(item.kind, item.text, plain.length, spaced))
+        touching = next_to(line, item) if is_item and not all(spaced) else ("", "")
+        plain.marks.append(Mark(item.kind, item.text, plain.length, spaced, touching))
     plain.add(line[position:stop], position, stop, whole=False)
     plain.strip_end()
     clipped = tuple(replace(mark, index=min(mark.index, plain.length)) for mark in plain.marks)

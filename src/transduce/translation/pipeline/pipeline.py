@@ -2,12 +2,12 @@
 
     lines → protect → split → search → guard → join → restore → translations
 
-protect  tags and placeholders are set aside
+protect  tags, and items that are no prose, are set aside
 split    long texts are cut into sentences
 search   the model translates, within the constraints of the line
 guard    outputs that loop or copy their source are searched for again
 join     the sentences of a text are put together
-restore  tags and placeholders are put back
+restore  tags and items are put back
 """
 
 from collections.abc import Sequence
@@ -75,13 +75,15 @@ def run_pipeline(
     search = partial(search_parts, model, request.glossary, checkpoint)
     aligner = _aligner(model) if text_options.alignment or markup != "none" else None
 
-    lines = protect(checked(window.lines, checkpoint), markup)
+    lines = protect(window, text_options, checkpoint)
     # With placeholders left in the texts, if there are any; then without.
     for inputs in attempts(lines, markup, checkpoint):
         parts = split(inputs, window, text_options, model, checkpoint)
         results = search(parts, options, n_best)
         if text_options.guard:
-            results = guard(results, parts, options, n_best, search, checkpoint, same_language=same_language)
+            results = guard(
+                results, parts, options, n_best, search, checkpoint, same_language=same_language, markup=markup
+            )
         if text_options.confidence:
             results = with_probabilities(model, parts, results)
         if aligner is not None and text_options.alignment:

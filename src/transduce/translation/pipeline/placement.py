@@ -13,7 +13,7 @@ import numpy as np
 
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.markup import Mark
-from transduce.translation.pipeline.sentences import Span
+from transduce.translation.pipeline.sentences import NO_SPACES, Span
 from transduce.translation.pipeline.tags import tag_name
 from transduce.translation.pipeline.word_alignment import row_blocks
 
@@ -46,7 +46,12 @@ class Placed(NamedTuple):
 
 
 def place_marks(
-    source: str, target: str, marks: Sequence[Mark], weights: np.ndarray | None, escape: Callable[[int, int], str]
+    source: str,
+    target: str,
+    marks: Sequence[Mark],
+    weights: np.ndarray | None,
+    escape: Callable[[int, int], str],
+    first: int = 0,
 ) -> Placed:
     """Returns `target` with all `marks` put in.
 
@@ -56,6 +61,7 @@ def place_marks(
         marks: in the source's order.
         weights: (target atoms, source atoms), see `WordAligner.table`; None if there are no marks.
         escape: returns the target's text from one character to another, in this markup.
+        first: the target atom before which no mark is put.
     """
     target_atoms = atoms(target)
     if not marks and escape(0, len(target)) == target:
@@ -63,7 +69,7 @@ def place_marks(
     events: list[list[Mark]] = [[] for _ in range(len(target_atoms) + 1)]
     if marks and weights is not None:
         root = _tree(marks, atoms(source))
-        root.target = (0, len(target_atoms))
+        root.target = (first, len(target_atoms))
         _place_children(root, weights)
         _emit(root, events)
     return _written(target, target_atoms, events, escape)
@@ -190,8 +196,8 @@ def _written(
     spans: list[Span] = []
     length = 0
     for boundary, marks in enumerate(events):
-        following = target[starts[boundary] : starts[boundary] + 1]
-        written.append(_boundary(target[ends[boundary] : starts[boundary]], marks, boundary == 0, following))
+        before, after = _atom(target, target_atoms, boundary - 1), _atom(target, target_atoms, boundary)
+        written.append(_boundary(target[ends[boundary] : starts[boundary]], marks, before, after))
         length += len(written[-1])
         if boundary < len(target_atoms):
             written.append(escape(*target_atoms[boundary]))
@@ -200,20 +206,28 @@ def _written(
     return Placed("".join(written), spans)
 
 
-def _boundary(gap: str, marks: Sequence[Mark], first: bool, following: str) -> str:
+def _atom(target: str, target_atoms: Sequence[Span], index: int) -> str:
+    return target[slice(*target_atoms[index])] if 0 <= index < len(target_atoms) else ""
+
+
+def _boundary(gap: str, marks: Sequence[Mark], previous: str, following: str) -> str:
     """Returns the marks between two atoms, with white space before, between and behind them as in the source.
 
     Args:
         gap: the white space between the atoms, which is written once.
         marks: in their order.
-        first: whether it is the beginning of the text.
-        following: the character behind.
+        previous: the atom before; "" at the beginning of the text.
+        following: the atom behind; "" at its end.
     """
-    written, rest, wants_space = "", gap, False
-    for mark in marks:
-        is_word = mark.kind in ("placeholder", "point")
+    written, rest, wants_space, first = "", gap, False, not previous
+    for index, mark in enumerate(marks):
+        is_word = mark.kind in ("placeholder", "literal", "point")
         # Inside a text, the words around a tag have their own white space.
         before, after = mark.spaced if is_word or first or not following else (False, False)
+        if index == 0:
+            before = before or _is_parted(mark.next_to[0], previous)
+        if index == len(marks) - 1:
+            after = after or _is_parted(mark.next_to[1], following)
         if mark.kind == "space":  # it is white space itself
             rest = ""
         elif rest and (mark.kind == "open" or (is_word and (before or not after))):
@@ -224,4 +238,11 @@ def _boundary(gap: str, marks: Sequence[Mark], first: bool, following: str) -> s
         wants_space = after if is_word else mark.kind == "close" and (wants_space or (first and after))
     if rest:
         return written + rest
-    return written + (" " if wants_space and following and following not in _CLOSING else "")
+    return written + (" " if wants_space and following and following[0] not in _CLOSING else "")
+
+
+def _is_parted(touching: str, word: str) -> bool:
+    """Returns whether a word is kept from an item, which another word or sign touches in the source."""
+    return (
+        bool(touching) and word.casefold() != touching.casefold() and word[:1].isalnum() and not NO_SPACES.match(word)
+    )

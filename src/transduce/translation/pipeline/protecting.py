@@ -1,16 +1,24 @@
 """The stage "protect": markup is set aside, and what is left of a line is translated in segments.
 
-A placeholder, URL or address is first left in the text: a model whose corpus had some knows best where they belong. If
-it does not copy each of them once, the text is translated again without them (`attempts`). Tags never reach the model.
+An item that is no prose (a placeholder, a URL, an emoji) is first left in the text: a model whose corpus had some knows
+best where they belong. If it does not copy each of them, the text is translated again with those that it copied, if
+there are any, and then without all (`attempts`). Tags of HTML never reach the model.
 """
 
+import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from transduce.translation.pipeline.checkpoints import Checkpoint, checked
-from transduce.translation.pipeline.markup import MarkedText, read_markup
-from transduce.translation.pipeline.text_options import Markup
+from transduce.translation.pipeline.markup import MarkedText, may_be_kept, read_markup, scan
+from transduce.translation.pipeline.sentences import Span, sentence_spans
+from transduce.translation.pipeline.text_options import Markup, TextOptions
 from transduce.translation.result import Translation
+from transduce.translation.windows import Window
+
+_MAX_CHARACTERS = 4000  # of plain text between two cuts: word alignment takes memory quadratic in its length
+_SPACE = re.compile(r"\s+")
 
 
 @dataclass(slots=True)
@@ -19,7 +27,9 @@ class Segment:
 
     line: int  # index of the line
     marked: MarkedText
+    prefix: str | None = None  # of a plain line with items that is searched whole: it has a prefix or required terms
     translations: list[Translation] = field(default_factory=list)  # with the markup; empty until there are some
+    copied: frozenset[str] = frozenset()  # items that the model copied where it lost others
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +38,7 @@ class SegmentInput:
 
     segment: Segment
     marked: MarkedText
-    keeps_placeholders: bool  # whether placeholders, URLs and addresses are left in the text
+    kept: frozenset[str] = frozenset()  # items that are left in the text
 
     @property
     def text(self) -> str:
@@ -36,29 +46,141 @@ class SegmentInput:
         return self.marked.plain
 
 
-def protect(lines: Iterable[str], markup: Markup) -> list[list[str | Segment]]:
-    """Returns for each line its segments, and the tags between them as strings."""
-    if markup == "none":
-        return [[Segment(index, MarkedText(line, "", line, (), ""))] for index, line in enumerate(lines)]
-    return [
-        [part if isinstance(part, str) else Segment(index, part) for part in read_markup(line, markup)]
-        for index, line in enumerate(lines)
-    ]
+def protect(window: Window, text_options: TextOptions, checkpoint: Checkpoint) -> list[list[str | Segment]]:
+    """Returns for each line its segments, and the tags between them as strings.
+
+    Plain text with items is cut into sentences where all text is, or where it has more than 4000 characters: "" or
+    white space is between two of them.
+    """
+    lines: list[list[str | Segment]] = []
+    for index, line in enumerate(checked(window.lines, checkpoint)):
+        constraints = window.constraints_of(index)
+        if text_options.markup == "none":
+            lines.append([Segment(index, _as_it_is(line))])
+        elif constraints.bind_whole_line:
+            lines.append([_bound_segment(index, line, constraints.prefix)])
+        else:
+            parts = _parts(line, text_options)
+            lines.append([part if isinstance(part, str) else Segment(index, part) for part in parts])
+    return lines
+
+
+def _as_it_is(line: str) -> MarkedText:
+    return MarkedText(line, "", line, (), "")
+
+
+def _bound_segment(index: int, line: str, prefix: str) -> Segment:
+    match read_markup(line, "placeholders"):
+        case [MarkedText(marks=[_, *_]) as marked]:
+            return Segment(index, marked, prefix)
+    return Segment(index, _as_it_is(line))
+
+
+def _parts(line: str, text_options: TextOptions) -> Iterator[str | MarkedText]:
+    read = read_markup(line, text_options.markup)
+    if (
+        text_options.markup == "placeholders"
+        and len(read) == 1
+        and isinstance(read[0], MarkedText)
+        and not read[0].marks
+    ):
+        yield _as_it_is(line)
+        return
+    for part in read:
+        if isinstance(part, str) or not part.marks or text_options.markup == "html":
+            yield part
+        elif text_options.split == "always" or len(part.source) > _MAX_CHARACTERS:
+            yield from _sentences(part.source, text_options.language)
+        else:
+            yield part
+
+
+def _sentences(text: str, language: str) -> Iterator[str | MarkedText]:
+    """Yields the sentences of a text without block tags, and what is between them."""
+    end = 0
+    for index, (start, stop) in enumerate(spans_around_items(text, language)):
+        if index or start:
+            yield text[end:start]
+        yield from read_markup(text[start:stop], "placeholders")
+        end = stop
+    if end < len(text):
+        yield text[end:]
+
+
+def spans_around_items(text: str, language: str) -> list[Span]:
+    """Returns the sentences of a plain text; none ends within an item, or between two tags of an element.
+
+    Sentences of more than 4000 characters are cut at white space.
+    """
+    spans: list[Span] = []
+    uncut = _uncut(text)
+    starts = [start for start, _ in uncut]
+    for start, end in sentence_spans(text, language):
+        if spans and _holding(uncut, starts, start):
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return [part for span in spans for part in _bounded(text, span, uncut, starts)]
+
+
+def _bounded(text: str, span: Span, uncut: Sequence[Span], starts: Sequence[int]) -> Iterator[Span]:
+    """Yields the parts of a span: as few as do, each of at most 4000 characters."""
+    start, end = span
+    while end - start > _MAX_CHARACTERS:
+        ends = [match.start() for match in _SPACE.finditer(text, start + 1, start + _MAX_CHARACTERS)]
+        cut = next((each for each in reversed(ends) if not _holding(uncut, starts, each)), start + _MAX_CHARACTERS)
+        yield start, cut
+        start = end - len(text[cut:end].lstrip())
+    if start < end:
+        yield start, end
+
+
+def _holding(uncut: Sequence[Span], starts: Sequence[int], index: int) -> bool:
+    """Returns whether one of these spans has begun before the index and goes on."""
+    before = bisect_left(starts, index) - 1
+    return before >= 0 and index < uncut[before][1]
+
+
+def _uncut(text: str) -> list[Span]:
+    """Returns the spans of a plain text that are not cut: items, and elements with their content."""
+    spans: list[Span] = []
+    depth = 0
+    for found in scan(text, "placeholders"):
+        if depth:
+            spans[-1] = (spans[-1][0], found.end)
+        else:
+            spans.append((found.start, found.end))
+        depth = max(0, depth + (found.kind == "open") - (found.kind == "close"))
+    return spans
 
 
 def attempts(
     lines: Sequence[Sequence[str | Segment]], markup: Markup, checkpoint: Checkpoint
 ) -> Iterator[list[SegmentInput]]:
-    """Yields the segments to translate: those with placeholders first, then all that have no translations yet."""
+    """Yields the segments to translate: with all items first, with some of them, then all that have no translations."""
     segments = [part for parts in lines for part in parts if isinstance(part, Segment)]
-    with_placeholders = []
-    for segment in checked(segments, checkpoint):
-        if any(mark.kind == "placeholder" for mark in segment.marked.marks):
-            read = read_markup(segment.marked.source, markup, keep_placeholders=True)
-            if len(read) == 1 and isinstance(read[0], MarkedText):
-                with_placeholders.append(SegmentInput(segment, read[0], keeps_placeholders=True))
-    if with_placeholders:
-        yield with_placeholders
-    rest = [SegmentInput(each, each.marked, keeps_placeholders=False) for each in segments if not each.translations]
+    waiting = [(each, _items(each, markup)) for each in checked(segments, checkpoint)]
+    if with_all := _inputs(waiting, markup):
+        yield with_all
+        lost = [(each, items) for each, items in waiting if not each.translations and each.prefix is None]
+        waiting = [(each, each.copied) for each, items in lost if each.copied < items]
+        if with_some := _inputs(waiting, markup):
+            yield with_some
+    rest = [SegmentInput(each, each.marked) for each in segments if not each.translations]
     if rest:
         yield rest
+
+
+def _items(segment: Segment, markup: Markup) -> frozenset[str]:
+    return frozenset(mark.text for mark in segment.marked.marks if may_be_kept(mark, markup))
+
+
+def _inputs(segments: Iterable[tuple[Segment, frozenset[str]]], markup: Markup) -> list[SegmentInput]:
+    """Returns the segments with these items in their texts; those with none are left out."""
+    inputs = []
+    for segment, kept in segments:
+        if kept:
+            read = read_markup(segment.marked.source, markup, kept)
+            if len(read) == 1 and isinstance(read[0], MarkedText):
+                inputs.append(SegmentInput(segment, read[0], kept))
+    return inputs

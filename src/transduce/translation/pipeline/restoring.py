@@ -16,18 +16,13 @@ from transduce.translation.constraints.required_terms import outcome, warnings_o
 from transduce.translation.directions import languages_of
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.invented_numbers import invented_numbers
-from transduce.translation.pipeline.joining import choices_of_parts, merged
-from transduce.translation.pipeline.markup import (
-    MarkedText,
-    escaped,
-    is_nested,
-    mark_counts,
-    placeholder_counts,
-    placeholder_spans,
-    without_placeholders,
-)
+from transduce.translation.pipeline.joining import choices_of_parts, gap_between, merged
+from transduce.translation.pipeline.markup import MarkedText, escaped
+from transduce.translation.pipeline.missing_items import naming_lost_items, with_missing_items
 from transduce.translation.pipeline.protecting import Segment, SegmentInput
 from transduce.translation.pipeline.sentences import Span
+from transduce.translation.pipeline.spacing import spaced_as
+from transduce.translation.pipeline.survival import copied, has_marks_of, item_spans, without_items
 from transduce.translation.pipeline.text_options import Markup
 from transduce.translation.result import SpanPair, Translation
 from transduce.translation.text_model import TextModel
@@ -49,7 +44,7 @@ def restore(
 ) -> None:
     """Gives each segment its translations, with the markup put back.
 
-    An attempt with placeholders in the text counts only if the model copied each of them as often as in the source.
+    An attempt with items in the text counts only if the model copied each of them as often as in the source.
 
     Args:
         model: for its languages.
@@ -65,14 +60,23 @@ def restore(
         return
     for given, found in aligner.prepared(translated, _pairs):
         segment, marked = given.segment, given.marked
-        if given.keeps_placeholders:
-            expected = placeholder_counts(segment.marked.source, markup)
-            for best in found:
-                if placeholder_counts(best.text, markup) == expected:
-                    written = _with_marks(aligner, marked, best, best.text, markup)
-                    if written is not None:
-                        checked = _with_number_warnings(model, segment.marked, written, best.text, markup)
-                        segment.translations.append(checked)
+        if given.kept:
+            found_items = [copied(best.text, segment.marked.source, given.kept, markup) for best in found]
+            segment.copied = found_items[0]
+            for best, items in zip(found, found_items, strict=True):
+                text = spaced_as(marked.source, best.text, given.kept, markup)
+                if items != given.kept or not best.text.startswith(segment.prefix or ""):
+                    continue
+                if segment.prefix is not None:
+                    segment.translations.append(best)
+                    continue
+                written = _with_marks(aligner, marked, best, text, markup, given.kept)
+                if written is not None:
+                    segment.translations.append(_with_number_warnings(model, segment.marked, written, text, markup))
+        elif segment.prefix is not None:
+            segment.translations = [with_missing_items(aligner, marked, best, segment.prefix) for best in found]
+        elif markup == "placeholders" and not marked.marks:
+            segment.translations = found
         else:
             segment.translations = [_restored(model, aligner, marked, best, markup) for best in found]
 
@@ -92,36 +96,54 @@ def _pairs(translated: tuple[SegmentInput, list[Translation]]) -> list[tuple[str
 def assemble(line: Sequence[str | Segment], n_best: int, markup: Markup, drawn: bool) -> list[Translation]:
     """Returns the translations of a whole line, of which some parts are kept and others are translated."""
     translated = [part.translations for part in line if isinstance(part, Segment)]
-    if markup == "none":
+    if markup == "none" or any(isinstance(part, Segment) and part.prefix is not None for part in line):
         return translated[0]
     source = "".join(part if isinstance(part, str) else part.marked.source for part in line)
     if not translated:
         return [replace(_EMPTY, text=source if source.strip() else "")]
     whole = []
     for choice in choices_of_parts(translated, n_best, drawn):
-        rest, written, read, starts = iter(choice), "", 0, []
-        for part in line:
-            if isinstance(part, str):
-                written, read = written + part, read + len(part)
-            else:
-                starts.append((read, len(written)))
-                written, read = written + next(rest).text, read + len(part.marked.source)
+        written, starts = _written(line, [each.text for each in choice])
         result = merged(choice, written, starts)
-        if mark_counts(result.text, markup) != mark_counts(source, markup):
+        if markup == "placeholders":
+            result = naming_lost_items(result, source)
+        elif not has_marks_of(written, source, markup):
             result = _untranslated(result, source)
         whole.append(result)
     return whole
 
 
+def _written(line: Sequence[str | Segment], texts: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """Returns a line with the translations of its segments, and where each begins in the source and in the result."""
+    rest, written, read, starts = iter(texts), "", 0, []
+    for index, part in enumerate(line):
+        if isinstance(part, str):
+            written, read = written + part, read + len(part)
+            continue
+        text, before = next(rest), line[max(0, index - 2) : index]
+        match before:
+            case [Segment() as sentence, ""]:  # nothing was between two sentences
+                written += gap_between("", written, text, sentence.marked.source)
+        starts.append((read, len(written)))
+        written, read = written + text, read + len(part.marked.source)
+    return written, starts
+
+
 def _restored(
     model: TextModel, aligner: "WordAligner", marked: MarkedText, best: Translation, markup: Markup
 ) -> Translation:
-    """Returns the translation with the marks of the source, or the source if that fails."""
-    for cleaned in (without_placeholders(best.text, markup), _SUSPICIOUS.sub("", best.text)):
+    """Returns the translation with the marks of the source; if that fails, the source, or plain text without them."""
+    items = frozenset(mark.text for mark in marked.marks)
+    cleaned_texts = (
+        without_items(best.text, markup),
+        without_items(best.text, markup, items),
+        _SUSPICIOUS.sub("", best.text),
+    )
+    for cleaned in dict.fromkeys(cleaned_texts):
         written = _with_marks(aligner, marked, best, cleaned, markup)
         if written is not None:
             return _with_terms_of(cleaned, _with_number_warnings(model, marked, written, cleaned, markup))
-    return _untranslated(best, marked.source)
+    return _untranslated(best, marked.source) if markup == "html" else best
 
 
 def _with_number_warnings(
@@ -133,7 +155,8 @@ def _with_number_warnings(
     """
     if not any(mark.kind == "placeholder" for mark in marked.marks):
         return found
-    numbers = invented_numbers(marked.plain, without_placeholders(text, markup), languages_of(model))
+    items = frozenset(mark.text for mark in marked.marks)
+    numbers = invented_numbers(marked.plain, without_items(text, markup, items), languages_of(model))
     warnings = (
         f"{number!r} is not in the source, and stands beside a placeholder: made up, perhaps." for number in numbers
     )
@@ -164,27 +187,33 @@ def _untranslated(found: Translation, source: str) -> Translation:
 
 
 def _with_marks(
-    aligner: "WordAligner", marked: MarkedText, best: Translation, text: str, markup: Markup
+    aligner: "WordAligner",
+    marked: MarkedText,
+    best: Translation,
+    text: str,
+    markup: Markup,
+    kept: frozenset[str] = frozenset(),
 ) -> Translation | None:
-    """Returns a translation as `text`, encoded, with the marks of the source, or None if they do not survive that."""
+    """Returns a translation as `text`, encoded, with the marks of the source, or None if they do not survive that.
+
+    Items in `kept` are in the text as the source has them, and are not encoded.
+    """
     from transduce.translation.pipeline.placement import place_marks  # imported here, as NumPy is slow to import
 
     plain = marked.plain
     if text != best.text:  # the spans have moved
         sentences = (((0, len(plain)), (0, len(text))),) if best.sentences else ()
         best = replace(best, sentences=sentences, alignment=aligner.links(plain, text) if best.alignment else ())
-    kept, is_plain = placeholder_spans(text, markup), escaped(text, markup) == text
+    raw_spans, is_plain = item_spans(text, markup, kept), escaped(text, markup) == text
 
     def escape(start: int, end: int) -> str:
-        raw = is_plain or any(low <= start and end <= high for low, high in kept)
+        raw = is_plain or any(low <= start and end <= high for low, high in raw_spans)
         return text[start:end] if raw else escaped(text[start:end], markup)
 
     with aligner.table(plain, text, best.sentences, marked.has_marks) if marked.marks else nullcontext() as weights:
         placed = place_marks(plain, text, marked.marks, weights, escape)
     written = marked.before + placed.text + marked.after
-    survived = mark_counts(written, markup) == mark_counts(marked.source, markup)
-    nested = not is_nested(marked.source, markup) or is_nested(written, markup)
-    if not survived or not nested:
+    if not has_marks_of(written, marked.source, markup):
         return None
     plain_spans = atoms(text)
     spans = [(start + len(marked.before), end + len(marked.before)) for start, end in placed.atoms]

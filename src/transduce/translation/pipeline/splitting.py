@@ -1,13 +1,14 @@
 """The stage "split": texts are cut into parts that are searched one by one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import shorten
 
 from transduce.text.subword import require_encodable
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline.checkpoints import Checkpoint, checked
-from transduce.translation.pipeline.protecting import SegmentInput
+from transduce.translation.pipeline.missing_items import plain_prefix
+from transduce.translation.pipeline.protecting import SegmentInput, spans_around_items
 from transduce.translation.pipeline.sentences import Span, fitting_spans, sentence_spans
 from transduce.translation.pipeline.text_options import Split, TextOptions
 from transduce.translation.text_model import TextModel
@@ -49,7 +50,8 @@ def split(
         whole, is_long = inputs[index].text, index in long
         if whole.strip() and (is_long or wanted == "always"):
             require_encodable(whole)
-            sentences = sentence_spans(whole, text_options.language)
+            cut = spans_around_items if inputs[index].kept else sentence_spans
+            sentences = cut(whole, text_options.language)
             fitting = (
                 part
                 for span in checked(sentences, checkpoint)
@@ -66,4 +68,7 @@ def _may_be_cut(given: SegmentInput, window: Window, wanted: Split) -> bool:
 def _part(index: int, span: Span, given: SegmentInput, window: Window) -> Part:
     line, text = given.segment.line, given.text[slice(*span)]
     line_name = window.name(line) if len(text) == len(window.lines[line]) else ""
-    return Part(text, index, span, window.constraints_of(line), line_name)
+    constraints = window.constraints_of(line)
+    if given.segment.prefix is not None and not given.kept:
+        constraints = replace(constraints, prefix=plain_prefix(given.segment.prefix, given.marked))
+    return Part(text, index, span, constraints, line_name)

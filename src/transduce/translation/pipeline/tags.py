@@ -22,6 +22,13 @@ _BLOCKS = re.compile(
     "|section|select|summary|table|tbody|td|tfoot|th|thead|title|tr|ul",
     re.IGNORECASE,
 )
+_INLINE = re.compile(
+    "a|abbr|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|img|input|ins|kbd|label|mark|q|s|samp|small|span|strike"
+    "|strong|sub|sup|time|tt|u|var|wbr",
+    re.IGNORECASE,
+)
+# A tag as it is written, and nothing that only looks like one: "<b and c>", "<me@a.org>".
+_WRITTEN_TAG = re.compile(rf"""</?{_NAME}(?:\s++[\w:.-]++\s*+=\s*+(?:{_QUOTED}|[^\s<>"'=]++))*+\s*+/?>""")
 _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr", re.IGNORECASE)
 
 
@@ -92,6 +99,16 @@ def tag_name(text: str) -> str:
     """Returns the name of a tag, in lower case; of anything else, nothing."""
     match = _TAG.fullmatch(text)
     return match["name"].lower() if match else ""
+
+
+def is_written_tag(text: str) -> bool:
+    """Returns whether this is a tag in plain text too, where a sign "less than" may be just that."""
+    return _WRITTEN_TAG.fullmatch(text) is not None
+
+
+def is_html_tag(name: str) -> bool:
+    """Returns whether HTML has an element of this name."""
+    return is_block_tag(name) or _INLINE.fullmatch(name) is not None
 
 
 def is_closing(tag: str) -> bool:

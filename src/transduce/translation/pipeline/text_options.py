@@ -18,7 +18,7 @@ class TextOptions:
     """What is done with a line around the search."""
 
     split: Split = "auto"  # which lines are split into sentences: those longer than the model reads, all, or none
-    markup: Markup = "none"  # what is kept as it is: nothing, HTML and placeholders, or placeholders only
+    markup: Markup = "none"  # what is kept as it is: nothing, all that is no prose in HTML, or in plain text
     guard: bool = False  # whether an output that loops or copies the source is searched for again
     confidence: bool = False  # whether translations carry a confidence and the probability of each word
     alignment: bool = False  # whether translations tell which word of the source each of their words came from
@@ -33,7 +33,11 @@ class TextOptions:
 
     def require_whole_lines(self) -> None:
         """Raises ConfigError if an option works on parts of lines: a line with a prefix or terms is one search."""
-        given = {"markup": self.markup != "none", "guard": self.guard, "split = 'always'": self.split == "always"}
+        given = {
+            "markup = 'html'": self.markup == "html",
+            "guard": self.guard,
+            "split = 'always'": self.split == "always",
+        }
         for name in (name for name, is_given in given.items() if is_given):
             raise ConfigError(
                 f"{name} does not go with prefixes or required terms by line, which apply to whole lines."

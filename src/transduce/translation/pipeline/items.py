@@ -1,0 +1,73 @@
+"""What is no prose, in plain text and in documents alike: patterns of items that a translation keeps as they are.
+
+An item of the first patterns (URLs, addresses, placeholders) may be nowhere in a translation but where its source has
+it. One of the others (codes, paths, emoji and the like) may be written by a model where its source has none: "ISO 9001"
+may become "ISO-9001".
+"""
+
+import re
+
+# Possessive quantifiers (++) and the bound of 256: without them, some texts take time that is quadratic in the length.
+_IN_URL = r"[^\s<>\"'`]*[^\s<>\"'`.,;:!?…)\]}»”’]"
+PLACEHOLDERS = (
+    rf"(?P<url>(?:https?://|ftp://|www\.){_IN_URL})"
+    r"|(?P<address>\b[\w.+-]{1,256}@[\w-]++(?:\.[\w-]++)+)"
+    r"|(?P<variable>(?-i:%[A-Z_][A-Z0-9_]{1,100}%))"
+    r"|(?P<printf>%%|%\(\w++\)[-+\#0]*+\d*+(?:\.\d++)?[a-zA-Z]"
+    r"|(?<![\d%])%(?:\d++\$)?[-+\#0]*+(?:\d++|\*)?(?:\.(?:\d++|\*))?(?:hh|h|ll|l|L|z|j|t|q)?[diouxXeEfFgGaAcspn@])"
+    r"|(?P<brace>[$\#]?\{)"
+)
+
+_ENDINGS = (
+    "com|org|net|edu|gov|io|eu|info|html?|xml|json|ya?ml|toml|ini|cfg|conf|txt|md|csv|tsv|pdf|docx?|xlsx?|pptx?|od[tsp]"
+    "|zip|gz|tar|png|jpe?g|gif|svg|mp[34]|wav|exe|dll|py|js|ts|css|php|java|rb|cpp|sh|bat|log|sql|db"
+)
+_PICTOGRAPH = (
+    r"[\u00a9\u00ae\u2022\u203c\u2049\u2122\u2139\u2190-\u23ff\u2460-\u24ff\u2500-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    r"\u3030\u303d\u3297\u3299\U0001f000-\U0001faff][\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?"
+)
+_DATE = r"\d{1,2}\.\d{1,2}\.\d{4}(?![\d.]*\d)"
+_THOUSANDS = r"\d{1,3}(?:\.\d{3})+(?![\d.]*\d)"  # 1.000.000
+_BUILD = r"(?:[-+][0-9A-Za-z](?:[0-9A-Za-z.-]{0,40}[0-9A-Za-z])?)?"  # what follows a version: 1.0.0-rc.1
+_OPERAND = r"(?:\d++(?:[.,]\d++)*+|[a-zA-Z])"
+_AFTER_SPACE = r"(?<![^\s\"'(\[„“‚‘])"
+_LITERALS = (
+    r"`[^`\n]{1,256}`",
+    r"(?<![\w$])\$[A-Za-z_]\w{0,100}",  # $HOME; no price
+    r"(?<![\w@#&])[@#][^\W\d]\w++",  # @user, #topic
+    rf"{_AFTER_SPACE}--[a-z][a-z0-9]++(?:-[a-z0-9]++)*+(?:={_IN_URL})?",
+    # Paths and names of files: from a root, of Windows, relative with an ending, a name with one, a host.
+    rf"{_AFTER_SPACE}(?:~|\.{{1,2}})/[\w.@+-]*\w(?:/[\w.@+-]*\w)*+/?",
+    rf"{_AFTER_SPACE}/[\w.@+-]*\w(?:/[\w.@+-]*\w)++/?",
+    r"(?<!\w)[A-Za-z]:\\(?:[^\s\"<>|]{0,256}\w)?",
+    r"(?<![\w./\\@-])[\w-]{1,64}(?:/[\w.-]{1,64}){1,32}\.[A-Za-z][A-Za-z0-9]{0,4}(?![\w/])",
+    rf"(?<![\w./\\@-])[\w-]{{1,64}}(?:\.[\w-]{{1,64}}){{0,8}}\.(?:{_ENDINGS})(?![\w-]|\.\w)(?:/{_IN_URL})?",
+    # Versions and addresses in networks, but neither dates nor numbers.
+    rf"(?<![\w.,])(?!{_DATE}|{_THOUSANDS})\d{{1,9}}(?:\.\d{{1,9}}){{2,8}}{_BUILD}(?![\w-]|\.\d)",
+    r"(?<![\w.,])v\d{1,9}(?:\.\d{1,9}){0,8}(?![\w-]|\.\d)",
+    # Codes: COVID-19, AB12345, 978-3-16-148410-0, numbers of orders, hexadecimal numbers.
+    r"(?<![\w-])[A-Z]{1,10}[-_]\d[0-9A-Z]{0,40}(?:[-_][0-9A-Z]{1,40}){0,8}(?![\w]|-\w)",
+    r"(?<![\w-])[A-Z]{1,6}\d{3,40}[0-9A-Z]{0,40}(?![\w]|-\w)",
+    r"(?<![\w-])\d{1,40}(?:-\d{1,40}){2,8}(?:-?[A-Z])?(?![\w]|-\w)",
+    r"(?<![\w-])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![\w-])",
+    r"(?<!\w)0x[0-9a-fA-F]++(?!\w)",
+    # Formulas of numbers and letters: 3 < 4, x = 0.5, 2+2=4.
+    rf"(?<![\w.,]){_OPERAND}(?: (?:[<>=]=?|[+*×÷±≤≥≠≈]) {_OPERAND}|(?:[=+*×÷±]|[<>!=]=){_OPERAND})++(?![\w>])",
+    # Names in programs: __name__, a_name, aName, call().
+    r"(?<!\w)__[^\W_]++(?:_[^\W_]++)*+__(?!\w)",
+    r"(?<!\w)_*+[^\W_]++(?:_++[^\W_]++)++_*+(?:\(\))?",
+    r"(?<!\w)[a-z]{2}[a-z0-9]*+(?:[A-Z]++[a-z0-9]*+)++(?!\w)(?:\(\))?",
+    r"(?<![\w.])[A-Za-z_][\w.]{0,100}\(\)",
+    # Emoji, each with what changes it: flags, keycaps, skin colours, sequences with joiners.
+    r"[\U0001f1e6-\U0001f1ff]{2}",
+    r"[#*0-9]\ufe0f?\u20e3",
+    rf"{_PICTOGRAPH}(?:[\U000e0020-\U000e007e]++\U000e007f)?(?:\u200d{_PICTOGRAPH})*+",
+)
+LITERALS = f"(?P<literal>(?-i:{'|'.join(_LITERALS)}))"
+
+# Every item has one of these signs; most lines have none.
+HINT = re.compile(
+    r"[%@{:`$#\\/_\u00a9\u00ae\u2022\u203c\u2049\u20e3\u2122\u2139\u2190-\u23ff\u2460-\u24ff\u2500-\u27bf\u2900-\u297f"
+    r"\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]|[wW]{3}\.|[.-]\d|\.[a-z]|--|\d{3}|0x|v\d|[a-z][A-Z]"
+    r"|\(\)|[<>=+*×÷±≤≥≠≈]"
+)

@@ -1,0 +1,228 @@
+"""What is no prose in plain text comes back as it is, whatever a model does to it; prose is left alone."""
+
+import random
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from text_engine import reversing, text_translator
+from transduce.serve.cut_text import CutText
+from transduce.serve.requests import TranslationRequest
+from transduce.translation.pipeline import TextOptions, items
+from transduce.translation.pipeline import markup as marks
+from transduce.translation.pipeline.missing_items import plain_prefix, with_missing_items
+from transduce.translation.pipeline.protecting import spans_around_items
+from transduce.translation.pipeline.spacing import spaced_as
+from transduce.translation.pipeline.word_alignment import WordAligner
+
+PLAIN = TextOptions(markup="placeholders")
+SENTENCES = TextOptions(markup="placeholders", split="always")
+
+ITEMS = [
+    *(
+        "https://a.org/x?y=1#z",
+        "www.a.org",
+        "example.com/a/b",
+        "me.you+z@a-b.example.org",
+        "notes_2.tar.gz",
+        "setup.py",
+    ),
+    *("{name}", "{0}", "{{x}}", "${x}", "$VAR", "%s", "%(x)d", "%1$s", "%PATH%", "{n, plural, one {# dog.} other {#}}"),
+    *("<b>", "</i>", "<br/>", '<a href="x y">', "<!-- a b -->", "<name>", "&amp;", "&#39;", "`a = b[c]`"),
+    *("/usr/lib/x", "~/a", "./run", "../a/b.c", "src/main.py", r"C:\Users\me", "--dry-run", "--beam=4"),
+    *(
+        "1.2.3",
+        "v2.0",
+        "v3",
+        "10.0.0.1",
+        "1.0.0-rc.1",
+        "COVID-19",
+        "AB12345",
+        "A-4711-B",
+        "978-3-16-148410-0",
+        "0xFF",
+        "3 < 4",
+        "x = 0.5",
+        "2+2=4",
+    ),
+    *("123e4567-e89b-12d3-a456-426614174000", "2024-03-12", "max_length", "getName", "os.path()", "__init__"),
+    *("@user", "#topic", "😀", "👍🏽", "👩‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "1️⃣", "❤️", "→", "™", "•"),
+]
+PROSE = [
+    *(
+        "A dog runs.",
+        "5 - 3, A+ a, 50+ a, 3 <4, a<bc",
+        "100% sure, 50 % of it",
+        "and/or, he/she, 1/2, km/h, 24/7",
+        "$5, US$ 5, 5$",
+    ),
+    *(
+        "1.000.000 and 1,000.50",
+        "on 12.03.2024 at 12.30",
+        "d.h. z.B. i.e. e.g. p.m.",
+        "MP3, 3D, G20, A4, B2B, WW2, 4x4",
+    ),
+    *("T-shirt, A4-Papier, Covid-19-Impfung, 20-year-old", "No. 5, #1, C#, @ home", "word -- word, word--word"),
+    *("iPhone, eBay, kWh, McDonald", "<b and c> <3 <me@>", "_so_ *so*", "AT&T & me", "a_ _b", "[a](b)", "the end.The"),
+]
+
+
+def items_of(text: str) -> list[str]:
+    return [each.text for each in marks.scan(text, "placeholders")]
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_an_item_is_found_whole(item: str) -> None:
+    for line in (f"a {item} b", f"a ({item}), b", f"a {item}."):
+        assert items_of(line) == [item]
+
+
+@pytest.mark.parametrize("line", PROSE)
+def test_prose_has_no_items(line: str) -> None:
+    assert items_of(line) == []
+    assert text_translator(str.upper).translate([line], text_options=SENTENCES) == [line.upper()]
+
+
+@given(st.lists(st.sampled_from([*ITEMS, *PROSE, " ", ".", "a"]) | st.text(max_size=3)).map("".join))
+def test_every_item_has_a_sign_that_is_looked_for_first(line: str) -> None:
+    if not marks._HINT.search(line):
+        assert not re.search(f"{items.PLACEHOLDERS}|{items.LITERALS}", line.replace("{", ""))
+
+
+@pytest.mark.parametrize(
+    "line", ["a." * 20_000, "a/" * 20_000, "a_" * 20_000, "A-1" * 20_000, "1." * 20_000, "`" * 30_000]
+)
+def test_long_lines_take_no_time(line: str) -> None:
+    items_of(line)
+
+
+LOST = text_translator(
+    lambda text: re.sub(r"[^A-Za-z .,;:()<]", "", re.sub(r"\S*[^A-Za-z .,;:()<]\S*", "", text)).upper()
+)
+
+
+def test_all_items_come_back_from_a_model_that_writes_none_of_them() -> None:
+    chance = random.Random(25)
+    words = ["a", "dog", "runs", "over", "the", "green", "grass", "and", "sleeps"]
+    for item in ITEMS:
+        if item in ("<br/>",):
+            continue
+        at = chance.randrange(1, len(words))
+        line = " ".join([*words[:at], item, *words[at:]])
+        [[best]] = LOST.translate_n_best([line], 1, text_options=PLAIN)
+        assert best.text == " ".join(
+            [*" ".join(words[:at]).upper().split(), item, *" ".join(words[at:]).upper().split()]
+        )
+        assert best.warnings == ()
+
+
+def test_items_follow_their_words() -> None:
+    """The words come out in reverse order. What was between "one" and "two" is between them still."""
+    # The engine's attention ties words only, so it reads none of the items.
+    engine = reversing()
+    assert engine.translate(["one 😀 two three four five"], text_options=PLAIN) == ["five four three two 😀 one"]
+    assert engine.translate(["one two three four 😀🎉 five"], text_options=PLAIN) == ["five 😀🎉 four three two one"]
+
+
+def test_signs_of_plain_text_are_not_escaped() -> None:
+    line = 'if a < b & "c" > 3 < 4: see <b>the dog</b> &amp; {x}'
+    assert LOST.translate([line], text_options=PLAIN)[0].count("<b>") == 1
+    assert text_translator(str.upper).translate(["a man < the dog & {x} > 2"], text_options=PLAIN) == [
+        "A MAN < THE DOG & {x} > 2"
+    ]
+
+
+def test_what_a_model_writes_within_html_is_escaped_even_if_it_looks_like_a_formula() -> None:
+    writes = text_translator(lambda text: f"3 < 4 {text}")
+    assert writes.translate(["a {x}"], text_options=TextOptions(markup="html")) == ["3 &lt; 4 a {x}"]
+
+
+def test_a_first_word_that_may_command_the_model_is_left_to_it() -> None:
+    formal = text_translator(lambda text: text.upper() if text.startswith("<formal> ") else text)
+    obeys = text_translator(lambda text: formal.translate([text])[0].replace("<FORMAL> ", ""))
+    [[best]] = obeys.translate_n_best(["<formal> a dog"], 1, text_options=PLAIN)
+    assert (best.text, best.warnings) == ("A DOG", ("'<formal>' is not in the translation.",))
+    assert LOST.translate(["<b> a dog"], text_options=PLAIN) == ["<b> A DOG"]
+    assert LOST.translate(["press <Enter> now"], text_options=PLAIN) == ["PRESS <Enter> NOW"]
+
+
+def test_white_space_next_to_items() -> None:
+    assert spaced_as("%s sees the dog", "%sden Hund", {"%s"}, "placeholders") == "%s den Hund"
+    assert spaced_as("the dog of %s", "Hund%s", {"%s"}, "placeholders") == "Hund %s"
+    assert spaced_as('a "%s" b', 'A " %s " B', {"%s"}, "placeholders") == 'A "%s" B'
+    assert spaced_as("a (%s), b", "A ( %s ), B", {"%s"}, "placeholders") == "A (%s), B"
+    assert spaced_as("{n}px of {m} a", "{n} px von{m}", {"{n}", "{m}"}, "placeholders") == "{n}px von {m}"
+    assert spaced_as("{a} {b} c", "{a}{b} C", {"{a}", "{b}"}, "placeholders") == "{a} {b} C"
+    assert spaced_as("see {a} now", "jetzt{a}.", {"{a}"}, "placeholders") == "jetzt {a}."
+    assert spaced_as("Chapter {n} of", "第{n}章", {"{n}"}, "placeholders") == "第{n}章"
+
+
+def test_an_item_that_touched_a_sign_touches_no_word_without_it() -> None:
+    drops = text_translator(lambda text: re.sub(r"[()] ?|%s", "", text).upper())
+    assert drops.translate(["a dog (%s) runs"], text_options=PLAIN) == ["A DOG %s RUNS"]
+
+
+def test_items_that_are_copied_stay_in_the_text_when_others_are_lost() -> None:
+    half = text_translator(lambda text: text.replace("😀", "").upper().replace("HTTPS://A.ORG", "https://a.org"))
+    [[best]] = half.translate_n_best(["a dog https://a.org runs 😀 here"], 1, text_options=PLAIN)
+    assert best.text == "A DOG https://a.org RUNS 😀 HERE"
+    assert "a dog https://a.org runs here" in half.engine.seen  # type: ignore[attr-defined]
+
+
+def test_no_sentence_ends_within_an_item_or_an_element() -> None:
+    text = "One {n, plural, one {a. B} other {c}}. Two <b>dogs. Three</b> men. Four."
+    assert [text[a:b] for a, b in spans_around_items(text, "en")] == [
+        "One {n, plural, one {a. B} other {c}}.",
+        "Two <b>dogs. Three</b> men.",
+        "Four.",
+    ]
+    long = "a {x} " * 2000
+    spans = spans_around_items(long, "en")
+    assert max(end - start for start, end in spans) <= 4000
+    assert "".join(long[a:b] for a, b in spans).replace(" ", "") == long.replace(" ", "")
+    assert sum(Counter(items_of(long[a:b]))["{x}"] for a, b in spans) == 2000
+
+
+def test_the_sentences_of_a_stream_are_those_of_the_whole() -> None:
+    text = "A dog {x}. Two dogs 😀 run.  See https://a.org/b now. Then go."
+    request = TranslationRequest(texts=[text], source="en", target="de")
+    cut = CutText.of(request, SENTENCES, "en")
+    upper = text_translator(lambda text: re.sub(r"https\S+|😀", "", text).upper())
+    [[whole]] = upper.translate_n_best([text], 1, text_options=SENTENCES)
+    parts = [each for group in cut.groups([1]) for each in group.texts]
+    assert parts == ["A dog {x}.", "Two dogs 😀 run.", "See https://a.org/b now.", "Then go."]
+    assert whole.text == "A DOG {x}. TWO DOGS 😀 RUN.  SEE https://a.org/b NOW. THEN GO."
+    assert whole.num_parts == 4
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        ("", "A DOG https://a.org RUNS 😀 HERE"),
+        ("A DOG RU", "A DOG RUNS https://a.org 😀 HERE"),
+        ("A DOG https://a.", "A DOG https://a.org RUNS 😀 HERE"),
+        ("A DOG https://a.org", "A DOG https://a.org RUNS 😀 HERE"),
+        ("A DOG https://a.org 😀 ", "A DOG https://a.org 😀 RUNS HERE"),
+        ("😀 A ", "😀 A DOG https://a.org RUNS HERE"),
+        ("😀", "😀 A DOG https://a.org RUNS HERE"),
+    ],
+)
+def test_a_translation_with_a_prefix_has_all_items(prefix: str, expected: str) -> None:
+    """The model goes on with the prefix without its items, and reads the source without them."""
+    upper = text_translator(str.upper)
+    [marked] = marks.read_markup("a dog https://a.org runs 😀 here", "placeholders")
+    assert isinstance(marked, marks.MarkedText)
+    [[found]] = upper.translate_n_best([marked.plain], 1)
+    assert found.text.startswith(plain_prefix(prefix, marked))
+    best = with_missing_items(WordAligner(upper), marked, found, prefix)
+    assert (best.text, best.warnings) == (expected, ())
+
+
+def test_plain_prefixes_end_where_a_word_may_go_on() -> None:
+    [source] = marks.read_markup("a {x} dog", "placeholders")
+    assert isinstance(source, marks.MarkedText)
+    given = ("A DO", "A ", "A {x}", "A {", "{x}", "", "A {x} D")
+    assert [plain_prefix(each, source) for each in given] == ["A DO", "A ", "A ", "A ", "", "", "A D"]
