@@ -131,9 +131,10 @@ def posted(address: str, fields: Any, *, form: bool = False) -> Any:
         return json.load(answer)
 
 
-def by_own(address: str, texts: list[str]) -> list[str]:
-    """Translates by the service's own protocol."""
+def by_own(address: str, texts: list[str], warnings: list[str]) -> list[str]:
+    """Translates by the service's own protocol, and adds to the warnings."""
     found = posted(f"{address}/api/translate", {"text": texts, "source": "en", "target": "de"})
+    warnings += [warning for each in found["translations"] for warning in each["warnings"]]
     return [each["text"] for each in found["translations"]]
 
 
@@ -213,10 +214,11 @@ def main() -> None:
     lines, references = (path.read_text(encoding="utf-8").splitlines() for path in (args.text, args.reference))
     all_cases = cases(lines, args.items)
     texts = [case.text for case in all_cases]
+    warnings: list[str] = []
     ways: dict[str, Callable[[], list[str]]] = {
         "command": lambda: by_command(args.model, texts),
         "command, --markup none": lambda: by_command(args.model, texts, "--markup", "none"),
-        "own protocol": lambda: by_own(args.address, texts),
+        "own protocol": lambda: by_own(args.address, texts, warnings),
         "protocol of LibreTranslate": lambda: by_libretranslate(args.address, texts),
         "protocol of DeepL": lambda: [
             t for at in range(0, len(texts), 50) for t in by_deepl(args.address, texts[at:][:50])
@@ -228,6 +230,7 @@ def main() -> None:
     for name, translate in ways.items():
         result[name] = judged(all_cases, translate())
         print(name, {key: value for key, value in result[name].items() if key != "lost"}, flush=True)
+    result["own protocol"]["named_in_a_warning"] = sum("is not in the translation" in each for each in warnings)
     result["prose"] = prose(args.model, lines[: args.lines], references[: args.lines])
     print(result["prose"])
     if args.output is not None:

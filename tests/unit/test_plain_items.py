@@ -160,6 +160,11 @@ def test_white_space_next_to_items() -> None:
     assert spaced_as("Chapter {n} of", "第{n}章", {"{n}"}, "placeholders") == "第{n}章"
 
 
+def test_white_space_next_to_tags_between_texts() -> None:
+    upper = text_translator(str.upper)
+    assert upper.translate(["<br/> A dog.  <p> two </p>\n"], text_options=PLAIN) == ["<br/> A DOG.  <p> TWO </p>\n"]
+
+
 def test_an_item_that_touched_a_sign_touches_no_word_without_it() -> None:
     drops = text_translator(lambda text: re.sub(r"[()] ?|%s", "", text).upper())
     assert drops.translate(["a dog (%s) runs"], text_options=PLAIN) == ["A DOG %s RUNS"]

@@ -70,13 +70,15 @@ def restore(
                 if segment.prefix is not None:
                     segment.translations.append(best)
                     continue
-                written = _with_marks(aligner, marked, best, text, markup, given.kept)
-                if written is not None:
-                    segment.translations.append(_with_number_warnings(model, segment.marked, written, text, markup))
+                if (marks := _with_marks(aligner, marked, best, text, markup, given.kept)) is not None:
+                    segment.translations.append(_with_number_warnings(model, segment.marked, marks, text, markup))
         elif segment.prefix is not None:
             segment.translations = [with_missing_items(aligner, marked, best, segment.prefix) for best in found]
-        elif markup == "placeholders" and not marked.marks:
+        elif not marked.runs:  # the line as it is
             segment.translations = found
+        elif markup == "placeholders" and not marked.marks:
+            written = (_with_marks(aligner, marked, best, best.text, markup) for best in found)
+            segment.translations = [each for each in written if each is not None]  # without marks, none is
         else:
             segment.translations = [_restored(model, aligner, marked, best, markup) for best in found]
 
