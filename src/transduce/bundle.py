@@ -33,6 +33,8 @@ FORMAT = 1  # raised when older versions could no longer read what this one writ
 WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
 _CONFIG, _METRICS, _CARD = "config.json", "metrics.json", "README.md"
 CHECKED = (WEIGHTS, _TOKENIZER)  # the files whose checksums are in config.json
+# What the folder is made of, and what commands add: the fit of `calibrate`, the shortlist, conversions.
+OWN_FILES = (_CONFIG, *CHECKED, _METRICS, _CARD, "confidence.json", "shortlist.safetensors", "ctranslate2")
 
 _TRANSLATOR_USE = """```sh
 echo "…" | transduce translate PATH_OF_THIS_FOLDER

@@ -41,7 +41,7 @@ def require_document_options(args: argparse.Namespace) -> None:
         ConfigError: the output is missing, the format unknown, or an option is for lines.
         DataError: the document is missing, or there is a file at the output already.
     """
-    from transduce.data.readers import require_apart, require_file
+    from transduce.data.readers import require_file
     from transduce.files import require_free
     from transduce.translation.documents import require_format
 
@@ -51,7 +51,6 @@ def require_document_options(args: argparse.Namespace) -> None:
         raise ConfigError("A document is written to a file: name it with --output.")
     require_format(args.format, args.document)
     require_file(args.document)
-    require_apart(args.output, args.document, args.glossary)
     require_free(args.output, overwrite=args.overwrite)
 
 

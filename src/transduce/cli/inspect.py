@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from transduce.cli.arguments import add_device, add_direction, add_overwrite
 from transduce.cli.numbers import whole
 from transduce.cli.open_model import require_told_target
-from transduce.cli.output import open_output, warn_truncated
+from transduce.cli.output import open_output, require_no_input, warn_truncated
 from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError
 from transduce.files import require_free, write_text
@@ -57,8 +57,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pair = parser.add_argument_group("sentences")
     pair.add_argument("--sentence", metavar="TEXT", help="a source sentence")
     pair.add_argument("--translation", metavar="TEXT", help="its translation; default: the model's own")
-    pair.add_argument("--source", metavar="FILE", help="source lines; default without --sentence: stdin")
-    pair.add_argument("--target", metavar="FILE", help="their translations; default: the model's own")
+    pair.add_argument("--source", type=Path, metavar="FILE", help="source lines; default without --sentence: stdin")
+    pair.add_argument("--target", type=Path, metavar="FILE", help="their translations; default: the model's own")
     pair.add_argument(
         "--line", type=whole(1), default=1, metavar="N", help="the line of --source to show; default: %(default)s"
     )
@@ -106,12 +106,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _take_old_meaning(args: argparse.Namespace) -> None:
-    """Makes --source and --target paths; until 0.1 they were sentences, and still may be."""
-    if args.source is not None and any(map(str.isspace, args.source)) and not Path(args.source).exists():
+    """Moves sentences from --source and --target, where they were until 0.1, and still may be."""
+    if args.source is not None and any(map(str.isspace, str(args.source))) and not Path(args.source).exists():
         warn_of_old_name("--source with a sentence is now --sentence, --target with one --translation")
-        args.sentence, args.translation = args.source, args.target
+        args.sentence, args.translation = (text and str(text) for text in (args.source, args.target))
         args.source = args.target = None
-    args.source, args.target = (None if name is None else Path(name) for name in (args.source, args.target))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -140,18 +139,15 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _require_outputs(args: argparse.Namespace) -> None:
-    """Checks that no output is an input, and that none replaces an existing file without --overwrite."""
-    from transduce.data.readers import STDIN, require_apart
-
-    texts = [path for path in (args.source, args.target) if path != STDIN]
-    model = [args.model / name for name in ("config.json", "model.safetensors", "tokenizer.json")]
-    outputs = {f"--{name}": getattr(args, name) for name in ("output", "figure", "arrays", "pharaoh")}
-    if not any(outputs.values()):
-        outputs["--output"] = _DEFAULT_PAGE
-    for option, output in outputs.items():
+    """Checks that no output replaces an existing file without --overwrite; without any, names the page."""
+    names = ("output", "figure", "arrays", "pharaoh")
+    if not any(getattr(args, name) for name in names):
+        args.output = _DEFAULT_PAGE
+        require_no_input(args)
+    for name in names:
+        output = getattr(args, name)
         if output is not None and output != _STDOUT:
-            require_apart(output, *texts, *model)
-            require_free(output, overwrite=args.overwrite, option=option)
+            require_free(output, overwrite=args.overwrite, option=f"--{name}")
 
 
 def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
@@ -191,8 +187,8 @@ def _show(args: argparse.Namespace, attention: "Attention") -> None:
     if args.arrays is not None:
         write_arrays(attention, args.arrays)
         written.append(args.arrays)
-    if args.output is not None or not written:
-        page = args.output or _DEFAULT_PAGE
+    if args.output is not None:
+        page = args.output
         name = Bundle.load(args.model).config.name
         text = explorer_page(attention, model=name, words=args.words)
         write_text(page, text)

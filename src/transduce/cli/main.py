@@ -12,6 +12,7 @@ from transduce.__about__ import __version__
 from transduce.cli.failures import REPORTED, replace_closed_streams, report
 from transduce.cli.help import HelpFormatter, add_commands
 from transduce.cli.numbers import Number
+from transduce.cli.output import require_no_input
 from transduce.cli.renamed import with_new_names
 from transduce.errors import MissingDependencyError, suggestion
 
@@ -125,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Read when torch is first imported. Its OpenMP threads wait in a busy loop: where another process needs the
         # same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
         os.environ.setdefault("GOMP_SPINCOUNT", "5000")
+        require_no_input(args)
         code = int(args.run(args))
         sys.stdout.flush()  # here, where a closed pipe is caught; not when Python ends
         return code

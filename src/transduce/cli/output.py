@@ -3,13 +3,78 @@
 import argparse
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sized
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from transduce.errors import DataError, TransduceError
 from transduce.files import atomic_path, is_special
 from transduce.reporting.tables import aligned
+
+# The options that name what a command writes. All others that are paths are inputs, and so are these, which are kept
+# as they were written, for the records of a corpus. A test compares these names with all commands.
+OUTPUTS = ("output", "report", "figure", "arrays", "pharaoh")
+_WRITTEN_INPUTS = ("ancestor", "reference", "source", "train", "validation")
+
+
+def require_no_input(args: argparse.Namespace) -> None:
+    """Checks that a command writes over nothing that it reads, `--overwrite` or not.
+
+    That is the files and folders named as inputs, standard input, the files of a model folder, and the corpora that a
+    model was trained on and is verified with.
+
+    Raises:
+        DataError: an output is one of these.
+    """
+    values = vars(args)
+    outputs = [path for name in OUTPUTS if isinstance(path := values.get(name), Path) and not is_special(path)]
+    inputs = [
+        path
+        for name, value in values.items()
+        if name not in OUTPUTS
+        for path in _paths(value, str if name in _WRITTEN_INPUTS else Path)
+    ]
+    for output in (each for each in outputs if each != Path("-")):
+        for path in inputs:
+            if _is_same(output, path) or (path.is_dir() and _belongs_to(output, path)):
+                raise DataError(
+                    f"{output}: is an input of this command, and would be overwritten. Name another output."
+                )
+
+
+def _paths(value: Any, kind: type[Path] | type[str]) -> list[Path]:
+    if isinstance(value, list | tuple):
+        return [path for each in value for path in _paths(each, kind)]
+    return [Path(value)] if isinstance(value, Path | kind) else []
+
+
+def _is_same(output: Path, path: Path) -> bool:
+    """Returns whether both are one file or folder; "-" is standard input."""
+    try:
+        return os.path.samestat(output.stat(), os.fstat(0) if path == Path("-") else path.stat())
+    except OSError:  # there is no such file
+        return False
+
+
+def _belongs_to(output: Path, folder: Path) -> bool:
+    """Returns whether an output is a file of an input folder. New files may be written into one, also a model's."""
+    from transduce.bundle import OWN_FILES, Bundle
+    from transduce.data.corpus import named_files
+
+    place, root = output.parent.resolve() / output.name, folder.resolve()
+    is_inside = root in place.parents
+    if not is_inside and not output.is_file():
+        return False
+    try:
+        data = Bundle.load(folder).config.data
+    except TransduceError:  # not a model folder
+        return is_inside and output.is_file()
+    own = [root / name for name in OWN_FILES]
+    return any(path in (place, *place.parents) for path in own) or any(
+        _is_same(output, path) for path in (*own, *named_files(data))
+    )
 
 
 def print_report(text: str) -> None:

@@ -54,9 +54,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draws the trees, and returns the exit code."""
-    from transduce.data.readers import require_apart
-
-    require_apart(args.output, args.trees)
     if args.output is not None:
         require_free(args.output, overwrite=args.overwrite)
     pieces = _pieces(args, _format(args.format, args.output))

@@ -73,12 +73,11 @@ class _Counts:
 
 def run(args: argparse.Namespace) -> int:
     """Parses, and returns the exit code."""
-    from transduce.data.readers import read_lines, require_apart
+    from transduce.data.readers import read_lines
     from transduce.files import require_free
     from transduce.parser import Parser
     from transduce.treebank.pairs import tree_words
 
-    require_apart(args.output, args.source)
     if args.output is not None:
         require_free(args.output, overwrite=args.overwrite)
     gold = _read_gold(args.source) if args.trees else []

@@ -56,14 +56,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scores the pairs, and returns the exit code."""
-    from transduce.data.readers import STDIN, read_pairs, require_apart
+    from transduce.data.readers import STDIN, read_pairs
     from transduce.data.treebank_reader import sentence_reader
     from transduce.files import require_free
     from transduce.translation.forced_scores import ScoreSummary
 
     if args.source == args.target == STDIN:
         raise ConfigError("standard input ('-') can be only one of --source and --target.")
-    require_apart(args.output, args.source, args.target)
     if args.output is not None:
         require_free(args.output, overwrite=args.overwrite)
     pairs = read_pairs([args.source, args.target])

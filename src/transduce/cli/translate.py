@@ -155,15 +155,13 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"{name} is for documents: transduce translate MODEL DOCUMENT --output FILE.")
     layout = _layout(args)
     # Imported here, so that `transduce --help` need not load what they need.
-    from transduce.data.readers import STDIN, require_apart, require_file
+    from transduce.data.readers import STDIN, require_file
     from transduce.files import require_free
     from transduce.translation.pipeline import Request
     from transduce.translation.streams import translate_file
 
     if args.source != STDIN:
         require_file(args.source)
-    named = (args.prefix, args.forbid, args.forbid_by_line, args.glossary, args.require_by_line)
-    require_apart(args.output, args.source, *named)
     if args.output is not None and not args.resume:
         require_free(args.output, overwrite=args.overwrite)
     require_cluster(args)

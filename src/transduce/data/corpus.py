@@ -81,9 +81,7 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
         raise DataError(
             'data.train names no files. Give a pair of files or a TSV, for example [["train.en", "train.de"]].'
         )
-    held_out = (*data.validation_corpora, *data.test_corpora)
-    named = [*(each.files for each in corpora), *(each.files for each in held_out)]
-    if data.download and not all(path.exists() for names in named for path in _paths(data, names)):
+    if data.download and not all(path.exists() for path in named_files(data)):
         from transduce.data import named_corpora  # imports the network modules: only when needed
 
         named_corpora.fetch(data.download, Path(data.folder).expanduser(), mirror=mirror, progress=progress)
@@ -97,6 +95,13 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
         if not path.is_file():
             raise DataError(f"{path}: not a regular file. The corpus is read several times: write it to a file first.")
     return files
+
+
+def named_files(data: DataConfig) -> list[Path]:
+    """Returns the files, or folders of treebanks, that `data` names, whether they exist or not."""
+    named = [each.files for each in data.training_corpora]
+    named += [each.files for each in (*data.validation_corpora, *data.test_corpora)]
+    return [path for names in named for path in _paths(data, names)]
 
 
 def locate_validation(data: DataConfig) -> dict[str, Part]:

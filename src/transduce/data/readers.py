@@ -129,19 +129,6 @@ class LineReader:
             )
 
 
-def require_apart(output: Path | None, *inputs: Path | None) -> None:
-    """Checks that an output is not one of the input files, which it would replace.
-
-    Raises:
-        DataError: it is one of them.
-    """
-    if output is None or not output.is_file():
-        return
-    for path in inputs:
-        if path is not None and path.exists() and output.samefile(path):
-            raise DataError(f"{output}: is an input of this command, and would be overwritten. Name another --output.")
-
-
 def require_file(path: Path) -> None:
     """Checks that `path` can be read: a file or a pipe.
 
