@@ -12,6 +12,7 @@ import pytest
 from transduce import files
 from transduce.config import Config, preset
 from transduce.errors import ConfigError
+from transduce.experiments.ablation import source
 from transduce.experiments.ablation.ablate import ablate
 from transduce.experiments.ablation.grid import Grid, Row, constant
 from transduce.experiments.ablation.results import Results, TrialResult
@@ -112,3 +113,57 @@ def test_a_result_without_its_request_is_named(base: Config, output: Path) -> No
     (output / "runs" / "wide-seed1" / "cell.json").write_text(json.dumps({"row": "wide"}))
     with pytest.raises(ConfigError, match=r"wide-seed1.cell\.json: not the request .*: no 'config'\. Remove"):
         again(base, output)
+
+
+def test_trainings_of_other_source_code_count_only_on_request(
+    base: Config, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the code had been changed after both trainings: in their folders, and where they are kept."""
+    trials = Ablation(GRID, base, output, tokenized=True).trials()
+    assert len(trials[0].request["source"]) == 12
+    monkeypatch.setattr("transduce.experiments.ablation.trials.training_source", lambda: "another")
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"cells/base-seed1\.json: trained by other source code .* --any-source"):
+            again(base, output)
+        assert not (output / "results.json").exists()
+        keep_finished(output)
+    counted = Ablation(GRID, base, output, tokenized=True, any_source=True)
+    assert [trial.perplexity for trial in ablate(counted, show_progress=False).trials] == [5.0, 4.0]
+
+    (output / "cells" / "wide-seed1.json").unlink()
+    (output / "runs" / "wide-seed1" / "result.json").unlink()
+    (output / "cells" / "base-seed1.json").unlink()
+    (output / "runs" / "base-seed1" / "result.json").unlink()
+    with pytest.raises(ConfigError, match=r"runs/wide-seed1/cell\.json: trained by other source code"):
+        Ablation(GRID, base, output, tokenized=True).trials()[1].write_request()
+    counted.trials()[1].write_request()
+    assert files.read_json(output / "runs" / "wide-seed1" / "cell.json")["source"] == "another"
+
+
+def test_trainings_that_note_no_source_count(base: Config, output: Path) -> None:
+    """Those of earlier versions; their requests have no such key."""
+    for path in output.glob("runs/*/cell.json"):
+        values = files.read_json(path)
+        del values["source"]
+        files.write_json(path, values)
+    assert [trial.perplexity for trial in again(base, output).trials] == [5.0, 4.0]
+
+
+def test_a_table_says_where_its_trainings_are_of_different_source_code(base: Config, output: Path) -> None:
+    for path, digest in zip(sorted(output.glob("runs/*/result.json")), ("aaa", "bbb"), strict=True):
+        files.write_json(path, files.read_json(path) | {"source": digest})
+    again(base, output)
+    assert "Trained by different source code: aaa, bbb." in (output / "table.md").read_text(encoding="utf-8")
+
+
+def test_the_source_of_a_training_is_what_it_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached = source.reached("transduce.experiments.ablation.worker")
+    for name in ("transduce", "model.layers", "training.schedule", "evaluation.bleu", "files", "treebank"):
+        assert f"transduce.{name}".removesuffix(".transduce") in reached
+    assert not [name for name in reached if name.startswith(("transduce.serve", "transduce.cli", "transduce.export"))]
+
+    digests = []
+    for text in (b"x = 1", b"x = 1  # one", b"x = 2"):
+        monkeypatch.setattr(source, "reached", lambda start, text=text: {start: text})
+        digests.append(source.training_source.__wrapped__())
+    assert digests[0] == digests[1] != digests[2]

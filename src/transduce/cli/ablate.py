@@ -5,6 +5,7 @@ examples:
   transduce ablate recipes/multi30k-en-de.toml --grid label-smoothing --minutes 20 --output runs/smoothing
   transduce ablate recipes/multi30k-en-de.toml --grid recipes/grids/heads.toml --jobs 2 --output runs/heads
   transduce ablate recipes/wmt14-en-de-base.toml --grid table3 --rows base,A1,B1 --output runs/table3-wmt
+  transduce ablate tiny --set 'data.train=[["a.en", "a.de"]]' --set 'data.validation=["v.en", "v.de"]' --output runs/tiny
 
 grids:
   table3           the paper's base and its nineteen variations, in proportion to the recipe's own model: base, A1 to
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.numbers import real, whole
-from transduce.errors import ConfigError, TrainingError
+from transduce.errors import ConfigError, TrainingError, suggestion
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _WITHOUT_LIMIT = 1_000_000_000  # steps, where minutes alone bound a training
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    recipe = "the base; default: the one that the grid's file names"
+    recipe = "the base, a file or a preset; default: the one that the grid's file names"
     parser.add_argument("recipe", metavar="RECIPE", type=Path, nargs="?", help=recipe)
     parser.add_argument("--grid", metavar="NAME|FILE", default="table3", help="see above; default: %(default)s")
     parser.add_argument("--output", metavar="DIR", type=Path, required=True, help="folder to write")
@@ -57,6 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     jobs = "trainings in parallel, sharing the threads; default: %(default)s"
     parser.add_argument("--jobs", metavar="K", type=whole(1, 1024), default=1, help=jobs)
     parser.add_argument("--tokenized", action="store_true", help="the corpus is tokenised already: BLEU of its tokens")
+    source = "also count trainings of other source code, which do not compare"
+    parser.add_argument("--any-source", action="store_true", help=source)
     parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder that stands in for the network")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="change a value of the recipe")
     parser.add_argument("--quiet", action="store_true", help="say nothing until the end")
@@ -75,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
     grid = find_grid(args.grid)
     results = ablate(
-        Ablation(grid, _base(args, grid), args.output, args.seeds, args.tokenized),
+        Ablation(grid, _base(args, grid), args.output, args.seeds, args.tokenized, any_source=args.any_source),
         [name.strip() for name in args.rows.split(",")] if args.rows else (),
         jobs=args.jobs,
         mirror=args.mirror,
@@ -89,6 +92,15 @@ def run(args: argparse.Namespace) -> int:
     return TrainingError.exit_code if failed else 0
 
 
+def _preset(name: Path) -> "Config":
+    """Returns the preset, whose corpus --set has to name."""
+    from transduce.config import preset, preset_names
+
+    if str(name) not in preset_names():
+        raise ConfigError(f"'{name}' is not a recipe or a preset.{suggestion(str(name), preset_names())}")
+    return preset(str(name))
+
+
 def _base(args: argparse.Namespace, grid: "Grid") -> "Config":
     """Returns the recipe with `--set`, `--width` and the budget applied."""
     from transduce.config import apply_settings, load_recipe
@@ -97,7 +109,7 @@ def _base(args: argparse.Namespace, grid: "Grid") -> "Config":
     recipe = args.recipe or grid.base
     if recipe is None:
         raise ConfigError(f"grid {grid.name} names no base: give a RECIPE.")
-    base = load_recipe(recipe)
+    base = _preset(recipe) if recipe.suffix != ".toml" and not recipe.exists() else load_recipe(recipe)
     if args.width is not None:
         base = at_width(base, args.width)  # before --set, which may change what it sets
     settings = list(args.set)

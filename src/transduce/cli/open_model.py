@@ -27,16 +27,15 @@ class Opened:
     bundle: "Bundle"
     options: DecodeConfig
     choice: "EngineChoice"
-    fallback_for: str = ""  # the option for which the fallback engine is loaded where needed
 
 
-def open_model(args: argparse.Namespace, *, search: bool = True, required: str = "") -> Opened:
+def open_model(args: argparse.Namespace, *, search: bool = True, required: bool = False) -> Opened:
     """Opens the model folder, and refuses what the engine cannot do before anything is loaded.
 
     Args:
         args: the command's arguments.
         search: whether the command searches; False: it only scores.
-        required: the option, as the user wrote it, that names required terms.
+        required: whether translations must contain terms.
 
     Raises:
         BundleError: the folder is incomplete or damaged.
@@ -66,10 +65,10 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
         shortlist=getattr(args, "shortlist", "off"),
         lack=lack,
     )
-    return Opened(bundle, options, choice, required if choice.fallback else "")
+    return Opened(bundle, options, choice)
 
 
-def open_translator(args: argparse.Namespace, *, required: str = "") -> Opened:
+def open_translator(args: argparse.Namespace, *, required: bool = False) -> Opened:
     """Opens the model folder of a translator, and says where its direction is zero-shot.
 
     For arguments and errors see `open_model`.
@@ -147,6 +146,4 @@ def loaded_workers(args: argparse.Namespace, opened: Opened) -> "Iterator[Transl
 def say_engine(args: argparse.Namespace, opened: Opened, engine: Engine) -> None:
     """Prints on standard error which engine was chosen and why, unless --engine named it."""
     if args.engine == "auto" and not args.quiet:
-        choice, purpose = opened.choice, opened.fallback_for
-        fallback = f"; {choice.fallback} for {purpose}, where needed" if purpose else ""
-        print(f"transduce: engine: {engine.name} ({choice.reason}{fallback})", file=sys.stderr)
+        print(f"transduce: engine: {engine.name} ({opened.choice.reason})", file=sys.stderr)

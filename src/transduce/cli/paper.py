@@ -134,6 +134,8 @@ def _add_table3(experiments: Any) -> None:
     parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), help="trainings of each row")
     parser.add_argument("--jobs", metavar="K", type=whole(1, 1024), default=1, help="seeds trained in parallel")
     parser.add_argument("--tokenized", action="store_true", help="the corpus of --recipe is tokenised already")
+    source = "also count trainings of other source code, which do not compare"
+    parser.add_argument("--any-source", action="store_true", help=source)
 
 
 def _add_table4(experiments: Any) -> None:

@@ -240,8 +240,7 @@ def _is_file(output: Path | None) -> bool:
 
 def _opened(args: argparse.Namespace) -> Opened:
     """Opens the model folder, and refuses wrong options before the model is loaded."""
-    terms = [name for name in ("glossary", "require_by_line", "inline_terms") if getattr(args, name)]
-    opened = open_translator(args, required=f"--{terms[0].replace('_', '-')}" if terms else "")
+    opened = open_translator(args, required=bool(args.glossary or args.require_by_line or args.inline_terms))
     if args.confidence:
         from transduce.translation.pipeline.calibration import load_calibration
 

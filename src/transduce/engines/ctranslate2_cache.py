@@ -7,7 +7,8 @@
 
 A conversion is used only if this user's cache has a record of it and all of its files match the record. Everything else
 is converted again: conversions that came with a model folder (their origin is unknown), damaged ones, and those of
-another version. Only the user's cache is trusted: whoever can write there can do anything as that user.
+another version or of another source of the model (`model_source`). Only the user's cache is trusted: whoever can write
+there can do anything as that user.
 
 What is computed with is hashed at every load. The model's own weights, which are not read where a conversion is used,
 are hashed again only when the file's `stamp` is not the recorded one: an error there could change no translation.
@@ -30,6 +31,7 @@ from typing import Any
 
 from transduce import files
 from transduce.bundle import CHECKED, WEIGHTS, Bundle
+from transduce.engines import model_source
 from transduce.engines.ctranslate2_limits import QUANTIZATIONS, VERSION, require_convertible, require_quantization
 from transduce.engines.shortlist import FILE as SHORTLIST_FILE
 from transduce.engines.shortlist import has_shortlist, require_shortlist
@@ -105,7 +107,7 @@ def _convert(bundle: Bundle, folder: Path, quantization: str, *, shortlisted: bo
 
 def _digest(bundle: Bundle, *, shortlisted: bool = False) -> str:
     """Returns a hash of everything that a conversion is made from, with or without the shortlist."""
-    parts = [VERSION, asdict(bundle.config.model)]
+    parts = [VERSION, model_source.SYNTAX, asdict(bundle.config.model)]
     parts += [bundle.checksum(name) for name in CHECKED]
     if shortlisted:
         parts.append(files.sha256(bundle.path / SHORTLIST_FILE))

@@ -2,6 +2,7 @@
 
 from transduce.config import ModelConfig
 from transduce.config.choices import Supported, learns_positions, unsupported
+from transduce.engines import model_source
 from transduce.engines.interface import require_known
 from transduce.errors import ConfigError
 
@@ -28,6 +29,11 @@ def require_quantization(name: str) -> None:
 
 def require_convertible(config: ModelConfig) -> None:
     """Raises ConfigError if CTranslate2 cannot compute what this model computes."""
+    if not model_source.is_known():
+        raise ConfigError(
+            f"{model_source.CHANGED}, and its conversion to CTranslate2 computes what it was before. Use the torch "
+            "engine (--engine torch)."
+        )
     if unknown := unsupported(config, SUPPORTED):
         raise ConfigError(
             f"{', '.join(unknown)}: CTranslate2's format does not support it. Use the torch engine (--engine torch)."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig
+from transduce.engines import model_source
 from transduce.engines.automatic import AutomaticEngine
 from transduce.engines.capabilities import ENGINE_NAMES, ENGINES, ENSEMBLES, FAST, QUANTIZATIONS, REFERENCE, Lack
 from transduce.engines.interface import SHORTLIST_CHOICES, Engine, require_known
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_QUANTIZATION = "float32"
 _NO_CTRANSLATE2 = "The ctranslate2 engine needs CTranslate2, which is not installed here: pip install ctranslate2"
 _NO_TORCH = "this needs PyTorch, which is not installed here: pip install 'transduce[train]'."
+_LACK_OF_CHANGED = Lack(FAST.name, "conversion of a changed model", "source", model_source.CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ def choose_engine(
         MissingDependencyError: "auto" would be torch, which is not installed, and ctranslate2 cannot do it.
     """
     require_engine(name, quantization)
+    if name == FAST.name and not model_source.is_known():
+        lack = _LACK_OF_CHANGED
     if name != "auto":
         if lack is not None and not lack.of_long_lines:
             raise ConfigError(lack.refusal)
@@ -97,11 +101,16 @@ def _choose_automatically(
     if model is not None and model.attention_window and not FAST.attention_windows:
         shown = f"model.attention_window = {model.attention_window}"
         lack = Lack(fast, "restricted self-attention", "attention_window", shown)
+    elif not model_source.is_known():
+        lack = _LACK_OF_CHANGED
     elif num_models > 1 and not FAST.has(ENSEMBLES):
         lack = Lack(fast, "ensembles", "ensemble", f"{num_models} models")
     if lack is not None and (has_reference or not lack.of_long_lines):
         if not has_reference:
             raise _needs_torch(lack)
+        if not _has(reference, quantization):
+            numbers = ", ".join(REFERENCE.quantizations)
+            raise ConfigError(f"quantization '{quantization}': {lack.reason}, and {reference} has {numbers} only.")
         return EngineChoice(reference, lack.reason)
     if not _has(reference, quantization):
         return EngineChoice(fast, f"{reference} has no {quantization}")

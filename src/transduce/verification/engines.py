@@ -21,8 +21,8 @@ class Thresholds:
 
     Attributes:
         token: the greatest mean difference of a target token's log-probability.
-        bleu: the least BLEU of its outputs, with those of the reference engine as references. It is below 100 even in
-            float32, because engines search by different rules.
+        bleu: the least BLEU of its outputs, with those of the reference engine as references, or the least share of
+            identical lines in %. It is below 100 even in float32, because engines search by different rules.
         batch: the greatest difference of a line's log-probability between batch sizes, and from its score as a given
             translation.
     """
@@ -111,7 +111,8 @@ class Other:
         score = (tokenized_bleu if trees else bleu)(theirs, [ours]).value
         same = sum(one == two for one, two in zip(ours, theirs, strict=True))
         faults = []
-        if not score >= self.thresholds.bleu:
+        # Of outputs without 4-grams BLEU is 0, however many are the same.
+        if not max(score, 100 * same / len(ours)) >= self.thresholds.bleu:
             faults.append(f"BLEU {score:.1f} between the outputs; at least {self.thresholds.bleu:.0f} is required")
         note = (
             f"BLEU {score:.1f} (at least {self.thresholds.bleu:.0f}), {same} of {counted(len(ours), 'line')} identical"

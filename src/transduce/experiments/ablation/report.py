@@ -22,7 +22,7 @@ def render_body(results: Results) -> str:
     seeds = sorted({trial.seed for trial in results.trials if not trial.error})
     parts = [
         f"Perplexity per subword and BLEU ({results.bleu}) on the validation set, from the last checkpoint, no "
-        f"checkpoints averaged. {_about_seeds(seeds)}\n",
+        f"checkpoints averaged. {_about_seeds(seeds)}{_about_sources(results)}\n",
         _table(results),
         _conclusions(results),
         _failures(results),
@@ -36,6 +36,11 @@ def _about_seeds(seeds: list[int]) -> str:
         return "One seed: these figures cannot tell how much of a difference is chance."
     listed = ", ".join(map(str, seeds))
     return f"Mean over seeds {listed}; ± is their standard deviation."
+
+
+def _about_sources(results: Results) -> str:
+    sources = sorted({trial.source or "not noted" for trial in results.trials if not trial.error})
+    return f" Trained by different source code: {', '.join(sources)}." if len(sources) > 1 else ""
 
 
 def _table(results: Results) -> str:

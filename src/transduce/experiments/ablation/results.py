@@ -28,6 +28,7 @@ class TrialResult:
     training_flops: int | None = None  # counted
     training_flops_estimate: float | None = None  # the paper's way: see `transduce.training.cost`
     error: str = ""
+    source: str = ""  # of the code that trained it: see `ablation.source`; "" of versions that did not note it
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from transduce.errors import ConfigError
 from transduce.experiments import store
 from transduce.experiments.ablation.grid import Grid
 from transduce.experiments.ablation.results import TrialResult
+from transduce.experiments.ablation.source import training_source
 
 BASE, REQUEST, RESULT, LOG = "base.json", "cell.json", "result.json", "log.txt"
 _RUNS, _KEPT = "runs", "cells"
@@ -42,6 +43,7 @@ class Trial:
     data: Path  # prepared data
     tokenized: bool  # whether the corpus is tokenised already
     paper_bleu: bool  # whether BLEU is computed as the paper's authors did
+    any_source: bool = False  # whether it may have been begun by other source code
 
     @property
     def done(self) -> bool:
@@ -52,7 +54,8 @@ class Trial:
     def request(self) -> dict[str, Any]:
         """What decides its result."""
         bleu = {"tokenized": self.tokenized, "paper_bleu": self.paper_bleu}
-        return {"row": self.row, "seed": self.seed, **bleu, "config": to_dict(self.config)}
+        source = {"source": training_source()}
+        return {"row": self.row, "seed": self.seed, **bleu, **source, "config": to_dict(self.config)}
 
     def write_request(self) -> None:
         """Writes what its process is to do, unless it is finished.
@@ -62,7 +65,7 @@ class Trial:
         """
         if not self.done:
             data = {"data": os.path.relpath(self.data, self.folder)}
-            _write_or_compare(self.folder / REQUEST, self.request | data)
+            _write_or_compare(self.folder / REQUEST, self.request | data, any_source=self.any_source)
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class Ablation:
     num_seeds: int = 1  # from the base's seed on
     tokenized: bool = False  # whether the corpus is tokenised already, and BLEU takes its tokens as they stand
     paper_bleu: bool = False  # whether BLEU is computed as the paper's authors did; otherwise it is sacreBLEU's
+    any_source: bool = False  # whether trainings of other source code count too
 
     @property
     def seeds(self) -> range:
@@ -111,7 +115,7 @@ class Ablation:
         name = f"{row}-seed{seed}"
         own = replace(config, name=f"{config.name}-{name}", train=_train_config(config, seed))
         data = self.output / "data" / _data_key(config)
-        return Trial(row, seed, own, self.output / _RUNS / name, data, self.tokenized, self.paper_bleu)
+        return Trial(row, seed, own, self.output / _RUNS / name, data, self.tokenized, self.paper_bleu, self.any_source)
 
     def begin(self) -> None:
         """Makes `output` the folder of this ablation, or checks that it is.
@@ -127,6 +131,7 @@ class Ablation:
         for trial in finished:
             row, seed, kept = trial.result.row, trial.result.seed, kept_path(trial.run)
             if row in configs:  # a row that the grid no longer has does not matter
+                _require_source(trial.request, kept, any_source=self.any_source)
                 store.require_same(
                     _settings(trial.request, kept),
                     _settings(self.trial(row, seed, configs[row]).request, kept),
@@ -191,19 +196,34 @@ def _request(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _write_or_compare(path: Path, request: dict[str, Any]) -> None:
-    if not path.is_file():
-        files.write_json(path, request)
-        return
-    remedy = "Remove it, or choose another --output."
-    before = store.read(path, "the settings of a training", lambda values: _settings(values, path), remedy=remedy)
-    store.require_same(before, _settings(request, path), f"{path.parent}: was begun with", ignore=_IRRELEVANT)
+def _write_or_compare(path: Path, request: dict[str, Any], *, any_source: bool = True) -> None:
+    if path.is_file():
+        remedy = "Remove it, or choose another --output."
+        before, settings = store.read(
+            path, "the settings of a training", lambda values: (values, _settings(values, path)), remedy=remedy
+        )
+        _require_source(before, path, any_source=any_source)
+        store.require_same(settings, _settings(request, path), f"{path.parent}: was begun with", ignore=_IRRELEVANT)
+        if before.get("source") == request.get("source"):
+            return
+    files.write_json(path, request)
+
+
+def _require_source(request: Mapping[str, Any], path: Path, *, any_source: bool) -> None:
+    """Checks that a training is one of the source code that runs now; versions that noted none are not refused."""
+    before, now = request.get("source") or "", training_source()
+    if before and before != now and not any_source:
+        raise ConfigError(
+            f"{path}: trained by other source code ({before}, now {now}), so it does not compare with what is trained "
+            "now. Choose another --output, run the commit that made it, or count it all the same with --any-source "
+            "(docs/guides/ablations.md)."
+        )
 
 
 def _settings(request: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Returns what a request asks for; keys that its version did not know have their defaults."""
     config = to_dict(from_dict(request["config"], str(path)))
-    others = {key: value for key, value in request.items() if key not in ("config", "data")}
+    others = {key: value for key, value in request.items() if key not in ("config", "data", "source")}
     return {"paper_bleu": False} | others | config
 
 

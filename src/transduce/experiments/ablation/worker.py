@@ -24,9 +24,10 @@ from transduce.config import from_dict
 from transduce.data.prepared import load_prepared
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import load_model
-from transduce.errors import DataError, TransduceError
+from transduce.errors import ConfigError, DataError, TransduceError
 from transduce.evaluation.bleu import Metric, bleu, paper_bleu, tokenized_bleu
 from transduce.experiments.ablation.results import TrialResult
+from transduce.experiments.ablation.source import training_source
 from transduce.experiments.ablation.trials import REQUEST, RESULT
 from transduce.runs import bleu_scorer, data_folder, train
 from transduce.training.device import Compute
@@ -41,6 +42,12 @@ def main(folder: Path) -> int:
             if (folder / RESULT).is_file():
                 return 0
             request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
+            source = training_source()
+            if source != request.get("source", source):
+                raise ConfigError(
+                    f"the source code was changed after this ablation began (from {request['source']} to {source}). "
+                    "Train from a git worktree of one commit: docs/guides/ablations.md."
+                )
             config = from_dict(request["config"], str(folder / REQUEST))
             outcome = train(config, folder, resume=True, data=folder / request["data"])
             if outcome.signal is not None:
@@ -51,7 +58,7 @@ def main(folder: Path) -> int:
                 in_paper_way=request.get("paper_bleu", False),
             )
             result = measure(folder, request["row"], request["seed"], metric)
-            files.write_json(folder / RESULT, asdict(result))
+            files.write_json(folder / RESULT, asdict(replace(result, source=source)))
             return 0
     except TransduceError as error:
         print(error, file=sys.stderr)

@@ -84,6 +84,7 @@ class Table3Options(Options):
     seeds: int | None = None  # trainings of each row
     jobs: int = 1  # trainings of a row in parallel
     tokenized: bool = False  # whether the corpus of `recipe` is tokenised already
+    any_source: bool = False  # whether trainings of other source code count too
 
 
 def experiment(options: Table3Options) -> Experiment:
@@ -104,7 +105,7 @@ def experiment(options: Table3Options) -> Experiment:
         raise ConfigError(f"--seeds {num_seeds}, --jobs {options.jobs}: must be greater than 0.")
     tokenized = chosen.tokenized if options.recipe is None else options.tokenized
     study = Study(
-        Ablation(GRID, base, options.output / "ablation", num_seeds, tokenized, chosen.paper_bleu),
+        Ablation(GRID, base, options.output / "ablation", num_seeds, tokenized, chosen.paper_bleu, options.any_source),
         jobs=min(options.jobs, num_seeds),
         demo=recipe is None,
         show_progress=not options.quiet,

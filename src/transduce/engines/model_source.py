@@ -1,0 +1,60 @@
+"""Whether `transduce.model` computes what the conversions were written for: they compute it in their own way.
+
+`ctranslate2_model` writes an activation, a scale and norms that the format names; it never reads `model/`. If a layer
+is changed there, a converted model still computes what the layer was before. So the source has a known digest, and a
+changed one is not converted: see docs/guides/changing-the-model.md.
+"""
+
+import ast
+import hashlib
+from functools import cache
+from pathlib import Path
+
+# The source that `ctranslate2_model` and `numpy_model` were written for. A test says what to write here after a change.
+# TEXT, of the files as they are, is compared first, because that is a hundred times as fast.
+SYNTAX = "ca1c2b670a2bd1da5fcf203aa4e03f7eaf67d7486fc9de50ee8d3c94d44b5adc"
+TEXT = "1a459135e03cfd1bf287afb600f92f8f40af3ec177ba330202f9bf3026bba2c2"
+
+CHANGED = "the source of transduce.model was changed (docs/guides/changing-the-model.md)"
+_FOLDER = Path(__file__).parents[1] / "model"
+# They run, record or show what the others define.
+_NOT_PART = ("__init__", "attention_maps", "cuda_graphs", "device", "inference_weights")
+
+
+@cache
+def is_known() -> bool:
+    """Returns whether the source of the model is the known one; comments, docstrings and layout do not matter."""
+    sources = read_sources(_FOLDER)  # none in an installation of compiled files only, which nobody has changed
+    return not sources or text_digest(sources) == TEXT or syntax_digest(sources) == SYNTAX
+
+
+def read_sources(folder: Path) -> dict[str, bytes]:
+    """Returns the files that define what a model computes, by name; needs no torch."""
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.py")) if path.stem not in _NOT_PART}
+
+
+def text_digest(sources: dict[str, bytes]) -> str:
+    """Returns a digest of the files as they are."""
+    return hashlib.sha256(b"".join(name.encode() + text for name, text in sources.items())).hexdigest()
+
+
+def syntax_digest(sources: dict[str, bytes]) -> str:
+    """Returns a digest of the programs: the syntax trees without docstrings."""
+    return hashlib.sha256(
+        "".join(name + _shown(ast.parse(text)) for name, text in sources.items()).encode()
+    ).hexdigest()
+
+
+def _shown(node: object) -> str:
+    """Returns a syntax tree as text; unlike `ast.dump`, the same for every version of Python."""
+    if isinstance(node, list):
+        return f"[{','.join(map(_shown, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = {name: value for name, value in ast.iter_fields(node) if value not in (None, []) and name != "kind"}
+    if (
+        isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and ast.get_docstring(node, clean=False) is not None
+    ):
+        fields["body"] = node.body[1:]
+    return f"{type(node).__name__}({','.join(f'{name}={_shown(value)}' for name, value in fields.items())})"

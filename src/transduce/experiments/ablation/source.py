@@ -1,0 +1,51 @@
+"""The source code of a training: all modules that its process can import, so that a table never mixes two programs."""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from transduce.engines.model_source import syntax_digest
+
+_WORKER = "transduce.experiments.ablation.worker"
+_ROOT = Path(__file__).parents[3]
+_DIGITS = 12
+
+
+@cache
+def training_source() -> str:
+    """Returns a digest of the modules that a training reaches, without comments and docstrings.
+
+    "" where the installation has no source files.
+    """
+    sources = reached(_WORKER)
+    return hashlib.sha256(syntax_digest(sources).encode()).hexdigest()[:_DIGITS] if sources else ""
+
+
+def reached(start: str) -> dict[str, bytes]:
+    """Returns the source of a module and of all of ours that it imports, also inside functions, by name."""
+    sources: dict[str, bytes] = {}
+    left = [start]
+    while left:
+        name = left.pop()
+        path = _ROOT / name.replace(".", "/")
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if name not in sources and path.is_file():
+            sources[name] = path.read_bytes()
+            left += [name.rpartition(".")[0], *_imports(ast.parse(sources[name]))]
+    return dict(sorted(sources.items()))
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    """Yields the names that are imported, which may be of modules; not those for type checkers only."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(child, ast.ImportFrom) and child.module is not None:
+            yield child.module
+            yield from (f"{child.module}.{each.name}" for each in child.names)
+        elif isinstance(child, ast.Import):
+            yield from (each.name for each in child.names)
+        else:
+            yield from _imports(child)
