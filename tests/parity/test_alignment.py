@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from made_models import KINDS, made_bundle
-from transduce.config import DecodeConfig
+from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.special_ids import EOS
 from transduce.engines.aligning_heads import (
     AligningHeads,
@@ -82,6 +82,21 @@ def test_a_model_without_a_folder_aligns_by_heads_of_one_layer(tmp_path: Path) -
     [weights] = engine.align(SOURCES[:1], TARGETS[:1])
     cross_HTS = engine.attend(SOURCES[0], TARGETS[0]).cross[layer, list(order[:count]), :-1, :-1]
     np.testing.assert_allclose(weights, cross_HTS.mean(axis=0), atol=1e-6)
+
+
+def test_the_heads_that_look_at_one_word_each_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention by hand: of decoder layer 2, heads 3, 1 and 4 look at the word of their own position, the more so the
+    sooner they are named; all other heads look at all words alike. A head's score is its weight at these words.
+    """
+    length = 5
+    own, even = np.eye(length, length + 1), np.full((length, length + 1), 1 / (length + 1))
+    weights_LBHTS = np.tile(even, (3, 2, 4, 1, 1))
+    for head, share in ((2, 0.9), (0, 0.8), (3, 0.7)):
+        weights_LBHTS[1, :, head] = share * own + (1 - share) * even
+    made = (np.full((2, length), 9), weights_LBHTS)
+    monkeypatch.setattr("transduce.engines.aligning_heads.greedy_translations", lambda *given: made)
+    found = aligning_heads(ModelConfig(vocab_size=300, num_heads=4), {}, None)
+    assert found == AligningHeads(layer=1, order=(2, 0, 3, 1), num_aligning=3)
 
 
 def test_what_is_not_read_of_a_source_has_no_weight(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from transduce.bundle import Bundle, save_bundle
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, gnmt_penalty, hypothesis
 from transduce.engines.ctranslate2 import CTranslate2Engine, _outputs
+from transduce.engines.ctranslate2_batches import Line, line_batches
 from transduce.engines.ctranslate2_forced import next_scores
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
@@ -404,3 +405,23 @@ def test_numbers_that_the_processor_has_not_are_refused(bundle: Bundle, monkeypa
     with pytest.raises(ConfigError, match=r"quantization 'float16'.*float32, int8_float32"):
         CTranslate2Engine.load(bundle, device="cpu", quantization="float16")
     assert CTranslate2Engine.load(bundle, device="cpu", quantization="int8").name == "ctranslate2 on cpu, int8"
+
+
+def test_lines_of_one_call_have_the_same_bans() -> None:
+    """CTranslate2 takes one list of forbidden sequences for a whole call."""
+    bans = [((7,),), ((8,),), (), ((7,),), ((7,), (8,))]
+    lines = [Line(i, (5, 6, 4 + i), 10, TokenConstraints(forbidden=ban)) for i, ban in enumerate(bans)]
+    found = sorted(sorted(line.index for line in batch) for batch in line_batches(lines, 32))
+    assert found == [[0, 3], [1], [2], [4]]
+
+
+def test_each_line_of_a_call_has_its_own_bans(engine: CTranslate2Engine) -> None:
+    """Each line is forbidden its own first token; what another line may not write, it still may."""
+    options, sources = DecodeConfig(beam_size=1, max_tokens=6), [[7, 8, 9], [200, 10, 11], [20, 30, 40, 50]]
+    firsts = [found.ids[0] for [found] in engine.translate(sources, options)]
+    bans = [TokenConstraints(forbidden=((first,),)) for first in firsts]
+    together = engine.translate(sources, options, 1, bans)
+    for first, source, ban, [found] in zip(firsts, sources, bans, together, strict=True):
+        assert first not in found.ids
+        [[alone]] = engine.translate([source], options, 1, [ban])
+        assert found.ids == alone.ids

@@ -5,7 +5,7 @@ examples:
   transduce ablate recipes/multi30k-en-de.toml --grid label-smoothing --minutes 20 --output runs/smoothing
   transduce ablate recipes/multi30k-en-de.toml --grid recipes/grids/heads.toml --jobs 2 --output runs/heads
   transduce ablate recipes/wmt14-en-de-base.toml --grid table3 --rows base,A1,B1 --output runs/table3-wmt
-  transduce ablate tiny --set 'data.train=[["a.en", "a.de"]]' --set 'data.validation=["v.en", "v.de"]' --output runs/tiny
+  transduce ablate tiny --set 'data.train=[["a.en", "a.de"]]' --set 'data.validation=["v.en", "v.de"]' --output runs/a
 
 grids:
   table3           the paper's base and its nineteen variations, in proportion to the recipe's own model: base, A1 to

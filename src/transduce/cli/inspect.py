@@ -85,6 +85,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the outputs, and returns the exit code."""
+    from transduce.cli.requirements import require
+
+    require("train", ["torch"])
     _take_old_meaning(args)
     _check(args)
     # Imported here, so that `transduce --help` need not load what they need.
