@@ -50,6 +50,7 @@ ITEMS = {
     "tag": ["<b>", "</i>", "<br/>", '<a href="x{}">', "<name{}>", "&amp;"],
 }
 _PAGE_LINES = 25  # sentences that the page translates at a time
+_REQUEST_TEXTS = 20
 _ANSWER_SECONDS = 120
 
 
@@ -129,6 +130,11 @@ def posted(address: str, fields: Any, *, form: bool = False) -> Any:
         urllib.request.Request(address, body.encode(), headers), None, _ANSWER_SECONDS
     ) as answer:
         return json.load(answer)
+
+
+def in_parts(translate: Callable[[list[str]], list[str]], texts: list[str]) -> list[str]:
+    """Returns the translations of texts that are sent a few at a time."""
+    return [text for at in range(0, len(texts), _REQUEST_TEXTS) for text in translate(texts[at : at + _REQUEST_TEXTS])]
 
 
 def by_own(address: str, texts: list[str], warnings: list[str]) -> list[str]:
@@ -218,11 +224,9 @@ def main() -> None:
     ways: dict[str, Callable[[], list[str]]] = {
         "command": lambda: by_command(args.model, texts),
         "command, --markup none": lambda: by_command(args.model, texts, "--markup", "none"),
-        "own protocol": lambda: by_own(args.address, texts, warnings),
-        "protocol of LibreTranslate": lambda: by_libretranslate(args.address, texts),
-        "protocol of DeepL": lambda: [
-            t for at in range(0, len(texts), 50) for t in by_deepl(args.address, texts[at:][:50])
-        ],
+        "own protocol": lambda: in_parts(lambda part: by_own(args.address, part, warnings), texts),
+        "protocol of LibreTranslate": lambda: in_parts(lambda part: by_libretranslate(args.address, part), texts),
+        "protocol of DeepL": lambda: in_parts(lambda part: by_deepl(args.address, part), texts),
         "page": lambda: by_page(args.address, texts),
     }
     result: dict[str, Any] = {"date": datetime.date.today().isoformat(), "model": args.name}

@@ -41,7 +41,7 @@ def plain(line: str, markup: marks.Markup = "html") -> list[str]:
         ("a<!-- <b> -->b", ["ab"]),
         ("x <script>if (a<b) {}</script> y", ["x y"]),
         ("the <span translate='no'>Ford <i>Ka</i></span> car", ["the car"]),
-        ("2 < 3 and 5% of { these", ["2 < 3 and 5% of { these"]),
+        ("two < 3 and 5% of { these", ["two < 3 and 5% of { these"]),
         ("<b>{x}</b> &nbsp;", []),
     ],
 )
@@ -251,6 +251,12 @@ def test_source_words_near_a_mark_count_most() -> None:
     """The mark stood before source word 1. Target word 0 comes from word 0 and, a little more, from one far behind."""
     weights = np.array([[0.45, 0.0, 0.0, 0.0, 0.55], [0.0, 1.0, 0.0, 0.0, 0.0]])
     assert placement._best_boundary(weights, 1, 0, 2, []) == 1
+
+
+def test_a_mark_between_article_and_noun_stays_there() -> None:
+    """Both words of "Ein Hund" attend to "dog" most, but only "Ein" attends to "A"."""
+    weights = np.array([[0.3, 0.6, 0.1], [0.05, 0.9, 0.05], [0.0, 0.1, 0.9]])
+    assert [placement._best_boundary(weights, index, 0, 3, []) for index in range(4)] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
