@@ -55,7 +55,7 @@ class PostgresServer:
 
 def postgres_server() -> Iterator[PostgresServer]:
     """Yields a running server, or skips the test where there is none to run."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'transduce[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     if not found:
         pytest.skip("no PostgreSQL server is installed (apt install postgresql): state in it is NOT tested")

@@ -4,8 +4,13 @@ An error names the file, line, key or tensor at fault and says what to do. The c
 without a traceback and exits with the class's `exit_code`.
 """
 
+import json
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import metadata
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 
 class TransduceError(Exception):
@@ -78,3 +83,20 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'?` for the nearest known name, or an empty string."""
     matches = get_close_matches(name, list(known), n=1)
     return f" Did you mean '{matches[0]}'?" if matches else ""
+
+
+def install_command(*extras: str) -> str:
+    """Returns the command that installs extras from where this package came: a checkout, a wheel or a repository.
+
+    No package index has the package, so its name alone would not do. pip writes down where it came from (PEP 610).
+    """
+    try:
+        origin = json.loads(metadata.distribution("transduce").read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:  # the source folder is on Python's path
+        origin = {}
+    names, url = f"[{','.join(extras)}]", origin.get("url", "")
+    if origin.get("dir_info", {}).get("editable"):
+        return f"pip install --editable {shlex.quote(url2pathname(urlsplit(url).path) + names)}"
+    if "vcs_info" in origin:
+        url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
+    return f"pip install {shlex.quote(f'transduce{names} @ {url}' if url else f'.{names}')}"

@@ -17,7 +17,7 @@ CORPUS = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0" / "corpus"
 def files(tmp_path: Path) -> list[str]:
     for name in ("train.en", "train.de"):
         (tmp_path / name).write_bytes((CORPUS / name).read_bytes())
-    return ["--source", str(tmp_path / "train.en"), "--target", str(tmp_path / "train.de")]
+    return ["--train", str(tmp_path / "train.en"), str(tmp_path / "train.de")]
 
 
 def test_what_it_writes_trains_as_it_is(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,13 +94,24 @@ def test_nothing_is_written_where_something_is_wrong(
     if "exists" in change:
         (tmp_path / str(change["exists"])).write_text("mine", encoding="utf-8")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    arguments = ["--source", str(tmp_path / "a.en"), "--target", str(tmp_path / str(change.get("target", "a.de")))]
+    arguments = ["--train", str(tmp_path / "a.en"), str(tmp_path / str(change.get("target", "a.de")))]
     arguments += ["--output", str(tmp_path / str(change.get("output", "mine.toml")))]
     if "languages" in change:
         arguments += ["--languages", *map(str, change["languages"])]  # type: ignore[call-overload]
     assert main(["init", *arguments]) == code
     assert message in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_corpus_by_its_old_options(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, source, target = files
+    output = ["--output", str(tmp_path / "mine.toml")]
+    for wrong in ([], ["--source", source], [*files, "--target", target]):
+        assert main(["init", *wrong, *output]) == 2
+        assert "Name the corpus: --train SOURCE TARGET." in capsys.readouterr().err
+    assert main(["init", "--source", source, "--target", target, *output]) == 0
+    assert "is now --train SOURCE TARGET; the old name will be removed in 0.3" in capsys.readouterr().err
+    assert load_recipe(tmp_path / "mine.toml").data.train == (("train.en", "train.de"),)
 
 
 @pytest.mark.parametrize("num_pairs", [20, 500, 29_000, 75_000, 400_000, 5_000_000])

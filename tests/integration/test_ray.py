@@ -1,6 +1,6 @@
 """Many workers in Ray's local mode: the file of one machine, byte for byte; errors, lost workers, resuming.
 
-Ray is heavy, and not among what `make` installs: pip install 'transduce[ray]' for these tests. What surrounds it is
+Ray is heavy, and not among what `make` installs: pip install '.[ray]' for these tests. What surrounds it is
 tested without it in tests/unit/test_windows.py.
 """
 
@@ -22,7 +22,7 @@ from transduce.translation.streams.cluster import RayWorkers, Worker, ray_worker
 from transduce.translation.streams.workers import FileRequest, JobFingerprint
 from transduce.translation.translator import Translator
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'transduce[ray]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own
 
 LINES = [f"a man with {number} balls\tTwo dogs run over the green grass {number}." for number in range(40)]

@@ -1,6 +1,6 @@
 """The service in Ray Serve's local mode: replicas that answer as `Translator.translate` does.
 
-Ray is heavy, and not among what `make` installs: pip install 'transduce[serve,ray]' for these tests. What a replica
+Ray is heavy, and not among what `make` installs: pip install '.[serve,ray]' for these tests. What a replica
 runs is tested without it in tests/unit/test_serve_replica.py.
 """
 
@@ -19,9 +19,9 @@ from served_process import write_config
 from transduce.serve.ray_app import build
 from transduce.translation.translator import Translator
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'transduce[serve,ray]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[serve,ray]'")
 serve = pytest.importorskip(
-    "ray.serve", reason="Ray Serve is not installed: pip install 'transduce[serve,ray]'", exc_type=ImportError
+    "ray.serve", reason="Ray Serve is not installed: pip install '.[serve,ray]'", exc_type=ImportError
 )
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.computes]  # the warnings are Ray's own
 

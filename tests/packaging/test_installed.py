@@ -135,6 +135,17 @@ def test_the_base_install_has_no_torch(base: Path, tmp_path: Path) -> None:
     assert run(base / "python", "-c", code, folder=tmp_path).strip() == "[None, None, None]"
 
 
+def test_the_base_install_checks_a_corpus_and_names_a_command_that_installs_more(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(_FIXTURES / "corpus", tmp_path / "corpus")
+    shutil.copy(_FIXTURES / "recipe.toml", tmp_path)
+    assert "training pairs" in run(base / "transduce", "prepare", "recipe.toml", "--check-only", folder=tmp_path)
+    assert "pairs kept" in run(base / "transduce", "filter", "recipe.toml", "--dry-run", folder=tmp_path)
+    command = [base / "transduce", "train", "recipe.toml", "--output", "run"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stderr
+    pip = shlex.split(said.strip().partition("This command needs: ")[2])
+    run(base / "python", "-m", *pip, "--dry-run", "--no-deps", "--quiet", folder=tmp_path)
+
+
 def test_files_of_the_checkout_are_out_of_reach(base: Path, tmp_path: Path) -> None:
     code = f"open({str(_REPOSITORY / 'README.md')!r})"
     with pytest.raises(AssertionError, match="is a file of the checkout"):

@@ -71,7 +71,7 @@ def test_auto_takes_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     hide(monkeypatch, "torch")
     assert chosen() == chosen(device="cuda") == chosen("auto", "bfloat16") == chosen(shortlist="on") == "ctranslate2"
     assert chosen("torch") == "torch"  # what is named is never exchanged
-    with pytest.raises(MissingDependencyError, match=r"temperature = 1.0: .*pip install 'transduce\[train\]'"):
+    with pytest.raises(MissingDependencyError, match=r"temperature = 1.0: .*pip install .*\[train\]"):
         chosen(lack=CTRANSLATE2.lack(DecodeConfig(temperature=1.0)))
     far = CTRANSLATE2.lack(DecodeConfig(max_extra_tokens=5000), (), ModelConfig())
     assert chosen(lack=far) == "ctranslate2"  # which shorter lines do not need
@@ -108,7 +108,7 @@ def test_the_translator_says_what_it_runs_in(tmp_path: Path) -> None:
     assert load(quantization="int8").engine.name == "torch on cpu in int8"
     translator = Translator.load(tmp_path / "model", engine="ctranslate2", device="cpu", quantization="int8")
     assert translator.engine.name == "ctranslate2 on cpu, int8"
-    with pytest.raises(ConfigError, match=r"engine='torch', which needs PyTorch: pip install 'transduce\[train\]'"):
+    with pytest.raises(ConfigError, match=r"engine='torch', which needs PyTorch: pip install .*\[train\]"):
         translator.attend("A dog runs.")
 
 
@@ -167,7 +167,7 @@ def test_terms_change_only_the_lines_that_need_them_and_need_no_torch(
 @pytest.mark.parametrize(
     ("engine", "package", "message"),
     [
-        ("torch", "torch", r"pip install 'transduce\[train\]'"),
+        ("torch", "torch", r"pip install .*\[train\]"),
         ("ctranslate2", "ctranslate2", "pip install ctranslate2"),
     ],
 )

@@ -107,7 +107,8 @@ def test_matches_are_those_of_the_slow_definition() -> None:
     index.add(known[20:])
     matches = index.find(lines)
     found = ["" if n < 0 else "same" if same else "near" for n, same in zip(matches.known, matches.same, strict=True)]
-    assert found == [slow_match(line, known) for line in lines]
+    wrong = [(line, kind) for line, kind in zip(lines, found, strict=True) if kind != slow_match(line, known)]
+    assert not wrong[:3]
     assert all(found.count(kind) > 100 for kind in ("same", "near", ""))
     for line, number, kind in zip(lines, matches.known.tolist(), found, strict=True):
         assert slow_match(line, [known[number]] if kind else []) == kind

@@ -347,14 +347,14 @@ def test_a_wrong_file_is_one_line_at_start(tmp_path: Path, content: bytes | None
 )
 def test_a_wrong_address_is_one_line_at_start(url: str, message: str) -> None:
     if url.startswith("postgresql"):
-        pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'transduce[postgres]'")
+        pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
     with pytest.raises(ConfigError, match=message) as raised:
         open_store(url)
     assert "\n" not in str(raised.value)
 
 
 def test_a_password_is_in_no_message() -> None:
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'transduce[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
     with pytest.raises(ConfigError) as raised:
         open_store("postgresql://transduce:geheim@/x?host=/nonexistent")
     assert "geheim" not in str(raised.value)

@@ -17,7 +17,7 @@ grids:
 Every row is trained once with each seed, in a run folder of its own, and measured from its last checkpoint without
 averaging: perplexity per subword, and BLEU of beam search, on the whole validation set. The output folder gets
 results.json, table.md (with the paper's figures beside the measured ones, and which of its conclusions hold) and, with
-'transduce[figures]', rows.png; the first two are rewritten after each training. Stopped or killed, the same command
+the extra [figures], rows.png; the first two are rewritten after each training. Stopped or killed, the same command
 resumes: finished trainings are kept, stopped ones continue, failed ones are tried again.
 """
 

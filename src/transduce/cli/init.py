@@ -6,9 +6,9 @@ spread, are written beside the recipe as validation set, and training leaves the
 file is overwritten.
 
 examples:
-  transduce init --source train.en --target train.de --output mine.toml
-  transduce init --source train.en --target train.de --validation dev.en dev.de --output mine.toml
-  transduce init --source corpus/a.txt.gz --target corpus/b.txt.gz --languages en fr --output corpus/en-fr.toml
+  transduce init --train train.en train.de --output mine.toml
+  transduce init --train train.en train.de --validation dev.en dev.de --output mine.toml
+  transduce init --train corpus/a.txt.gz corpus/b.txt.gz --languages en fr --output corpus/en-fr.toml
 """
 
 import argparse
@@ -16,6 +16,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
 
@@ -24,8 +25,15 @@ SUMMARY = "write a first recipe for two files of your own"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="the training corpus, .gz or .zst")
-    parser.add_argument("--target", type=Path, required=True, metavar="FILE", help="its translations, line by line")
+    parser.add_argument(
+        "--train",
+        type=Path,
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+        help="the training corpus, .gz or .zst, and its translations, line by line",
+    )
+    for side, name in enumerate(("--source", "--target")):  # of 0.1
+        parser.add_argument(name, type=Path, dest=f"side_{side}", help=argparse.SUPPRESS)
     parser.add_argument(
         "--validation",
         type=Path,
@@ -43,17 +51,18 @@ def run(args: argparse.Namespace) -> int:
     """Writes the recipe, and returns the exit code."""
     from transduce.data.first_recipe import language_of, measure_corpus, write_recipe
 
+    source, target = _corpus(args)
     if args.output.suffix != ".toml":
         raise ConfigError(f"--output {args.output}: a recipe's name ends in .toml.")
     if args.output.exists():
         raise ConfigError(f"{args.output}: exists already. Choose another --output, or delete it.")
-    languages = tuple(args.languages or (language_of(args.source), language_of(args.target)))
+    languages = tuple(args.languages or (language_of(source), language_of(target)))
     for language in languages:
         if language and not language.replace("-", "").isalnum():
             raise ConfigError(
                 f"--languages {' '.join(languages)}: '{language}' is not a language code, such as en or pt-BR."
             )
-    corpus = measure_corpus(args.source, args.target)
+    corpus = measure_corpus(source, target)
     validation = tuple(args.validation) if args.validation else None
     config = write_recipe(corpus, (languages[0], languages[1]), args.output, validation)
     codes = " → ".join(languages) if all(languages) else "languages unknown: name them in the recipe"
@@ -68,3 +77,14 @@ def run(args: argparse.Namespace) -> int:
     print(f"next: transduce prepare {recipe} --check-only", file=sys.stderr)
     print(f"then: transduce train {recipe} --output runs/{shlex.quote(args.output.stem)}", file=sys.stderr)
     return 0
+
+
+def _corpus(args: argparse.Namespace) -> tuple[Path, Path]:
+    """Returns the files of the corpus: those of --train, or of its old names --source and --target."""
+    old = (args.side_0, args.side_1)
+    if (args.train is None) == (old == (None, None)) or (args.train is None and None in old):
+        raise ConfigError("Name the corpus: --train SOURCE TARGET.")
+    if args.train is None:
+        warn_of_old_name("--source SOURCE --target TARGET is now --train SOURCE TARGET")
+    source, target = args.train or old
+    return source, target

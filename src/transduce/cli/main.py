@@ -48,7 +48,7 @@ COMMANDS = (
 
 _EPILOG = """examples:
   transduce demo                                        train an English-German translator in minutes
-  transduce init --source train.en --target train.de --output mine.toml
+  transduce init --train train.en train.de --output mine.toml
   transduce train recipes/multi30k-en-de.toml --output runs/m30k
   transduce average runs/m30k --last 20 --output models/m30k
   echo "A dog runs." | transduce translate models/m30k

@@ -68,9 +68,6 @@ def run(args: argparse.Namespace) -> int:
     config = configuration(args)
     if args.output is None and not args.check_only:
         raise ConfigError("Say where to write: --output DIR. Or add --check-only to write nothing.")
-    from transduce.cli.requirements import require
-
-    require("train", ["pyarrow"])
     from transduce.data import prepare as preparation
 
     if args.check_only:
@@ -81,6 +78,9 @@ def run(args: argparse.Namespace) -> int:
         print(describe_examination(examination, config), flush=True)
         require_aligned(examination.findings, config.data)
         return 0
+    from transduce.cli.requirements import require
+
+    require("train", ["pyarrow"])
     report = preparation.prepare(
         config,
         args.output,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from transduce.errors import MissingDependencyError
+from transduce.errors import MissingDependencyError, install_command
 
 
 def require(extra: str, modules: Sequence[str]) -> None:
@@ -11,7 +11,7 @@ def require(extra: str, modules: Sequence[str]) -> None:
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
         raise MissingDependencyError(
-            f"{', '.join(missing)} not installed. This command needs: pip install 'transduce[{extra}]'"
+            f"{', '.join(missing)} not installed. This command needs: {install_command(extra)}"
         )
 
 

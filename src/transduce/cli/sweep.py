@@ -8,7 +8,7 @@ examples:
 In a run folder, the last checkpoints are averaged: as many as --average says, for each of its numbers (the run must
 have kept them: train.keep_checkpoints). A model folder is used as it is. Each combination is decoded and scored: BLEU,
 length ratio, seconds. The output folder gets results.json and table.md, rewritten after each point, and, with
-'transduce[figures]', sweep.png. Stopped, the same command resumes; more values may be added.
+the extra [figures], sweep.png. Stopped, the same command resumes; more values may be added.
 
 Choose settings on validation text, never on the text that a result is reported on.
 """

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.config import DataConfig
+from transduce.data.batching import Lengths
 from transduce.data.corpus import Chunk
 from transduce.data.doctor import Finding
-from transduce.data.store import Lengths, StoreWriter
 from transduce.text import SubwordTokenizer
 
 _OVERLAPPING_CALLS = 2  # the Python work of one chunk, and the encoding of the next
@@ -102,6 +102,8 @@ def encode_split(
     result = EncodedSplit()
     prefixes = [[tokenizer.tags[tag] for tag in of_part] for of_part in tags]
     encode = partial(_encode_chunk, tokenizer=tokenizer, read=read, prefixes=prefixes, kept=kept, limits=limits)
+    from transduce.data.store import StoreWriter  # only here: it needs pyarrow, and a check needs none
+
     with StoreWriter.open(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
         for encoded in _in_order(encode, chunks, num_workers):
             writer.write(encoded.sources, encoded.targets)

@@ -42,7 +42,6 @@ from transduce.data.prepared import (
     with_checksums,
 )
 from transduce.data.progress import elapsed_time
-from transduce.data.store import ParallelStore
 from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import DataError
 from transduce.files import read_json_object, remove_leftovers, sha256, write_json
@@ -318,6 +317,8 @@ def _corpora(config: Config, train: EncodedSplit) -> list[CorpusRows]:
 
 
 def _epoch_report(output: Path, config: Config, mixture: Mixture) -> EpochReport:
+    from transduce.data.store import ParallelStore  # only here: it needs pyarrow, and a check needs none
+
     rows = mixture.rows(mixture.phases[0], config.train.seed, epoch=0)
     plan = ParallelStore.open(output / TRAIN).plan_epoch(config.train, epoch=0, rows=rows)
     budgets = (config.train.source_batch_tokens, config.train.target_batch_tokens)

@@ -15,7 +15,7 @@ from transduce.engines.capabilities import ENGINE_NAMES, ENGINES, ENSEMBLES, FAS
 from transduce.engines.interface import SHORTLIST_CHOICES, Engine, require_known
 from transduce.engines.shortlist import FILE as SHORTLIST
 from transduce.engines.shortlist import has_shortlist
-from transduce.errors import ConfigError, MissingDependencyError
+from transduce.errors import ConfigError, MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     from transduce.config.choices import Precision
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 DEFAULT_QUANTIZATION = "float32"
 _NO_CTRANSLATE2 = "The ctranslate2 engine needs CTranslate2, which is not installed here: pip install ctranslate2"
-_NO_TORCH = "this needs PyTorch, which is not installed here: pip install 'transduce[train]'."
 _LACK_OF_CHANGED = Lack(FAST.name, "conversion of a changed model", "source", model_source.CHANGED)
 
 
@@ -135,8 +134,12 @@ def _is_installed(engine: str) -> bool:
     return find_spec(engine) is not None  # engines have the names of their packages
 
 
+def _no_torch() -> str:
+    return f"this needs PyTorch, which is not installed here: {install_command('train')}"
+
+
 def _needs_torch(lack: Lack) -> MissingDependencyError:
-    return MissingDependencyError(f"{lack.shown}: {_NO_TORCH} The {lack.engine} engine has no {lack.what}.")
+    return MissingDependencyError(f"{lack.shown}: the {lack.engine} engine has no {lack.what}, and {_no_torch()}")
 
 
 def _is_cpu(device: str) -> bool:
@@ -193,7 +196,7 @@ def load_engine(
     shortlisted = uses_shortlist(bundle, choice.name, shortlist)
 
     def load_torch() -> "TorchEngine":
-        with _needing("torch", f"The torch engine: {_NO_TORCH} The ctranslate2 engine does without."):
+        with _needing("torch", f"The ctranslate2 engine does without PyTorch; for the torch engine, {_no_torch()}"):
             from transduce.engines.torch import TorchEngine
         from transduce.engines.shortlist.table import load_shortlist
 

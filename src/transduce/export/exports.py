@@ -19,7 +19,7 @@ from transduce.data.treebank_reader import sentence_reader
 from transduce.engines.ctranslate2_model import convert
 from transduce.engines.interface import MAX_SOURCE_TOKENS
 from transduce.engines.shortlist.table import Shortlist, load_shortlist
-from transduce.errors import ConfigError, MissingDependencyError, suggestion
+from transduce.errors import ConfigError, MissingDependencyError, install_command, suggestion
 from transduce.export.card import export_card
 from transduce.export.certificate import (
     CARD,
@@ -155,10 +155,8 @@ def require_installed(format: str, packages: Sequence[str] = ()) -> None:
     """
     missing = [package for package in packages or _NEEDS[format][:1] if find_spec(package) is None]
     if missing:
-        wanted = "ctranslate2" if format == "ctranslate2" else f"'transduce[{format}]'"
-        raise MissingDependencyError(
-            f"{', '.join(missing)} not installed. The format '{format}' needs: pip install {wanted}"
-        )
+        command = "pip install ctranslate2" if format == "ctranslate2" else install_command(format)
+        raise MissingDependencyError(f"{', '.join(missing)} not installed. The format '{format}' needs: {command}")
 
 
 def load_system(format: str, folder: Path, bundle: Bundle, quantization: str) -> System:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from transduce.errors import ConfigError, MissingDependencyError, suggestion
+from transduce.errors import ConfigError, MissingDependencyError, install_command, suggestion
 from transduce.files import atomic_path
 from transduce.inspection.palette import head_colours
 from transduce.inspection.view import View
@@ -125,7 +125,7 @@ def draw_panels(panels: Sequence[Panel], path: Path) -> None:
         if error.name is None or error.name.partition(".")[0] != "matplotlib":
             raise
         raise MissingDependencyError(
-            "Pictures need matplotlib, which is not installed here: pip install 'transduce[figures]'"
+            f"Pictures need matplotlib, which is not installed here: {install_command('figures')}"
         ) from None
     width, height = sum(panel.width for panel in panels), max(panel.height for panel in panels)
     style: dict[Any, Any] = {

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transduce.errors import MissingDependencyError
+from transduce.errors import MissingDependencyError, install_command
 from transduce.files import atomic_path
 
 # In order of use; the first is for the main subject of a chart.
@@ -33,7 +33,7 @@ def new_chart(
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise MissingDependencyError(
-            "Pictures need matplotlib, which is not installed: pip install 'transduce[figures]'"
+            f"Pictures need matplotlib, which is not installed: {install_command('figures')}"
         ) from None
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     panels = list(figure.subplots(rows, columns, sharey=share_y, squeeze=False).flat)

@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from transduce.errors import ConfigError, MissingDependencyError, suggestion
+from transduce.errors import ConfigError, MissingDependencyError, install_command, suggestion
 from transduce.serve.assembly import Application
 from transduce.serve.config import ServeConfig, read_config
 
@@ -46,7 +46,7 @@ def application(config: ServeConfig, num_replicas: int = 1) -> Any:
         from ray import serve
     except ImportError:
         raise MissingDependencyError(
-            "Ray Serve is not installed. This needs: pip install 'transduce[serve,ray]'"
+            f"Ray Serve is not installed. This needs: {install_command('serve', 'ray')}"
         ) from None
     deployment = serve.deployment(
         serve.ingress(_builder(config))(),

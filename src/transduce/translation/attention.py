@@ -3,7 +3,7 @@
 from transduce.config import DecodeConfig
 from transduce.engines.interface import AttendingEngine
 from transduce.engines.tagged import tags_of
-from transduce.errors import ConfigError, DataError
+from transduce.errors import ConfigError, DataError, install_command
 from transduce.text import EOS_TOKEN, word_of_each
 from transduce.translation.result import Attention
 from transduce.translation.text_model import TextModel
@@ -14,7 +14,7 @@ def attend(model: TextModel, options: DecodeConfig, source: str, target: str | N
     if not isinstance(model.engine, AttendingEngine):
         raise ConfigError(
             f"{model.engine.name}: cannot tell its attention weights. Load with engine='torch', "
-            "which needs PyTorch: pip install 'transduce[train]'."
+            f"which needs PyTorch: {install_command('train')}"
         )
     if not source.strip():
         raise DataError("The source is empty: there is nothing to attend to.")

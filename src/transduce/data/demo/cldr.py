@@ -4,7 +4,7 @@ import datetime
 import functools
 from typing import Literal
 
-from transduce.errors import ConfigError, MissingDependencyError
+from transduce.errors import ConfigError, MissingDependencyError, install_command
 
 try:
     import babel
@@ -15,7 +15,7 @@ try:
     import num2words
 except ImportError as error:
     raise MissingDependencyError(
-        f"The demo corpus needs the package '{error.name}': pip install 'transduce[demo]'"
+        f"The demo corpus needs the package '{error.name}': {install_command('demo')}"
     ) from None
 
 # CLDR has no-break, narrow and thin spaces in numbers and dates, which people do not type.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from transduce.errors import ConfigError, DataError, MissingDependencyError
+from transduce.errors import ConfigError, DataError, MissingDependencyError, install_command
 from transduce.serve.state.database import Database, Row, Statement
 from transduce.serve.state.documents import DocumentStore
 from transduce.serve.state.ids import new_id
@@ -184,7 +184,7 @@ def _database(url: str) -> Database:
             from transduce.serve.state.postgresql import PostgresqlDatabase
         except ModuleNotFoundError:
             raise MissingDependencyError(
-                "psycopg is not installed. State in PostgreSQL needs: pip install 'transduce[serve,postgres]'"
+                f"psycopg is not installed. State in PostgreSQL needs: {install_command('serve', 'postgres')}"
             ) from None
         return PostgresqlDatabase(url)
     if "://" in url.removeprefix("sqlite://"):

@@ -22,7 +22,7 @@ from transduce.__about__ import __version__
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.engines.loading import checksums_of, require_engine
-from transduce.errors import ConfigError, MissingDependencyError, TransduceError
+from transduce.errors import ConfigError, MissingDependencyError, TransduceError, install_command
 from transduce.translation.call_options import LoadOptions
 from transduce.translation.streams.file_job import translate_window
 from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, fingerprint_of, in_order
@@ -182,7 +182,7 @@ def imported_ray() -> Any:
         import ray
     except ModuleNotFoundError:
         raise MissingDependencyError(
-            "Many machines need Ray, which is not installed here: pip install 'transduce[ray]'"
+            f"Many machines need Ray, which is not installed here: {install_command('ray')}"
         ) from None
     return ray
 
