@@ -13,8 +13,9 @@ import torch
 from made_models import KINDS, made_bundle
 from transduce.bundle import save_bundle
 from transduce.config import ModelConfig
+from transduce.engines import ctranslate2_model
 from transduce.engines.ctranslate2 import CTranslate2Engine
-from transduce.engines.ctranslate2_limits import QUANTIZATIONS
+from transduce.engines.ctranslate2_limits import QUANTIZATIONS, converted_bytes
 from transduce.engines.ctranslate2_model import as_floats, bundle_arrays, convert, quantize
 from transduce.engines.numpy_model import sinusoids
 from transduce.engines.torch import TorchEngine
@@ -158,3 +159,18 @@ def test_weights_that_do_not_fit_are_all_named(tmp_path: Path) -> None:
     for part in ("missing: encoder.0.feed_forward.inner.bias", "unknown: decoder.7.query", "shape of source_embedding"):
         assert part in str(error.value)
     assert not (tmp_path / "converted").exists()
+
+
+@pytest.mark.parametrize("kind", ["post-norm", "pre-norm", "learned positions", "narrow keys", "nothing tied"])
+def test_the_memory_that_info_shows_is_that_of_the_arrays(tmp_path: Path, kind: str) -> None:
+    bundle = made_bundle(tmp_path / "model", **KINDS[kind])
+    arrays, _ = bundle_arrays(bundle)
+    for quantization in ("float32", "int8"):
+        stored = [array for *_, array in ctranslate2_model._stored(arrays, quantization) if array.ndim]
+        assert converted_bytes(bundle.config.model, int8=quantization == "int8") == sum(each.nbytes for each in stored)
+
+
+def test_most_of_a_small_models_memory_in_int8_are_positions() -> None:
+    """By hand, of 298 pieces, d_model 32, d_ff 64: the sinusoids alone have 2 × 4096 × 32 × 4 bytes, that is 1 MiB."""
+    small = ModelConfig(vocab_size=298, d_model=32, d_ff=64, num_heads=2, d_k=16, d_v=16)
+    assert 1 << 20 < converted_bytes(small, int8=True) < 1.2 * (1 << 20)

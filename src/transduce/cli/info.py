@@ -8,7 +8,8 @@ The cost is the number of floating-point operations, and the paper's estimate of
 
 Estimates come from the configuration: the operations of a step with full batches, forward and backward, of sentences of
 32 tokens; the memory of weights, gradients and Adam's moments in float32, and of activations. They do not include
-PyTorch itself and its temporary buffers.
+PyTorch itself and its temporary buffers. The memory to translate is that of the weights in the ctranslate2 engine, with
+its table of positions.
 
 examples:
   transduce info models/m30k
@@ -31,6 +32,7 @@ from transduce.config import Config, apply_settings, load_recipe, preset, preset
 from transduce.config.differences import differences
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.loading import recipe_start
+from transduce.engines.ctranslate2_limits import converted_bytes
 from transduce.errors import ConfigError, suggestion
 from transduce.reporting.tables import clock, counted, mebibytes, short, table
 from transduce.training.schedule import describe_rate
@@ -143,8 +145,8 @@ def _estimate_text(config: Config) -> str:
         ("memory to train", mebibytes(costs.memory_bytes)),
         ("of which weights, gradients and Adam", mebibytes(costs.training_bytes)),
         ("of which activations", mebibytes(costs.activation_bytes)),
-        ("memory to translate, float32", mebibytes(costs.weights_bytes)),
-        ("memory to translate, int8", mebibytes(costs.weights_bytes / 4)),
+        ("memory to translate, float32", mebibytes(converted_bytes(config.model, int8=False))),
+        ("memory to translate, int8", mebibytes(converted_bytes(config.model, int8=True))),
     ]
     batch = f"batches of {train.source_batch_tokens:,} source and {train.target_batch_tokens:,} target tokens"
     return f"estimates, for {batch} in sentences of {SENTENCE_TOKENS}:\n\n{table(('what', 'estimate'), rows)}"

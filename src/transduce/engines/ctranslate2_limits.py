@@ -1,7 +1,11 @@
 """The limits of CTranslate2's format: what is known of a conversion before NumPy is loaded."""
 
+import math
+from dataclasses import replace
+
 from transduce.config import ModelConfig
 from transduce.config.choices import Supported, learns_positions, unsupported
+from transduce.config.weights import weight_shapes
 from transduce.engines import model_source
 from transduce.engines.interface import require_known
 from transduce.errors import ConfigError
@@ -48,3 +52,17 @@ def require_convertible(config: ModelConfig) -> None:
 def max_positions(config: ModelConfig) -> int:
     """Returns how many positions a sequence of the converted model may have, BOS or EOS counted."""
     return config.max_positions if learns_positions(config) else MAX_SINUSOIDS
+
+
+def converted_bytes(config: ModelConfig, *, int8: bool) -> int:
+    """Returns the bytes of the weights of a converted model, in float32 or int8, with the table of sinusoids.
+
+    In int8, each row of a matrix has a scale; norms, biases and positions are float32.
+    """
+    depth = max(config.d_k, config.d_v)  # narrower heads are filled with zeros
+    shapes = weight_shapes(replace(config, d_k=depth, d_v=depth, target_space_embedding=False))
+    numbers = 0 if learns_positions(config) else 2 * MAX_SINUSOIDS * config.d_model
+    matrices = [shape for name, shape in shapes.items() if len(shape) == 2 and "_positions." not in name]
+    numbers += sum(map(math.prod, shapes.values()))
+    saved = sum(3 * math.prod(shape) - 4 * shape[0] for shape in matrices) if int8 else 0
+    return 4 * numbers - saved
