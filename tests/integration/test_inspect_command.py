@@ -15,7 +15,7 @@ from transduce.bundle import Bundle, save_bundle
 from transduce.cli import main as command_line
 from transduce.config import Config, DecodeConfig, ModelConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.errors import ConfigError, DataError
+from transduce.errors import ConfigError, DataError, MissingDependencyError
 from transduce.inspection import BEST_HEADS, align, alignment_scores, best_heads, parse_heads, pharaoh, word_weights
 from transduce.model.attention import attention_weights
 from transduce.model.transformer import Transformer
@@ -310,3 +310,13 @@ def test_what_is_read_is_not_written_over(
 def test_an_empty_source_is_an_error_of_the_data(model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert inspect(model_folder, "--sentence", " ") == DataError.exit_code
     assert "source is empty" in capsys.readouterr().err
+
+
+def test_without_torch_the_advice_names_the_extra_and_no_other_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command has no --engine: only PyTorch returns attention weights."""
+    monkeypatch.setattr("transduce.cli.requirements.find_spec", lambda name: None)
+    assert command_line.main(["inspect", str(tmp_path)]) == MissingDependencyError.exit_code
+    message = "transduce: error: torch not installed. This command needs: pip install 'transduce[train]'\n"
+    assert capsys.readouterr().err == message

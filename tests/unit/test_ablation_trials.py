@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from transduce.cli import ablate as command
+from transduce.cli.main import build_parser
 from transduce.config import Config, apply_settings, preset
 from transduce.errors import ConfigError
 from transduce.evaluation import bleu, paper_bleu, tokenized_bleu
+from transduce.experiments.ablation import worker
 from transduce.experiments.ablation.ablate import shared_environment
+from transduce.experiments.ablation.built_in import find_grid
 from transduce.experiments.ablation.grid import Grid, Row, constant
 from transduce.experiments.ablation.results import row_infos
 from transduce.experiments.ablation.trials import Ablation
@@ -167,3 +171,25 @@ def test_the_machine_is_shared_out() -> None:
     assert [share["CUDA_VISIBLE_DEVICES"] for share in shares] == ["4", "5", "4"]
     assert shared_environment({"OMP_NUM_THREADS": "1"}, 1, 4) == {"OMP_NUM_THREADS": "1"}
     assert int(shared_environment({}, 0, 1000)["OMP_NUM_THREADS"]) == 1
+
+
+def test_a_training_ends_where_the_source_was_changed_since_its_ablation_began(
+    base: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = Ablation(GRID, base, tmp_path / "out").trials()[0]
+    trial.write_request()
+    monkeypatch.setattr(worker, "_stop_with_starter", lambda: None)
+    monkeypatch.setattr(worker, "train", lambda *given, **named: pytest.fail("it was trained"))
+    monkeypatch.setattr(worker, "training_source", lambda: "another")
+    assert worker.main(trial.folder) == ConfigError.exit_code
+    assert "the source code was changed after this ablation began" in capsys.readouterr().err
+
+
+def test_the_base_may_be_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["ablate", "--output", "out", "--grid", "label-smoothing", "--set", "train.max_steps=7"]
+    grid = find_grid("label-smoothing")
+    base = command._base(build_parser().parse_args([*given, "tiny"]), grid)
+    assert base == apply_settings(preset("tiny"), ["train.max_steps=7"])
+    with pytest.raises(ConfigError, match=r"'tinny' is not a recipe or a preset\. Did you mean 'tiny'"):
+        command._base(build_parser().parse_args([*given, "tinny"]), grid)

@@ -57,6 +57,14 @@ def test_auto_on_a_cpu_is_the_faster_engine_that_can_do_it() -> None:
     assert chosen("auto", shortlist="auto") == "ctranslate2"
 
 
+def test_numbers_that_only_the_other_engine_has_are_refused_where_it_cannot_run_the_model() -> None:
+    windowed = ModelConfig(attention_window=4)
+    with pytest.raises(
+        ConfigError, match=r"'int16': ctranslate2 has no restricted .*, and torch has float32, bfloat16"
+    ):
+        choose_engine("auto", "int16", device="cpu", model=windowed)
+
+
 def test_auto_on_a_gpu_is_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(device="cuda") == chosen(device="cuda:1") == chosen(device="mps") == "torch"
     for num_gpus, expected in ((0, "ctranslate2"), (1, "torch")):
