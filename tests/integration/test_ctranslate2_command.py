@@ -9,6 +9,7 @@ import pytest
 
 from made_models import made_bundle
 from transduce.cli import main as command_line
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
@@ -122,4 +123,6 @@ def test_standard_input_to_standard_output_in_a_process_of_its_own(model: Path, 
     done = subprocess.run(command, input="\n".join(lines[:3]), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     translator = Translator.load(model, engine="ctranslate2", quantization="int8", device="cpu")
-    assert done.stdout.split("\n")[:-1] == translator.translate(lines[:3])
+    assert done.stdout.split("\n")[:-1] == translator.translate(
+        lines[:3], text_options=TextOptions(markup="placeholders")
+    )

@@ -28,6 +28,7 @@ from transduce.translation.translator import Translator
 pytestmark = pytest.mark.computes
 
 MAX_POSITIONS = 64
+KEPT = TextOptions(markup="placeholders")  # the command's default
 LINES = [
     "A dog runs.",
     "",
@@ -78,7 +79,7 @@ def test_one_line_out_for_each_line_in(
     assert output[1] == output[3] == ""
     assert all(output[i] for i in (0, 2, 4, 5, 6, 7, 8))
     assert output[0] == output[8]
-    assert output == translator.translate(LINES)
+    assert output == translator.translate(LINES, text_options=KEPT)
     said = capsys.readouterr().err
     assert re.fullmatch(r"transduce: engine: .*\n", said)  # which "auto" took, and no more
     assert sorted(path.name for path in tmp_path.iterdir()) == [".out.txt.journal.json", "in.txt", "out.txt"]
@@ -88,8 +89,8 @@ def test_a_line_that_is_cut_short_is_named(
     model_folder: Path, translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = translate_file(model_folder, tmp_path, "--split-sentences", "never")
-    assert output == translator.translate(LINES, text_options=TextOptions(split="never"))
-    assert output != translator.translate(LINES)
+    assert output == translator.translate(LINES, text_options=TextOptions(split="never", markup="placeholders"))
+    assert output != translator.translate(LINES, text_options=KEPT)
     warnings = capsys.readouterr().err
     assert "line 8: longer than the 63 tokens" in warnings
     assert warnings.count("warning") == 1
@@ -111,7 +112,7 @@ def test_standard_input_and_output(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(LINES).encode())))
     assert command_line.main(["translate", str(model_folder)]) == 0
     output = capsysbinary.readouterr().out.decode("utf-8")
-    assert output.split("\n")[:-1] == Translator.load(model_folder).translate(LINES)
+    assert output.split("\n")[:-1] == Translator.load(model_folder).translate(LINES, text_options=KEPT)
     print("standard output is still open")
 
 
@@ -149,7 +150,7 @@ def test_n_best_with_scores(model_folder: Path, translator: Translator, tmp_path
         scores = [float(row[2]) for row in line]
         assert scores == sorted(scores, reverse=True)
     best = [line[0][1] for line in by_line.values()]
-    assert best == [text.replace("\t", " ") for text in translator.translate(LINES)]
+    assert best == [text.replace("\t", " ") for text in translator.translate(LINES, text_options=KEPT)]
 
 
 def test_scores_alone(model_folder: Path, tmp_path: Path) -> None:

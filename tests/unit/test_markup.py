@@ -253,6 +253,23 @@ def test_source_words_near_a_mark_count_most() -> None:
     assert placement._best_boundary(weights, 1, 0, 2, []) == 1
 
 
+def test_the_element_with_the_clearest_words_is_placed_first() -> None:
+    """By hand: "a" is all of X and Z and half of Y, and "b" the other half of Y. "b" has to make way."""
+    [piece] = marks.read_markup("<i>b</i> <b>a</b>", "html")
+    assert isinstance(piece, marks.MarkedText)
+    weights = np.array([[0.0, 1.0], [0.5, 0.5], [0.0, 1.0]])
+    placed = place_marks(piece.plain, "X Y Z", piece.marks, weights, lambda start, end: "X Y Z"[start:end])
+    assert "<b>X Y Z</b>" in placed.text
+    assert "<i></i>" in placed.text
+
+
+def test_marks_at_one_position_keep_their_order() -> None:
+    [piece] = marks.read_markup("one {a} {b} %s two", "html")
+    assert isinstance(piece, marks.MarkedText)
+    placed = place_marks(piece.plain, "EINS ZWEI", piece.marks, np.eye(2), lambda start, end: "EINS ZWEI"[start:end])
+    assert placed.text == "EINS {a} {b} %s ZWEI"
+
+
 def test_a_mark_between_article_and_noun_stays_there() -> None:
     """Both words of "Ein Hund" attend to "dog" most, but only "Ein" attends to "A"."""
     weights = np.array([[0.3, 0.6, 0.1], [0.05, 0.9, 0.05], [0.0, 0.1, 0.9]])

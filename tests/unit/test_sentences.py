@@ -35,6 +35,13 @@ def test_sentences_end_where_they_should() -> None:
     assert sentence_spans(" \n\t ") == []
 
 
+@pytest.mark.parametrize("language", ["de", "de-AT", "de_CH"])
+def test_a_region_has_the_sentences_of_its_language(language: str) -> None:
+    """In German a number with a full stop may be an ordinal, and "bzw." ends no sentence; in English both end one."""
+    text = "Er sah Hunde bzw. Dr. Huber am 3. Mai. Dann ging er."
+    assert [text[a:b] for a, b in sentence_spans(text, language)] == [text[:38], "Dann ging er."]
+
+
 @given(st.text(), st.sampled_from(["", "en", "de-AT", "ja", "ar", "xx"]))
 def test_spans_cover_all_but_white_space(text: str, language: str) -> None:
     spans = sentence_spans(text, language)

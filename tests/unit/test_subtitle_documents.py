@@ -67,6 +67,17 @@ def test_a_translation_of_other_length_is_shared_out() -> None:
     assert len(cues[0]) > len(cues[1]) > len(cues[2])
 
 
+def test_elements_within_each_other_end_with_their_cue_from_inside() -> None:
+    i, b = Tag("open", 1), Tag("open", 2)
+    end_i, end_b = Tag("close", 1), Tag("close", 2)
+    cues = [[i, "one ", b, "two "], ["three"], [end_b, "four", end_i]]
+    assert subtitles._closed(cues) == [
+        [i, "one ", b, "two ", end_b, end_i],
+        [i, b, "three", end_b, end_i],
+        [i, "four", end_i],
+    ]
+
+
 def test_elements_end_with_their_cue() -> None:
     """Where words of an element go to another cue, both cues have the element."""
     source = srt("a <i>big dog", "runs</i> <b>far away</b>").replace("</i>", "").replace("big dog", "big dog</i>")

@@ -26,7 +26,7 @@ from transduce.translation.pipeline.checkpoints import Checkpoint, checked, neve
 from transduce.translation.pipeline.confidence import with_confidence, with_probabilities
 from transduce.translation.pipeline.guard import guard
 from transduce.translation.pipeline.joining import join
-from transduce.translation.pipeline.protecting import attempts, protect
+from transduce.translation.pipeline.protecting import Segment, attempts, protect
 from transduce.translation.pipeline.restoring import assemble, restore
 from transduce.translation.pipeline.splitting import Part, split
 from transduce.translation.pipeline.text_options import TextOptions
@@ -73,9 +73,10 @@ def run_pipeline(
     markup, same_language = text_options.markup, bool(direction.source) and direction.source == direction.target
     options, n_best, drawn = request.options, request.n_best, request.options.temperature > 0
     search = partial(search_parts, model, request.glossary, checkpoint)
-    aligner = _aligner(model) if text_options.alignment or markup != "none" else None
 
     lines = protect(window, text_options, checkpoint)
+    has_marks = any(isinstance(part, Segment) and part.marked.runs for line in lines for part in line)
+    aligner = _aligner(model) if text_options.alignment or has_marks else None
     # With placeholders left in the texts, if there are any; then without.
     for inputs in attempts(lines, markup, checkpoint):
         parts = split(inputs, window, text_options, model, checkpoint)
