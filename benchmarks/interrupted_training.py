@@ -2,6 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/interrupted_training.py > benchmarks/results/DATE-interrupted-training.json
     OMP_NUM_THREADS=1 python benchmarks/interrupted_training.py --ranks 2 --dead-ranks 14 > …-two-ranks.json
+    OMP_NUM_THREADS=1 python benchmarks/interrupted_training.py --ranks 2 --ends 50 > …-ends.json
 
     kills           SIGKILL to all processes
     dead ranks      SIGKILL to one process of several; the others must name it and end by themselves
@@ -14,6 +15,10 @@ The training has a mixture of corpora with tags, two target languages among them
 is started, resumes, and is interrupted; some while it starts, prepares or averages, most while it trains. The last
 start is left alone. Processes are forked, so that a start costs little. Ends with exit code 1 where a file differs, a
 batch is missing in quarantine.jsonl or stands there twice, or a process does not end.
+
+With --ends, nothing is interrupted: a finished training is resumed that many times, and writes its model again. Each
+process is late by a random time before and after its last collective, threads switch every microsecond, and two other
+processes keep the machine busy. Ends with exit code 1 where one of these ends is not a success.
 """
 
 import argparse
@@ -42,6 +47,7 @@ import transduce.training.event_file  # noqa: F401
 from transduce.cli.main import main as command_line
 from transduce.config.tensors import read_weights
 from transduce.training import step as step_module
+from transduce.training.distributed import Ranks
 from transduce.training.trainer import Trainer
 
 _RECIPE = """
@@ -121,6 +127,7 @@ def main() -> int:
     parser.add_argument("--interrupts", type=int, default=3)
     parser.add_argument("--full-disks", type=int, default=4)
     parser.add_argument("--nan-batches", type=int, default=8)
+    parser.add_argument("--ends", type=int, default=0, help="test these many ends, and nothing else")
     parser.add_argument("--ranks", type=int, default=1, help="processes that train together")
     parser.add_argument("--steps", type=int, default=303, help="length of the training")
     parser.add_argument("--seed", type=int, default=1)
@@ -129,7 +136,7 @@ def main() -> int:
     )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(args, Path(folder))
+        result = (measure_ends if args.ends else measure)(args, Path(folder))
     print(json.dumps(result, indent=2))
     return 0 if result["equal"] else 1
 
@@ -161,13 +168,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "date": datetime.date.today().isoformat(),
         "what": "a training interrupted at random moments against the uninterrupted one: files of the model folder",
         "command": f"interrupted_training.py {' '.join(sys.argv[1:])}",
-        "machine": {
-            "python": platform.python_version(),
-            "torch": version("torch"),
-            "processor": platform.processor() or platform.machine(),
-            "cores": os.cpu_count(),
-            "threads": os.environ.get("OMP_NUM_THREADS", "all"),
-        },
+        "machine": describe(),
         "ranks": args.ranks,
         "equal": all(compared.values()),
         "compared": compared,
@@ -181,6 +182,72 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         },
         "interruptions": sittings,
         "left_over": sorted(str(path.relative_to(run)) for path in run.rglob(".*") if path.name != ".lock"),
+    }
+
+
+def measure_ends(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Ends a training again and again, on a busy machine; returns which ends failed."""
+    generator = random.Random(args.seed)
+    recipe = write_corpus(folder, generator)
+    command = ["train", str(recipe), "--quiet", "--resume", "--output", str(folder / "run")]
+    command += ["--set", "train.max_steps=2", "--set", "train.validate_steps=0", "--set", "train.average_last=1"]
+    require_success(Sitting(args.ranks, command, folder))
+    fit, finish, failed = Trainer.fit, Ranks.finish, []
+
+    def late(wrapped: Any) -> Any:
+        def call(of: Any) -> Any:
+            result = wrapped(of)
+            time.sleep(random.Random(os.getpid()).choice([0, 0, 0.01, 0.1, 0.5]))
+            return result
+
+        return call
+
+    Trainer.fit, Ranks.finish = late(fit), late(finish)  # type: ignore[method-assign]
+    sys.setswitchinterval(1e-6)
+    busy = [Busy() for _ in range(2)]
+    for number in range(1, args.ends + 1):
+        sitting = Sitting(args.ranks, command, folder)
+        sitting.wait(interrupted=False)
+        if any(sitting.exit_codes) or sitting.messages().count("done after step 2.") != 1:
+            failed.append({"exit_codes": sitting.exit_codes, "messages": sitting.messages()})
+        print(f"{number}/{args.ends} {sitting.exit_codes}", file=sys.stderr, flush=True)
+    for each in busy:
+        each.end()
+    return {
+        "date": datetime.date.today().isoformat(),
+        "what": "ends of a training in several processes, on a busy machine",
+        "command": f"interrupted_training.py {' '.join(sys.argv[1:])}",
+        "machine": describe(),
+        "load_average": os.getloadavg(),
+        "ranks": args.ranks,
+        "ends": args.ends,
+        "failed": failed,
+        "equal": not failed,
+    }
+
+
+class Busy:
+    """A process that only takes time from others."""
+
+    def __init__(self) -> None:
+        self._id = os.fork()
+        while self._id == 0:
+            pass
+
+    def end(self) -> None:
+        """Ends it."""
+        os.kill(self._id, signal.SIGKILL)
+        os.waitpid(self._id, 0)
+
+
+def describe() -> dict[str, Any]:
+    """Returns what a result says of the machine."""
+    return {
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": os.environ.get("OMP_NUM_THREADS", "all"),
     }
 
 

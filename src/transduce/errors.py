@@ -4,13 +4,18 @@ An error names the file, line, key or tensor at fault and says what to do. The c
 without a traceback and exits with the class's `exit_code`.
 """
 
+import errno
 import json
+import os
 import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import metadata
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
+
+# Too little memory, also for a thread; too many open files.
+_SHORTAGES = (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
 
 
 class TransduceError(Exception):
@@ -77,6 +82,21 @@ class EvaluationError(TransduceError):
     """Hypotheses and references cannot be compared: unequal line counts, or nothing to score."""
 
     exit_code = 3
+
+
+def require_resources(error: BaseException, path: object) -> None:
+    """Raises another error if `error`, of reading the file at `path`, is a shortage: the file is not damaged then.
+
+    Raises:
+        MemoryError: memory ran out.
+        OSError: too many files are open.
+    """
+    # PyArrow's errors have no number, only the system's words.
+    numbers = [each for each in _SHORTAGES if os.strerror(each) in str(error) or getattr(error, "errno", None) == each]
+    if isinstance(error, MemoryError) or errno.ENOMEM in numbers or errno.EAGAIN in numbers:
+        raise MemoryError(f"{path} could not be read") from error
+    if numbers:
+        raise OSError(numbers[0], os.strerror(numbers[0]), str(path)) from error
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -33,7 +33,7 @@ from transduce.training.ancestor import record_ancestor, require_ancestor, start
 from transduce.training.averaging import average_checkpoints, compare_with_single
 from transduce.training.checkpoints import remove_leftovers, set_aside_damaged
 from transduce.training.device import Compute
-from transduce.training.distributed import Ranks, local_device
+from transduce.training.distributed import ALONE, Ranks, local_device
 from transduce.training.guidance import Guidance
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
@@ -49,7 +49,7 @@ from transduce.training.run_folder import (
     started_config,
 )
 from transduce.training.trainer import Trainer
-from transduce.training.validation import Scorer, Validation, mean_scorer
+from transduce.training.validation import Scorer, Validation, decode_shares, mean_scorer
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sentences
 from transduce.treebank import Tree, delinearise, normalise
 from transduce.treebank.brackets import parse_scores
@@ -140,6 +140,7 @@ def train(
             trainer.log.say(f"{run}: no checkpoint to resume from; starting from the beginning")
         trainer.prepare()
         outcome = trainer.fit()
+        ranks.finish()
         if outcome.end != End.SIGNAL and ranks.is_main:
             for line in set_aside_damaged(run, config.train.average_last):
                 print(f"warning: {line} The model is the mean of the undamaged ones.", file=sys.stderr)
@@ -149,7 +150,6 @@ def train(
             compare_with_single(run, bundle.metrics, outcome.progress, show=shown)
             if finish is not None:
                 finish(bundle)
-        ranks.wait_for_long_work()
         return outcome
 
 
@@ -180,7 +180,7 @@ def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, sh
     validation = None
     if prepared.validation is not None:
         store = ParallelStore.open(prepared.validation, prepared.validation_sets)
-        validation = Validation(store, scorer_of(config, tokenizer, store))
+        validation = Validation(store, scorer_of(config, tokenizer, store, Ranks.join(compute.device)))
     elif config.train.early_stopping:
         raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
     model = new_model(config, compute)
@@ -211,18 +211,19 @@ def new_model(config: Config, compute: Compute) -> Transformer:
 # --- how a model does on the validation set: BLEU of a translator, F1 of a parser ------------------------------------
 
 
-def scorer_of(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore) -> Scorer:
-    """Returns a function that decodes the validation sources with a model and scores the result; see `mean_scorer`."""
+def scorer_of(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore, ranks: Ranks = ALONE) -> Scorer:
+    """Returns what all `ranks` call together: a function that decodes validation sources and scores the result."""
+    given = (config, tokenizer, validation, ranks)
     if config.data.format == "trees":
-        return bracket_scorer(config, tokenizer, validation)
-    sets = validation.rows_of_corpora()
-    return mean_scorer({name: bleu_scorer(config, tokenizer, validation, rows=rows) for name, rows in sets.items()})
+        return bracket_scorer(*given)
+    return mean_scorer({name: bleu_scorer(*given, rows=rows) for name, rows in validation.rows_of_corpora().items()})
 
 
 def bleu_scorer(
     config: Config,
     tokenizer: SubwordTokenizer,
     validation: ParallelStore,
+    ranks: Ranks = ALONE,
     *,
     rows: range | None = None,
     metric: Metric = bleu,
@@ -238,12 +239,12 @@ def bleu_scorer(
     references = tokenizer.decode_batch([validation.target(row).tolist() for row in chosen])
 
     def score(model: Transformer) -> dict[str, float]:
-        return {"bleu": metric(_decode(model, sources, config, tokenizer), [references]).value}
+        return {"bleu": metric(_decode(model, sources, config, tokenizer, ranks), [references]).value}
 
     return score
 
 
-def bracket_scorer(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore) -> Scorer:
+def bracket_scorer(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore, ranks: Ranks) -> Scorer:
     """Returns a function that parses the validation sentences with a model, repairs the trees and scores them (§6.3).
 
     If only some are parsed, they are spread evenly: a validation set may consist of several treebanks.
@@ -256,21 +257,27 @@ def bracket_scorer(config: Config, tokenizer: SubwordTokenizer, validation: Para
     gold = [delinearise(text.split(" "), each) for text, each in zip(targets, words, strict=True)]
 
     def score(model: Transformer) -> dict[str, float]:
-        texts = _decode(model, sources, config, tokenizer)
+        texts = _decode(model, sources, config, tokenizer, ranks)
         return parse_scores(gold, [from_output(text, each) for text, each in zip(texts, words, strict=True)])
 
     return score
 
 
-def _decode(model: Transformer, sources: list[list[int]], config: Config, tokenizer: SubwordTokenizer) -> list[str]:
+def _decode(
+    model: Transformer, sources: list[list[int]], config: Config, tokenizer: SubwordTokenizer, ranks: Ranks
+) -> list[str]:
     options = DecodeConfig(
         beam_size=config.train.validate_beam_size,
         length_penalty=config.decode.length_penalty,
         max_extra_tokens=config.decode.max_extra_tokens,
-        batch_size=64,
     )
     engine = TorchEngine(model, tags=tokenizer.tags.values(), record_steps=False)
-    return tokenizer.decode_batch([best.ids for best, *_ in engine.translate(sources, options)])
+
+    def decode(own: Sequence[list[int]], at_once: int) -> list[Sequence[int]]:
+        translated = engine.translate(own, dataclasses.replace(options, batch_size=at_once))
+        return [best.ids for best, *_ in translated]
+
+    return tokenizer.decode_batch(decode_shares(decode, sources, ranks))
 
 
 # --- the model folder ------------------------------------------------------------------------------------------------

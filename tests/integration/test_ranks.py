@@ -15,7 +15,7 @@ from transduce.training.progress import check_checkpoint, checkpoint_kind
 from transduce.training.run_folder import checkpoints
 
 EXACT = """
-import atexit, os, sys
+import atexit, json, os, sys
 from pathlib import Path
 
 @atexit.register  # first, so it runs last
@@ -31,19 +31,26 @@ import torch
 from small_training import with_train, without_dropout
 from transduce.config import load_recipe
 from transduce.data.store import ParallelStore
-from transduce.runs import new_model, with_vocabulary
+from transduce.runs import new_model, scorer_of, with_vocabulary
 from transduce.text import SubwordTokenizer
 from transduce.training.device import Compute
 from transduce.training.trainer import Trainer
+from transduce.training.validation import Validation
 
 recipe, data, run, steps = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 run.mkdir(exist_ok=True)
 # A usual rate for so small a model would make it chaotic: rounding errors would grow by a half in each step.
 config = with_train(without_dropout(load_recipe(recipe)), max_steps=steps, learning_rate_factor=0.1)
-config = with_vocabulary(config, SubwordTokenizer.load(data / "tokenizer.json"))
+tokenizer = SubwordTokenizer.load(data / "tokenizer.json")
+config = with_vocabulary(config, tokenizer)
 compute = Compute(torch.device("cpu"), torch.float64)
 model, store = new_model(config, compute).double(), ParallelStore.open(data / "train.arrow")
-Trainer(model, config, run, store, compute=compute, show_progress=False).fit()
+trainer = Trainer(model, config, run, store, compute=compute, show_progress=False)
+untrained, held_out = new_model(config, compute).double(), ParallelStore.open(data / "validation.arrow")
+validation = Validation(held_out, scorer_of(config, tokenizer, held_out, trainer.ranks))
+scores = validation.scores(untrained, compute, trainer.ranks)
+(run / f"scores-{trainer.ranks.rank}.json").write_text(json.dumps(scores))
+trainer.fit()
 """
 
 
@@ -67,6 +74,9 @@ def test_any_number_of_processes_has_the_same_losses(recipe: Path, config: Confi
     assert alone[-1] < alone[0] - 0.5  # it learns
     for world_size in (2, 3):
         assert losses(tmp_path / str(world_size)) == pytest.approx(alone, rel=0, abs=1e-9)
+    scores = {path.read_text() for path in tmp_path.glob("*/scores-*.json")}
+    assert len(scores) == 1, scores  # on every process of any number of them
+    assert json.loads(scores.pop()).keys() == {"perplexity", "bleu"}
 
 
 FAILING = """
@@ -129,8 +139,9 @@ def test_a_process_that_fails_is_named_and_nothing_is_lost(
     whole = tmp_path / "whole"
     for number, folder in enumerate((run, whole)):
         given = [*arguments[:5], str(folder), *arguments[6:], *(["--resume"] if number == 0 else [])]
-        for ended, words in finish(start(2, ["-m", "transduce", *given])):
-            assert ended == 0, words
+        ends = finish(start(2, ["-m", "transduce", *given]))
+        assert [ended for ended, _ in ends] == [0, 0], ends
+        assert ["done after step 9." in words for _, words in ends] == [True, False]
     ours, theirs = (folder / "model" / "model.safetensors" for folder in (run, whole))
     assert ours.read_bytes() == theirs.read_bytes()
 

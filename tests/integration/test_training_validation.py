@@ -1,6 +1,7 @@
 """Validation while training: early stopping, the best checkpoint, what cannot be measured."""
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +78,90 @@ def test_processes_use_the_scores_of_the_main_one(config: Config, data: Path, tm
     trainer.fit()
     assert (trainer.progress.best_score, trainer.progress.best_step) == (15.0, 1)
     assert trainer.progress.validations["bleu"] == 14.0
+
+
+def test_shares_of_any_number_of_processes_are_those_of_one(
+    config: Config, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit: a last digit would depend on the number of processes, and with it which checkpoint is best."""
+    monkeypatch.setattr(validation_module, "_BATCHES", dataclasses.replace(validation_module._BATCHES, **SMALL))
+    sums: list[torch.Tensor] = []
+    monkeypatch.setattr(Ranks, "sum", lambda self, tensors: sums.extend(each.clone() for each in tensors))
+    compute, store = Compute.of("cpu", "fp32"), validation_store(data)
+    model = new_model(config, compute)
+    for ranks in (Ranks(), *(Ranks(rank, 3) for rank in range(3))):
+        perplexity(model, store, compute, None, ranks)
+    whole, *shares = sums
+    assert len(whole) > 3
+    assert torch.equal(shares[0] + shares[1] + shares[2], whole)
+    assert all(((share != 0).sum() - len(whole) / 3).abs() < 1 for share in shares)
+
+
+SMALL = {"source_batch_tokens": 60, "target_batch_tokens": 60}
+REFUSED = "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to allocate"
+
+
+def test_validation_takes_fewer_at_once_where_memory_is_short(
+    config: Config, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute, store = Compute.of("cpu", "fp32"), validation_store(data)
+    model, batch_loss, sizes = new_model(config, compute), validation_module.batch_loss, list[int]()
+
+    def limited(model: Any, batch: Any, *arguments: Any) -> Any:
+        sizes.append(len(batch.target_lengths_B))
+        if sizes[-1] > 2:
+            raise RuntimeError(REFUSED)
+        return batch_loss(model, batch, *arguments)
+
+    whole = perplexity(model, store, compute)
+    monkeypatch.setattr(validation_module, "batch_loss", limited)
+    assert perplexity(model, store, compute) == pytest.approx(whole, rel=1e-5)
+    assert max(sizes) > 2
+    sizes.clear()
+    longest = int(store.target_lengths.max())
+    assert perplexity(model, store, compute, most_tokens=2 * longest) == pytest.approx(whole, rel=1e-5)
+    assert len(sizes) >= len(store) / 2
+
+    def decode(sources: Any, at_once: int) -> Any:
+        if at_once > 4:
+            raise RuntimeError(REFUSED)
+        return [[2 * number for number in source] for source in sources]
+
+    assert validation_module.decode_shares(decode, [[1], [2, 3], [4]], Ranks()) == [[2], [4, 6], [8]]
+
+
+def validations(run: Path) -> list[int]:
+    records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [record["step"] for record in records if record["kind"] == "validation"]
+
+
+@pytest.mark.parametrize("when", ["memory", "killed"])
+def test_a_checkpoint_is_written_before_the_validation_of_its_weights(
+    config: Config, data: Path, tmp_path: Path, when: str
+) -> None:
+    """A validation that fails loses no step; a resumed training repeats it, and then knows that it is done."""
+    config, run = with_train(config, max_steps=3, validate_steps=2, validate_bleu=True, checkpoint_steps=2), tmp_path
+
+    def fails(model: Any) -> dict[str, float]:
+        raise MemoryError
+
+    trainer = make_trainer(config, run, data, scorer=fails if when == "memory" else scripted([1.0]))
+    if when == "memory":
+        with pytest.raises(TrainingError, match=r"validation\.arrow: validation on CPU.* ran out of memory"):
+            trainer.fit()
+    else:  # after the validation, before it is recorded in the checkpoint
+        trainer.writer.record_validation = fails  # type: ignore[assignment, method-assign]
+        with pytest.raises(TypeError):
+            trainer.fit()
+        assert validations(run) == [2]
+    [checkpoint] = checkpoints(run)
+    assert check_checkpoint(checkpoint).validations == {}
+    again = make_trainer(config, run, data, scorer=scripted([10.0, 9.0]))
+    assert again.resume()
+    again.fit()
+    assert validations(run) == [2, 3]
+    assert [check_checkpoint(path).validations["bleu"] for path in checkpoints(run)] == [10.0, 9.0]
+    assert again.progress.best_step == 2
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])

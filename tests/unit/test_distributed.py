@@ -26,7 +26,8 @@ from transduce.training.distributed import Ranks
 cpu = torch.device("cpu")
 ranks = Ranks.join(cpu)
 values = ranks.broadcast([0.1 + ranks.rank, float("nan")], cpu)
-print(ranks.rank, values, ranks.any_rank(ranks.rank == 1, cpu), ranks.any_rank(False, cpu))
+gathered = ranks.gather([[1], [2, 3, 4]] if ranks.rank == 0 else [[]], 3)
+print(ranks.rank, values, ranks.any_rank(ranks.rank == 1, cpu), ranks.any_rank(False, cpu), gathered)
 """
 
 
@@ -52,7 +53,7 @@ def test_two_processes_agree() -> None:
         for rank in range(2)
     ]
     said = [process.communicate(timeout=300)[0].strip() for process in processes]
-    assert said == [f"{rank} [0.1, nan] True False" for rank in range(2)]
+    assert said == [f"{rank} [0.1, nan] True False [[1], [], [2, 3, 4]]" for rank in range(2)]
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])

@@ -1,14 +1,21 @@
 """How much memory is available, how much a piece of work used, and which errors are a lack of it."""
 
+import errno
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import torch
 
+from transduce import files
+from transduce.config.tensors import read_header
+from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
 from transduce.training import memory
 from transduce.training.memory import available_bytes, gibibytes, is_out_of_memory, measured, named_memory_error
+from transduce.training.progress import check_checkpoint
 
 CPU = torch.device("cpu")
 MIB = 1 << 20
@@ -105,3 +112,29 @@ def test_a_lack_of_memory_says_what_to_do() -> None:
 
 def test_sizes_are_written_for_people() -> None:
     assert [gibibytes(size) for size in (300 * MIB, 11.24 * (1 << 30))] == ["300 MiB", "11.2 GiB"]
+
+
+NO_MEMORY = OSError("Memory mapping file failed: Cannot allocate memory")  # of PyArrow: without a number
+TOO_MANY = OSError(errno.EMFILE, "Too many open files")
+
+
+@pytest.mark.parametrize(("error", "raised"), [(NO_MEMORY, MemoryError), (TOO_MANY, OSError)])
+def test_a_file_that_cannot_be_read_for_lack_of_memory_is_not_damaged(
+    error: OSError, raised: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or for lack of descriptors. A checkpoint that counts as damaged is set aside."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    readers: list[tuple[object, str, Callable[[Path], object]]] = [
+        (pa, "memory_map", ParallelStore.open),
+        (Path, "open", read_header),
+        (files, "read_json_object", check_checkpoint),
+    ]
+    (tmp_path / "file").write_bytes(b"whole")
+    for owner, name, read in readers:
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, refuse)
+            with pytest.raises(raised, match=r"file could not be read|Too many open files: .*file"):
+                read(tmp_path / "file")

@@ -19,6 +19,7 @@ config.json, checkpoints/, best/, metrics.jsonl, tensorboard/ and, at the end, m
 
 import argparse
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -78,7 +79,7 @@ def configuration(args: argparse.Namespace) -> "tuple[Config, list[str]]":
     given = [*([f"init.model={json.dumps(args.ancestor, ensure_ascii=False)}"] if args.ancestor else []), *args.set]
     settings = merge_settings(run_settings(args.output), given) if args.resume else given
     held = [setting for setting in settings if setting not in given]
-    if held and not args.quiet:
+    if held and not args.quiet and os.environ.get("RANK", "0") == "0":  # of several processes, one says so
         print(f"still set in {args.output}: {' '.join(held)}", file=sys.stderr)
     started = started_config(args.output) if args.resume else None
     return load_recipe(args.recipe, settings, started=started), settings
@@ -96,6 +97,8 @@ def report(args: argparse.Namespace, config: "Config", outcome: "Outcome") -> in
     step = outcome.progress.step
     if outcome.end == End.SIGNAL:
         return stopped_by(outcome, "Continue with --resume.")
+    if not outcome.is_main:
+        return 0
     why = "early stopping" if outcome.end == End.EARLY_STOPPING else "done"
     print(f"{why} after step {step}. The model: {args.output / 'model'}", file=sys.stderr)
     print(outcome.progress.cost.summary(), file=sys.stderr)
@@ -108,5 +111,6 @@ def stopped_by(outcome: "Outcome", to_continue: str) -> int:
     """Prints that a signal stopped training, and how to continue; returns the exit code."""
     number = outcome.signal or signal.SIGTERM  # where another process got it, and told this one
     name, step = signal.Signals(number).name, outcome.progress.step
-    print(f"stopped by {name} after step {step}; a checkpoint is written. {to_continue}", file=sys.stderr)
+    if outcome.is_main:
+        print(f"stopped by {name} after step {step}; a checkpoint is written. {to_continue}", file=sys.stderr)
     return 128 + number

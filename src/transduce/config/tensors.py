@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.errors import BundleError
+from transduce.errors import BundleError, require_resources
 
 if TYPE_CHECKING:
     import numpy as np  # imported where numbers are read: the checks start sooner without it
@@ -59,6 +59,7 @@ def read_header(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:
         tensors = {name: _stored(path, name, value, 8 + length) for name, value in values.items()}
         _require_without_gaps(tensors, 8 + length, size)
     except (OSError, ValueError, RecursionError) as error:
+        require_resources(error, path)
         reason = error.strerror if isinstance(error, OSError) else error
         raise BundleError(f"{path}: cannot be read: {reason}. The file is damaged or cut short.") from None
     return tensors, metadata
@@ -85,6 +86,7 @@ def read_tensors(path: Path) -> "tuple[dict[str, np.ndarray], dict[str, str]]":
                     array = (array.astype(np.uint32) << 16).view(np.float32)
                 arrays[name] = array.reshape(stored.shape)
     except OSError as error:  # such as a checkpoint that training has just removed
+        require_resources(error, path)
         raise BundleError(f"{path}: cannot be read: {error.strerror}.") from None
     return arrays, metadata
 

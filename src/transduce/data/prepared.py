@@ -15,7 +15,7 @@ from transduce.config.checked_json import format_problem, read_checked
 from transduce.config.differences import describe, differences
 from transduce.data.corpus_tags import CorpusTags
 from transduce.data.mixture import CorpusRows
-from transduce.errors import DataError
+from transduce.errors import DataError, require_resources
 from transduce.files import read_json_object, sha256
 from transduce.reporting.tables import counted
 
@@ -149,6 +149,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     except KeyError as error:
         raise DataError(f"{path}: damaged: it has no {error}. {advice}") from None
     except (OSError, ValueError, TypeError) as error:
+        require_resources(error, path)
         raise DataError(f"{path}: damaged: {error}. {advice}") from None
     if problem:
         raise DataError(f"{path}: {problem}. {advice}")

@@ -21,7 +21,7 @@ from transduce.config import TrainConfig
 from transduce.config.checked_json import format_problem
 from transduce.data.batching import BatchPlan, Indices, plan_epoch
 from transduce.data.mixture import CorpusRows
-from transduce.errors import DataError
+from transduce.errors import DataError, require_resources
 from transduce.files import atomic_path
 
 FORMAT_VERSION = 1
@@ -76,6 +76,7 @@ class ParallelStore:
         except FileNotFoundError:
             raise DataError(f"{path}: no such file. {advice}") from None
         except (pa.ArrowException, OSError) as error:
+            require_resources(error, path)
             reason = str(error).splitlines()[0]
             raise DataError(f"{path}: damaged, cut short, or not an Arrow file ({reason}). {advice}") from None
         metadata = _read_metadata(path, reader.schema)

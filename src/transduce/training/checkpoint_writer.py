@@ -16,7 +16,7 @@ import torch
 from transduce.errors import BundleError, TrainingError
 from transduce.training.checkpoints import Snapshot, advice_not_finite, prune, write_checkpoint
 from transduce.training.log import TrainingLog
-from transduce.training.progress import CheckpointKind, Progress
+from transduce.training.progress import CheckpointKind, Progress, update_progress
 from transduce.training.run_folder import checkpoints
 from transduce.training.trainable import TrainableModel
 
@@ -30,7 +30,7 @@ class CheckpointWriter:
         self._run, self._keep, self._log = run, keep, log
         self._snapshot = Snapshot(model, optimizer)
         self._step = -1  # of the snapshot
-        self._waiting: queue.Queue[tuple[Path, Progress, CheckpointKind] | None] = queue.Queue()
+        self._waiting: queue.Queue[tuple[Path, Progress, CheckpointKind | None] | None] = queue.Queue()
         self._thread: threading.Thread | None = None
         self._failed: tuple[Path, Exception] | None = None
         self._is_abandoned = False
@@ -59,6 +59,17 @@ class CheckpointWriter:
             self.wait()
             self._snapshot.take()
             self._step = progress.step
+        self._enqueue(path, progress, kind)
+
+    def record_validation(self, path: Path, progress: Progress) -> None:
+        """Has the scores in `progress` added to the checkpoint at `path`, if there is one.
+
+        A checkpoint is written before the validation of its weights, which may take long, or need more memory than
+        there is.
+        """
+        self._enqueue(path, progress, None)
+
+    def _enqueue(self, path: Path, progress: Progress, kind: CheckpointKind | None) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="checkpoints", daemon=True)
             self._thread.start()
@@ -92,7 +103,9 @@ class CheckpointWriter:
         while (job := self._waiting.get()) is not None:
             path, progress, kind = job
             try:
-                if self._failed is None:
+                if self._failed is None and kind is None:
+                    update_progress(path, progress)
+                elif self._failed is None and kind is not None:
                     write_checkpoint(path, self._snapshot, progress, kind, self._proceed)
                     if kind != CheckpointKind.BEST:
                         prune(self._run, self._keep)

@@ -74,6 +74,15 @@ class Ranks:
         finally:
             _peers = None
 
+    def finish(self) -> None:
+        """Records that this process has made its last collective: the end of another one no longer matters to it.
+
+        Only the main process still works, on the model; the others wait for it where they leave `watched`. That is no
+        collective: one that a process still waits for fails where another, which is through with it, has ended.
+        """
+        if _peers is not None:
+            _peers.finish()
+
     def check(self) -> None:
         """Raises LostPeerError if another process is known to have failed."""
         if _peers is not None:
@@ -108,6 +117,20 @@ class Ranks:
             dist.broadcast(shared, src=0)
         return [float(value) for value in shared.tolist()]
 
+    def gather(self, own: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+        """Returns `count` sequences, of which this process has every n-th, from number `rank` on; all get all."""
+        if self.world_size == 1:
+            return [list(each) for each in own]
+        device = torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+        lengths = torch.zeros(count, dtype=torch.int64, device=device)
+        lengths[self.rank :: self.world_size] = torch.tensor([len(each) for each in own], device=device)
+        self.sum([lengths])
+        padded = torch.zeros(count, int(lengths.max()), dtype=torch.int64, device=device)
+        for number, each in zip(range(self.rank, count, self.world_size), own, strict=True):
+            padded[number, : len(each)] = torch.tensor(each, device=device)
+        self.sum([padded])
+        return [row[:length] for row, length in zip(padded.tolist(), lengths.tolist(), strict=True)]
+
     def wait(self) -> None:
         """Waits until every process is here."""
         if self.world_size > 1:
@@ -122,6 +145,9 @@ class Ranks:
         if self.world_size > 1:
             with _named_peer():
                 dist.new_group(backend="gloo", timeout=_LONG)  # waits, with this timeout, for all to ask for the group
+
+
+ALONE = Ranks()
 
 
 @contextlib.contextmanager

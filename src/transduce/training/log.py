@@ -91,14 +91,16 @@ class TrainingLog:
                 if part is not None:
                     part.close()
 
-    def begin(self, step: int) -> None:
+    def begin(self, step: int, *, is_validated: bool = True) -> None:
         """Opens the files and starts the live line, after `step` updates.
+
+        If `is_validated` is False, the validation after `step` comes again: its record is dropped.
 
         Raises:
             TrainingError: `metrics.jsonl` is a pipe or a device: opening it could wait for ever, or lose the records.
         """
         if self.write:
-            self._metrics.begin(step)
+            self._metrics.begin(step, without="" if is_validated else "validation")
             with self._for_viewing():
                 self._board = _tensorboard(self.run / "tensorboard", step)
         if self.show and sys.stderr.isatty():

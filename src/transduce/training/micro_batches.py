@@ -100,6 +100,11 @@ class BatchSplits:
         tokens = self.train.micro_batch_tokens
         return tokens if isinstance(tokens, int) and tokens else self.whole
 
+    @property
+    def least(self) -> int:
+        """The least limit of any process now: the same number in all of them."""
+        return min(self.entries[-1].target_tokens, default=self.whole) if self.entries else self._set_limit()
+
     def parts(self, rows: Indices, step: int) -> list[Indices]:
         """Returns the micro-batches of this process's share of a batch."""
         if self.own_limit is not None:  # memory ran out, and what was kept until then is free by now
@@ -183,7 +188,7 @@ class BatchSplits:
 
     def description(self) -> str:
         """Returns how batches are split now."""
-        least = min(self.entries[-1].target_tokens, default=self.whole) if self.entries else self._set_limit()
+        least = self.least
         text = "whole batches" if least >= self.whole else f"micro-batches of at most {least:,} target tokens"
         return f"{text}, layers computed twice" if checkpoints_activations(self.model) else text
 

@@ -23,6 +23,7 @@ class Outcome:
     end: End
     progress: Progress
     signal: int | None = None
+    is_main: bool = True  # of several processes, one says how it ended
 
 
 def end_of(train: TrainConfig, progress: Progress) -> End | None:

@@ -5,8 +5,14 @@ notices a machine that is switched off. So each process keeps a connection to th
 the process ends, however it ends, and keep-alive packets find a lost machine. A process that fails says why first.
 
     process n → main    {"token": …, "rank": 1, "host": "a"}        once, after connecting
-    process n → main    {"failed": "ran out of memory …"}           or {"done": true}
+    process n → main    {"failed": "ran out of memory …"}           or {"done": true}, after its last collective
     main → process n    {"rank": 1, "host": "a", "reason": "…"}     the first failure; or {"done": true}
+    both                {"alive": true}                             every two seconds
+
+A thread says that a process is alive, also while the process computes, compiles or waits for a disk. A process without
+a word for ten seconds is stopped (SIGSTOP), or its machine is overloaded or unreachable. It is named, and nothing else
+happens: it may go on. No process leaves before all have made their last collective, and the main one leaves last: what
+the others need to finish, such as a store, may end with it.
 """
 
 import contextlib
@@ -18,7 +24,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -29,6 +34,8 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CONNECT_SECONDS = 60.0
 _VERDICT_SECONDS = 5.0
 _LEAVE_SECONDS = 60.0
+_BEAT_SECONDS = 2.0
+_SILENT_SECONDS = 10.0
 _MAX_REASON = 2000  # characters
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}  # seconds, seconds, packets
 _NO_REASON = "ended without giving a reason: it was killed, perhaps because memory ran out, or its machine is lost"
@@ -58,46 +65,65 @@ class Peers:
         self.failure: Failure | None = None
         self._known = threading.Event()
         self._timer: threading.Timer | None = None
-        self._left = self._finished = False  # this process is leaving; and nothing had gone wrong
+        self._left = self._finished = False  # this process is leaving; and it has made its last collective
         self._lock = threading.Lock()
-        self._connections: dict[int, socket.socket] = {}  # by rank; of another process, to the main one
+        self._peers: dict[int, _Peer] = {}  # by rank; of another process, the main one
+        self._server: socket.socket | None = None
         if rank == 0:
             self.token = secrets.randbits(48)
             self._server = _listening_socket(address)
             self.port: int = self._server.getsockname()[1]
-            target: Callable[[], None] = self._serve
         else:
             connection = socket.create_connection((address, port), timeout=_CONNECT_SECONDS)
             connection.settimeout(None)
             _keep_alive(connection)
-            self._connections[0] = connection
-            _send(connection, {"token": token, "rank": rank, "host": self.host})
-            target = lambda: self._listen(connection, address)  # noqa: E731
-        threading.Thread(target=target, name="peers", daemon=True).start()
+            self._peers[0] = _Peer(connection, 0, address)
+            self._peers[0].send({"token": token, "rank": rank, "host": self.host})
+        threading.Thread(target=self._watch, name="peers", daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if error is None:
-            if self.rank == 0:
-                self._wait_for_others()
-            self._finished = True
-            self._tell_all({"done": True})
-        elif self.failure is None:
-            self._fail(Failure(self.rank, self.host, _reason(error)), own=True)
-        self._left = True
-        if self._timer is not None:
-            self._timer.cancel()
-        for connection in [*self._connections.values()]:
-            with contextlib.suppress(OSError):  # closed by the other side
-                connection.shutdown(socket.SHUT_WR)
+        try:
+            if error is None:
+                self._leave()
+            elif self.failure is None:
+                self._fail(Failure(self.rank, self.host, _reason(error)), own=True)
+        finally:
+            self._left = True
+            if self._timer is not None:
+                self._timer.cancel()
+            for peer in [*self._peers.values()]:
+                peer.close_for_writing()
 
-    def _wait_for_others(self) -> None:
-        """Lets the main process leave last: what the others need to finish, such as a store, may end with it."""
-        deadline = time.monotonic() + _LEAVE_SECONDS
-        while self._connections and self.failure is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+    def finish(self) -> None:
+        """Records that this process has made its last collective: it needs no other but the main one from here on."""
+        with self._lock:
+            self._finished = True
+            if self._timer is not None and self.rank == 0:
+                self._timer.cancel()  # of a process that failed after its own last collective
+        if self.rank:
+            self._tell_all({"done": True})
+
+    def _leave(self) -> None:
+        """Waits until no process needs this one any more: see the top of this file.
+
+        Raises:
+            LostPeerError: the main process has failed.
+        """
+        self.finish()
+        if self.rank:
+            while 0 in self._peers and not self._peers[0].is_done and self.failure is None:
+                time.sleep(0.01)
+            if self.failure is not None:
+                raise LostPeerError(f"{self.failure}. Continue with --resume.")
+            return
+        for is_waited_for in (lambda peer: not peer.is_done, lambda _: True):
+            deadline = time.monotonic() + _LEAVE_SECONDS
+            while any(map(is_waited_for, [*self._peers.values()])) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self._tell_all({"done": True})
 
     def check(self) -> None:
         """Raises LostPeerError if a process is known to have failed."""
@@ -109,96 +135,101 @@ class Peers:
         self._known.wait(_VERDICT_SECONDS)
         if self._timer is not None:
             self._timer.cancel()
-        why = self.failure or f"the connection to another process was lost ({cause})"
+        silent = [f"{peer} does not answer" for peer in [*self._peers.values()] if peer.is_silent]
+        why = self.failure or f"{'; '.join(silent) or 'the connection to another process was lost'} ({cause})"
         return LostPeerError(f"{why}.")
 
-    # --- the main process -----------------------------------------------------------------------------------------
+    # --- the thread -----------------------------------------------------------------------------------------------
 
-    def _serve(self) -> None:
-        """Accepts the other processes and reads what they say, until this one and all of them have left."""
+    def _watch(self) -> None:
+        """Reads what the others say, and says that this process is alive, until this one and all of them have left."""
         selector = selectors.DefaultSelector()
-        selector.register(self._server, selectors.EVENT_READ)
-        streams: dict[socket.socket, _Stream] = {}
-        while streams or not self._left:
-            for key, _ in selector.select(timeout=1.0):
+        if self._server is not None:
+            selector.register(self._server, selectors.EVENT_READ)
+        for peer in self._peers.values():
+            selector.register(peer.connection, selectors.EVENT_READ, peer)
+        beat = time.monotonic()
+        while len(selector.get_map()) > (self._server is not None) or (self._server is not None and not self._left):
+            for key, _ in selector.select(timeout=_BEAT_SECONDS / 2):
                 if key.fileobj is self._server:
                     connection, _ = self._server.accept()
                     _keep_alive(connection)
-                    selector.register(connection, selectors.EVENT_READ)
-                    streams[connection] = _Stream()
-                    continue
-                connection = key.fileobj  # type: ignore[assignment]
-                if not self._read(connection, streams[connection]):
-                    selector.unregister(connection)
-                    del streams[connection]
-                    connection.close()
+                    selector.register(connection, selectors.EVENT_READ, _Peer(connection))
+                elif not self._read(key.data):
+                    selector.unregister(key.fileobj)
+                    key.data.connection.close()
+            if time.monotonic() - beat >= _BEAT_SECONDS:
+                self._beat(was_stopped=time.monotonic() - beat > _SILENT_SECONDS / 2)
+                beat = time.monotonic()
         selector.close()
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
 
-    def _read(self, connection: socket.socket, stream: "_Stream") -> bool:
+    def _beat(self, *, was_stopped: bool) -> None:
+        """Says that this process is alive, and names those that no longer do; not after it was stopped itself."""
+        for peer in [*self._peers.values()]:
+            if was_stopped:
+                peer.heard = time.monotonic()
+            silent = time.monotonic() - peer.heard > _SILENT_SECONDS and not peer.is_done
+            if silent != peer.is_silent:
+                state = "does not answer: it is stopped, or its machine is overloaded or unreachable"
+                state = f"{state}. The training waits for it" if silent else "answers again"
+                print(f"warning: {peer} {state}.", file=sys.stderr, flush=True)
+            peer.is_silent = silent
+        self._tell_all({"alive": True})
+
+    def _read(self, peer: "_Peer") -> bool:
         """Handles what a process said; returns False at the end of the connection."""
-        messages = stream.receive(connection)
+        messages = peer.receive()
         if messages is None:
-            if stream.rank is not None:
-                self._connections.pop(stream.rank, None)
-                if not stream.is_done:
-                    self._fail(Failure(stream.rank, stream.host, _NO_REASON))
+            if peer.rank is not None:
+                self._peers.pop(peer.rank, None)
+                if not peer.is_done:
+                    self._fail(Failure(peer.rank, peer.host, _NO_REASON))
             return False
         for message in messages:
-            if stream.rank is None:
+            if peer.rank is None:
                 if message.get("token") != self.token:
                     return False  # not one of ours
-                stream.rank, stream.host = int(message["rank"]), str(message["host"])
-                self._connections[stream.rank] = connection
+                peer.rank, peer.host = int(message["rank"]), str(message["host"])
+                self._peers[peer.rank] = peer
                 if self.failure is not None:
-                    _send(connection, asdict(self.failure))
+                    peer.send(asdict(self.failure))
             elif message.get("done"):
-                stream.is_done = True
+                peer.is_done = True
             elif "failed" in message:
-                stream.is_done = True
-                self._fail(Failure(stream.rank, stream.host, str(message["failed"])))
+                peer.is_done = True
+                self._fail(Failure(peer.rank, peer.host, str(message["failed"])))
+            elif "reason" in message and not peer.is_done:
+                peer.is_done = True
+                self._fail(Failure(**message))
         return True
-
-    # --- the others -----------------------------------------------------------------------------------------------
-
-    def _listen(self, connection: socket.socket, address: str) -> None:
-        """Reads what the main process says, until the end of its connection."""
-        stream, is_done = _Stream(), False
-        while (messages := stream.receive(connection)) is not None:
-            for message in messages:
-                if message.get("done"):
-                    is_done = True
-                elif not is_done:
-                    self._fail(Failure(**message))
-                    is_done = True
-        if not is_done:
-            self._fail(Failure(0, address, _NO_REASON))
-        connection.close()
-
-    # --- both -----------------------------------------------------------------------------------------------------
 
     def _fail(self, failure: Failure, *, own: bool = False) -> None:
         """Records the first failure and tells it to the others; ends this process if it does not end by itself."""
         with self._lock:
-            if self.failure is not None or self._finished:
+            if self.failure is not None:
+                return
+            if self._finished and self.rank == 0 and not own:
+                print(f"warning: {failure}; its part of the training was done.", file=sys.stderr, flush=True)
                 return
             self.failure = failure
+            if not own:
+                self._timer = threading.Timer(self._grace_seconds, self._end)
+                self._timer.daemon = True
+                self._timer.start()
         self._tell_all({"failed": failure.reason} if self.rank else asdict(failure), own=own)
-        if not own:
-            self._timer = threading.Timer(self._grace_seconds, self._end)
-            self._timer.daemon = True
-            self._timer.start()
-            if self.rank == 0 or failure.rank == 0:
-                print(f"warning: {failure}; the training stops.", file=sys.stderr, flush=True)
+        if not own and (self.rank == 0 or failure.rank == 0):
+            print(f"warning: {failure}; the training stops.", file=sys.stderr, flush=True)
         self._known.set()
 
     def _tell_all(self, message: dict[str, Any], *, own: bool = True) -> None:
         """Sends to the others; what another process is told by the main one it does not send back."""
         if self.rank and not own:
             return
-        for connection in [*self._connections.values()]:
-            with contextlib.suppress(OSError):  # it has ended, too
-                _send(connection, message)
+        for peer in [*self._peers.values()]:
+            if not peer.is_silent:  # it reads nothing: sending to it could wait for ever
+                peer.send(message)
 
     def _end(self) -> None:
         """Ends this process, which waits in a collective for one that has failed."""
@@ -206,21 +237,36 @@ class Peers:
         os._exit(TrainingError.exit_code)
 
 
-class _Stream:
-    """What arrived on a connection, as messages, and who is at its other end."""
+class _Peer:
+    """Another process: its connection, what arrived on it, and who it is, once it has said so."""
 
-    def __init__(self) -> None:
-        self.rank: int | None = None
-        self.host = ""
-        self.is_done = False
+    def __init__(self, connection: socket.socket, rank: int | None = None, host: str = "") -> None:
+        self.connection, self.rank, self.host = connection, rank, host
+        self.heard = time.monotonic()
+        self.is_done = self.is_silent = False
         self._rest = b""
+        self._sending = threading.Lock()
 
-    def receive(self, connection: socket.socket) -> list[dict[str, Any]] | None:
+    def __str__(self) -> str:
+        return f"rank {self.rank} (on {self.host})"
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Sends a message, unless the process has ended."""
+        with contextlib.suppress(OSError), self._sending:
+            self.connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def close_for_writing(self) -> None:
+        """Says that nothing more will be sent."""
+        with contextlib.suppress(OSError):  # closed by the other side
+            self.connection.shutdown(socket.SHUT_WR)
+
+    def receive(self) -> list[dict[str, Any]] | None:
         """Waits for bytes; returns the messages that are complete, or None at the end of the connection."""
         try:
-            received = connection.recv(65536)
+            received = self.connection.recv(65536)
         except OSError:  # reset, or no answer to keep-alive packets
             return None
+        self.heard = time.monotonic()
         *lines, self._rest = (self._rest + received).split(b"\n")
         if not received or len(self._rest) > 1 << 20:
             return None
@@ -239,10 +285,6 @@ def _listening_socket(address: str) -> socket.socket:
         with contextlib.suppress(OSError):  # IPv6 is switched off here
             return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
     return socket.create_server(("", 0))
-
-
-def _send(connection: socket.socket, message: dict[str, Any]) -> None:
-    connection.sendall(json.dumps(message).encode() + b"\n")
 
 
 def _keep_alive(connection: socket.socket) -> None:

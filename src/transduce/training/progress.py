@@ -14,7 +14,7 @@ from typing import Any
 
 from transduce import files
 from transduce.config.checked_json import digest, format_problem, without_checksum, write_checked
-from transduce.errors import BundleError
+from transduce.errors import BundleError, require_resources
 from transduce.training.cost import CostAccount
 from transduce.training.run_folder import STATE, checkpoints
 from transduce.training.spikes import RecentSteps
@@ -112,6 +112,13 @@ def write_state(folder: Path, progress: Progress, kind: CheckpointKind, checksum
     write_checked(folder / STATE, state)
 
 
+def update_progress(path: Path, progress: Progress) -> None:
+    """Replaces the progress of a checkpoint, if there is such a checkpoint: after a validation of its weights."""
+    if (path / STATE).is_file():
+        state = _read_state(path)
+        write_state(path, progress, _kind(state), state["sha256"])
+
+
 def read_progress(path: Path) -> Progress:
     """Returns a checkpoint's progress without reading its weights; raises BundleError if it cannot be read."""
     with _reading(path):
@@ -164,6 +171,7 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        require_resources(error, path)
         reason = f"{STATE} has no {error}" if isinstance(error, KeyError) else error
         raise BundleError(f"{path}: incomplete or damaged checkpoint: {reason}.") from None
 

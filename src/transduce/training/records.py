@@ -21,15 +21,17 @@ class RecordFile:
         self.path = path
         self._file: Any = None
 
-    def begin(self, step: int) -> None:
+    def begin(self, step: int, *, without: str = "") -> None:
         """Prepares the file for the steps after `step`; the first record creates it.
+
+        Records of `step` itself whose "kind" is `without` are dropped too.
 
         Raises:
             TrainingError: it is a pipe or a device: opening it could wait for ever, or lose the records.
         """
         if is_special(self.path):
             raise TrainingError(f"{self.path}: a pipe or a device, where records of training belong. Remove it.")
-        _drop_after(step, self.path)
+        _drop_after(step, self.path, without)
 
     def write(self, record: dict[str, Any], *, durable: bool = False) -> None:
         """Appends a record; a `durable` one outlives a loss of power.
@@ -55,7 +57,7 @@ class RecordFile:
             self._file.close()
 
 
-def _drop_after(step: int, path: Path) -> None:
+def _drop_after(step: int, path: Path, without: str) -> None:
     if not path.is_file():
         return
     lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
@@ -64,6 +66,8 @@ def _drop_after(step: int, path: Path) -> None:
     kept = [line for line, recorded in zip(whole, steps, strict=True) if recorded is not None and recorded <= step]
     if damaged := [number for number, recorded in enumerate(steps, 1) if recorded is None]:
         print(f"warning: {path}: line {damaged[0]} is no record of a step: damaged, and left out", file=sys.stderr)
+    if without:
+        kept = [line for line in kept if _step_of(line) != step or json.loads(line).get("kind") != without]
     if not kept:
         path.unlink()
     elif len(kept) < len(whole) or rest:

@@ -1,15 +1,15 @@
-"""What a run folder says of itself, read without torch: configuration and data.
+"""What a run folder has, and what it says of itself, read without torch: configuration and data.
 
-config.json       the resolved configuration, and under "set" the values that --set gave
-data/             prepared data, unless they lie elsewhere
-data.json         checksums of the data that the run was started with; where they are, unless that is RUN/data
+config.json         the resolved configuration, and under "set" the values that --set gave
+data/               prepared data, unless they are elsewhere
+data.json           checksums of the data; where they are, unless that is RUN/data
 micro_batches.json  how batches were split, from which step on
-ancestor.json     which model it started from, if any: see `transduce.training.ancestor`
-checkpoints/      the last ones: see `transduce.training.checkpoints`
-best/             the checkpoint with the best validation score
-metrics.jsonl     every logged step and validation; tensorboard/ has the same
-quarantine.jsonl  batches whose loss was a spike or not finite, with their text
-model/            the averaged model, written at the end
+ancestor.json       which model training started from, if any: see `transduce.training.ancestor`
+checkpoints/        the last ones: see `transduce.training.checkpoints`
+best/               the checkpoint with the best validation score
+metrics.jsonl       every logged step and validation; tensorboard/ has the same
+quarantine.jsonl    batches whose loss was a spike or not finite, with their text
+model/              the averaged model, written at the end
 
 Each `.json` file has a checksum of itself; those that 0.1.0 wrote have none.
 """

@@ -39,7 +39,7 @@ from transduce.training.shapes import describe_rounding
 from transduce.training.step import StepResult, make_optimizer, require_positions, seed_dropout, states_loss
 from transduce.training.stop_signals import StopSignals
 from transduce.training.trainable import TrainableModel
-from transduce.training.validation import Validation, update_best
+from transduce.training.validation import BATCH_TOKENS, Validation, update_best
 
 
 class Trainer:
@@ -157,7 +157,7 @@ class Trainer:
             LostPeerError: another process has failed; the main one has written a checkpoint.
         """
         with StopSignals() as stop, self.log, contextlib.closing(self.quarantine), self.writer:
-            self.log.begin(self.progress.step)
+            self.log.begin(self.progress.step, is_validated=self._is_validated())
             self.quarantine.begin(self.progress.step)
             self.checkpoint_schedule.start()
             try:
@@ -173,20 +173,20 @@ class Trainer:
                         result = self._left_out() if left_out else self.train_step(rows)
                     self._advance(result, rows, started)
                     stopped = self._any_rank(stop.received is not None)
-                    if not stopped and self._validation_is_due():
-                        self._validate()
                     kind = self.checkpoint_schedule.due(self.progress.step, self._any_rank)
                     if stopped or kind is not None:
                         self._checkpoint(kind or CheckpointKind.RESUME_ONLY)
+                    if not stopped and self._validation_is_due():
+                        self._validate()
                     if stopped:
-                        return Outcome(End.SIGNAL, self.progress, stop.received)
+                        return Outcome(End.SIGNAL, self.progress, stop.received, self.ranks.is_main)
+                self._checkpoint(self.checkpoint_schedule.last_kind(self.progress.step))
                 if not self._is_validated():
                     self._validate()
-                self._checkpoint(self.checkpoint_schedule.last_kind(self.progress.step))
                 self.writer.wait()
                 if self._any_rank(stop.received is not None):
                     end = End.SIGNAL
-                return Outcome(end, self.progress, stop.received)
+                return Outcome(end, self.progress, stop.received, self.ranks.is_main)
             except LostPeerError as error:
                 raise LostPeerError(f"{self.run}: {error} {self._checkpoint_alone()}") from error
 
@@ -324,10 +324,19 @@ class Trainer:
         if self.validation is None:
             return
         with self.log.paused():
-            scores = self.validation.scores(self.model, self.compute, decode=self.config.train.validate_bleu)
+            least = self.splits.least  # where training splits its batches, memory is short
+            scores = self.validation.scores(
+                self.model,
+                self.compute,
+                self.ranks,
+                decode=self.config.train.validate_bleu,
+                most_tokens=least if least < self.splits.whole else BATCH_TOKENS,
+            )
             # Processes may differ in the last digit, and must all see the same best score, to stop at the same step.
             scores = dict(zip(scores, self.ranks.broadcast([*scores.values()], self.compute.device), strict=True))
             best = update_best(self.progress, scores, self.config.train.best_by)
             self.log.validation(scores, self.progress, best=best)
             if best:
                 self._save(self.run / "best", CheckpointKind.BEST)
+            if self.ranks.is_main:
+                self.writer.record_validation(checkpoint_path(self.run, self.progress.step), self.progress)

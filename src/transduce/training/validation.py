@@ -1,8 +1,12 @@
-"""Validation: perplexity per subword of held-out pairs (§6.2), and scores of what the model decodes."""
+"""Validation: perplexity per subword of held-out pairs (§6.2), and scores of what the model decodes.
+
+The work is shared out: each process has every n-th batch and every n-th sentence. The batches and the order of the sum
+are those of one process, so the scores do not depend on the number of processes.
+"""
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +14,21 @@ import numpy as np
 import torch
 
 from transduce.config import TrainConfig
+from transduce.data.batching import Indices, micro_batches
 from transduce.data.store import ParallelStore
 from transduce.training.batch import collate
 from transduce.training.device import Compute
+from transduce.training.distributed import ALONE, Ranks
 from transduce.training.loss import Smoothing
+from transduce.training.memory import MEMORY_ERRORS, is_out_of_memory, named_memory_error, return_freed_memory
 from transduce.training.progress import Progress
 from transduce.training.step import batch_loss
 from transduce.training.trainable import TrainableModel
 
-_BATCHES = TrainConfig(source_batch_tokens=8192, target_batch_tokens=8192, seed=0)
+BATCH_TOKENS = 8192  # fewer where memory is short
+_BATCHES = TrainConfig(source_batch_tokens=BATCH_TOKENS, target_batch_tokens=BATCH_TOKENS, seed=0)
+_BATCH_SENTENCES = 64  # decoded at once, likewise
+_NO_SMOOTHING = Smoothing(1.0, 0.0)
 
 # Decodes the validation sources with a model and scores the result, such as {"bleu": 31.2}. Models are chosen by the
 # first score, and higher is better. Passed in: training knows no search and no metric.
@@ -50,22 +60,39 @@ class Validation:
     store: ParallelStore
     scorer: Scorer | None = None
 
-    def scores(self, model: TrainableModel, compute: Compute, *, decode: bool = True) -> dict[str, float]:
-        """Returns the perplexity, and the scores of what is decoded.
+    def scores(
+        self,
+        model: TrainableModel,
+        compute: Compute,
+        ranks: Ranks = ALONE,
+        *,
+        decode: bool = True,
+        most_tokens: int = BATCH_TOKENS,
+    ) -> dict[str, float]:
+        """Returns the perplexity, and the scores of what is decoded; all processes take part.
 
-        Of several sets these are means, and behind them stand the scores of each set, such as "bleu.NAME". The mean of
-        perplexities is the geometric one.
+        Of several sets these are means, and after them come the scores of each set, such as "bleu.NAME". The mean of
+        perplexities is the geometric one. No more than `most_tokens` target tokens are computed at once.
         """
-        sets = self.store.rows_of_corpora()
-        found = {f"perplexity.{name}": perplexity(model, self.store, compute, rows) for name, rows in sets.items()}
+        with named_memory_error(f"{self.store.path}: validation on {compute}"):
+            found = {
+                f"perplexity.{name}": perplexity(model, self.store, compute, rows, ranks, most_tokens)
+                for name, rows in self.store.rows_of_corpora().items()
+            }
+            decoded = self.scorer(model) if decode and self.scorer is not None else {}
         values = [*found.values()]
-        scores = {"perplexity": statistics.geometric_mean(values) if len(values) > 1 else values[0]}
-        if decode and self.scorer is not None:
-            scores |= self.scorer(model)
+        scores = {"perplexity": statistics.geometric_mean(values) if len(values) > 1 else values[0]} | decoded
         return scores | (found if len(values) > 1 else {})
 
 
-def perplexity(model: TrainableModel, store: ParallelStore, compute: Compute, rows: range | None = None) -> float:
+def perplexity(
+    model: TrainableModel,
+    store: ParallelStore,
+    compute: Compute,
+    rows: range | None = None,
+    ranks: Ranks = ALONE,
+    most_tokens: int = BATCH_TOKENS,
+) -> float:
     """Returns exp of the mean -log p of each target token, EOS counted, without label smoothing.
 
     Args:
@@ -73,19 +100,56 @@ def perplexity(model: TrainableModel, store: ParallelStore, compute: Compute, ro
         store: the pairs.
         compute: where and how the model computes.
         rows: of the store; None: all of them.
+        ranks: the processes, each of which computes its share.
+        most_tokens: computed at once, of the target; fewer where memory runs out.
     """
     was_training = model.training
     model.eval()
     chosen = slice(None) if rows is None else slice(rows.start, rows.stop)
     plan = store.plan_epoch(_BATCHES, epoch=0, rows=np.arange(len(store))[chosen])
-    no_smoothing = Smoothing(1.0, 0.0)
-    total = 0.0
+    sums = torch.zeros(len(plan), dtype=torch.float64)
     with torch.no_grad():
-        for index in range(len(plan)):
-            batch = collate(store, plan.batch(index), compute.device)
-            total += float(batch_loss(model, batch, no_smoothing, compute)[1])
+        for index in range(ranks.rank, len(plan), ranks.world_size):
+            parts = micro_batches(plan.batch(index), store.source_lengths, store.target_lengths, most_tokens)
+            sums[index] = sum(_summed_nll(model, store, part, compute) for part in parts)
     model.train(was_training)
-    return math.exp(min(total / int(store.target_lengths[chosen].sum()), 700.0))
+    shared = sums.to(compute.device)
+    ranks.sum([shared])
+    return math.exp(min(math.fsum(shared.tolist()) / int(store.target_lengths[chosen].sum()), 700.0))
+
+
+def _summed_nll(model: TrainableModel, store: ParallelStore, rows: Indices, compute: Compute) -> float:
+    """Returns the summed -log p of the target tokens of a batch, by halves where memory runs out."""
+    try:
+        return float(batch_loss(model, collate(store, rows, compute.device), _NO_SMOOTHING, compute)[1])
+    except MEMORY_ERRORS as error:
+        if not is_out_of_memory(error) or len(rows) == 1:
+            raise
+    return_freed_memory(compute.device)
+    halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    return sum(_summed_nll(model, store, half, compute) for half in halves)
+
+
+def decode_shares(
+    decode: Callable[[Sequence[list[int]], int], Sequence[Sequence[int]]],
+    sources: Sequence[list[int]],
+    ranks: Ranks,
+) -> list[list[int]]:
+    """Returns what `decode` makes of each source, given sources and how many to decode at once, on all processes.
+
+    Each process decodes its share, fewer at once where memory runs out.
+    """
+    own, at_once = sources[ranks.rank :: ranks.world_size], _BATCH_SENTENCES
+    while True:
+        try:
+            found = decode(own, at_once)
+            break
+        except MEMORY_ERRORS as error:
+            if not is_out_of_memory(error) or at_once == 1:
+                raise
+        return_freed_memory(torch.device("cpu"))  # the allocator of a GPU does so by itself
+        at_once //= 2
+    return ranks.gather(found, len(sources))
 
 
 def update_best(progress: Progress, scores: dict[str, float], best_by: str) -> bool:
