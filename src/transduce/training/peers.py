@@ -208,7 +208,7 @@ class Peers:
     def _fail(self, failure: Failure, *, own: bool = False) -> None:
         """Records the first failure and tells it to the others; ends this process if it does not end by itself."""
         with self._lock:
-            if self.failure is not None:
+            if self.failure is not None:  # the first one counts
                 return
             if self._finished and self.rank == 0 and not own:
                 print(f"warning: {failure}; its part of the training was done.", file=sys.stderr, flush=True)
