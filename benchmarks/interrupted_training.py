@@ -16,7 +16,7 @@ is started, resumes, and is interrupted; some while it starts, prepares or avera
 start is left alone. Processes are forked, so that a start costs little. Ends with exit code 1 where a file differs, a
 batch is missing in quarantine.jsonl or stands there twice, or a process does not end.
 
-With --ends, nothing is interrupted: a finished training is resumed that many times, and writes its model again. Each
+With --ends, nothing is interrupted: a training is resumed that many times for one more step and a new model. Each
 process is late by a random time before and after its last collective, threads switch every microsecond, and two other
 processes keep the machine busy. Ends with exit code 1 where one of these ends is not a success.
 """
@@ -190,8 +190,8 @@ def measure_ends(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     generator = random.Random(args.seed)
     recipe = write_corpus(folder, generator)
     command = ["train", str(recipe), "--quiet", "--resume", "--output", str(folder / "run")]
-    command += ["--set", "train.max_steps=2", "--set", "train.validate_steps=0", "--set", "train.average_last=1"]
-    require_success(Sitting(args.ranks, command, folder))
+    command += ["--set", "train.validate_steps=0", "--set", "train.average_last=1", "--set"]
+    require_success(Sitting(args.ranks, [*command, "train.max_steps=2"], folder))
     fit, finish, failed = Trainer.fit, Ranks.finish, []
 
     def late(wrapped: Any) -> Any:
@@ -206,9 +206,9 @@ def measure_ends(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     sys.setswitchinterval(1e-6)
     busy = [Busy() for _ in range(2)]
     for number in range(1, args.ends + 1):
-        sitting = Sitting(args.ranks, command, folder)
+        sitting = Sitting(args.ranks, [*command, f"train.max_steps={2 + number}"], folder)
         sitting.wait(interrupted=False)
-        if any(sitting.exit_codes) or sitting.messages().count("done after step 2.") != 1:
+        if any(sitting.exit_codes) or sitting.messages().count(f"done after step {2 + number}.") != 1:
             failed.append({"exit_codes": sitting.exit_codes, "messages": sitting.messages()})
         print(f"{number}/{args.ends} {sitting.exit_codes}", file=sys.stderr, flush=True)
     for each in busy:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from transduce import files
 from transduce.bundle import Bundle, save_bundle, save_metrics
@@ -48,6 +47,7 @@ from transduce.training.run_folder import (
     save_run_data,
     started_config,
 )
+from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 from transduce.training.validation import Scorer, Validation, decode_shares, mean_scorer
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sentences
@@ -65,6 +65,7 @@ __all__ = [
     "load_run_data",
     "measure_parser",
     "merge_settings",
+    "new_model",
     "read_test_trees",
     "run_settings",
     "started_config",
@@ -90,9 +91,8 @@ def train(
 
     With `resume`, continues from the last checkpoint exactly as if training had not stopped. `config` may then differ
     from the run's own only in what changes no update (lengths, intervals, early stopping); each change is printed. A
-    finished run is left as it is, and any change of it is an error.
-    `finish` is called with the model folder when it is written, by one process where there are several. `settings` are
-    the values of the recipe that --set gave, `section.key=value`; the run keeps them, for `run_settings`.
+    finished run is left as it is, and any change of it is an error. `finish` is called by one process, with the model
+    folder. `settings` are the values of the recipe that --set gave, `section.key=value`; the run keeps them.
 
     Raises:
         TrainingError: `run` has a training in it already and `resume` is off; `config` is of another training; or
@@ -118,7 +118,7 @@ def train(
                 print(f"{run}: is finished already, and left as it is", file=sys.stderr)
             if finish is not None and ranks.is_main:
                 finish(Bundle.load(run / "model"))
-            return ended
+            return dataclasses.replace(ended, is_main=ranks.is_main)
         if ranks.is_main:
             remove_leftovers(run)
             if resume:
@@ -170,11 +170,6 @@ def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None,
     return prepared
 
 
-def with_vocabulary(config: Config, tokenizer: SubwordTokenizer) -> Config:
-    """Returns `config` with the model's table as large as the tokeniser's vocabulary."""
-    return dataclasses.replace(config, model=dataclasses.replace(config.model, vocab_size=tokenizer.vocab_size))
-
-
 def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, show_progress: bool) -> Trainer:
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     validation = None
@@ -202,10 +197,9 @@ def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, sh
     )
 
 
-def new_model(config: Config, compute: Compute) -> Transformer:
-    """Returns an untrained model, whose weights are drawn from `train.seed`."""
-    torch.manual_seed(config.train.seed)
-    return Transformer(config.model).to(compute.device)
+def with_vocabulary(config: Config, tokenizer: SubwordTokenizer) -> Config:
+    """Returns `config` with the model's table as large as the tokeniser's vocabulary."""
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, vocab_size=tokenizer.vocab_size))
 
 
 # --- how a model does on the validation set: BLEU of a translator, F1 of a parser ------------------------------------
@@ -274,8 +268,7 @@ def _decode(
     engine = TorchEngine(model, tags=tokenizer.tags.values(), record_steps=False)
 
     def decode(own: Sequence[list[int]], at_once: int) -> list[Sequence[int]]:
-        translated = engine.translate(own, dataclasses.replace(options, batch_size=at_once))
-        return [best.ids for best, *_ in translated]
+        return [best.ids for best, *_ in engine.translate(own, dataclasses.replace(options, batch_size=at_once))]
 
     return tokenizer.decode_batch(decode_shares(decode, sources, ranks))
 
