@@ -18,8 +18,8 @@ METAVARS = {"DIR", "DOCUMENT", "FILE", "FOLDER", "JSON", "MODEL", "PATH", "RECIP
 METAVARS |= {"TREES", "TSV"}
 # What is read; a new option belongs here or in `OUTPUTS`.
 INPUTS = """ancestor baseline data description document ensemble export forbid forbid_by_line forward backward
-    glossary mirror model path prefix raw recipe recipes reference require_by_line run_folder side_0 side_1 silver source subject
-    target text tokenizer train trees validation"""
+    glossary mirror model path prefix raw recipe recipes reference require_by_line run_folder side_0 side_1
+    silver source subject target text tokenizer train trees validation"""
 
 
 def commands(parser: argparse.ArgumentParser, *name: str) -> dict[tuple[str, ...], argparse.ArgumentParser]:
