@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from transduce.serve.calls import Ticket
+from transduce.serve.calls import Call, Ticket
 from transduce.serve.long_requests import LongRequests
 from transduce.serve.requests import DeadlineError, OverloadedError, Priority, TooLongError
 
@@ -71,6 +71,20 @@ def test_an_accepted_request_is_not_made_late_by_a_later_one() -> None:
             assert raised.value.retry_after_seconds == 5, "18.75 s of work, and 14 s for the first"
             async with requests.admitted(ticket(30.0), 5000, [Speed(0.001)]):  # type: ignore[list-item]
                 pass  # with another engine
+
+    run(test)
+
+
+def test_what_waits_in_the_queue_counts_where_the_estimate_was_too_low() -> None:
+    async def test() -> None:
+        requests, speed, first = LongRequests(), Speed(0.001), ticket()
+        async with requests.admitted(first, 10_000, [speed]):  # type: ignore[list-item]
+            first.enter(Call(first, "work", ["a", "b"], [4000, 16_000], lambda _: None))
+            first.served_tokens = 12_000
+            with pytest.raises(OverloadedError) as raised:
+                async with requests.admitted(ticket(), 5000, [speed]):  # type: ignore[list-item]
+                    pytest.fail("20,000 tokens wait")
+            assert raised.value.retry_after_seconds == 2, "31.25 s of work, and 30 s for it"
 
     run(test)
 

@@ -65,6 +65,12 @@ class Ticket:
                 raise CancelledRequestError
 
     @property
+    def waiting_tokens(self) -> int:
+        """The tokens that wait for a batch now."""
+        call = self._call
+        return 0 if call is None else call.waiting_tokens
+
+    @property
     def seconds_left(self) -> float | None:
         """The time until the deadline, at least 0; None if there is none."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())

@@ -71,6 +71,7 @@ class LongRequests:
         seconds = 0.0
         for other, (num_tokens, used) in self._open.items():
             if other is not ticket:
-                left = max(0.0, num_tokens - other.served_tokens / max(1, len(used)))  # a pivot serves each token twice
+                # What is queued is known; what is not yet is estimated. A pivot serves each token twice.
+                left = max(other.waiting_tokens, num_tokens - other.served_tokens / max(1, len(used)))
                 seconds += sum(scheduler.seconds_of(1) * left for scheduler in schedulers if scheduler in used)
         return seconds
