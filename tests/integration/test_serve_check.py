@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fake_service import FakeService, fake_app
 from made_models import untied_folder
+from running_app import running
 from served_process import serving, write_config
 from transduce.cli.main import main as command_line
 
@@ -59,3 +61,15 @@ def test_a_service_that_does_not_answer_is_told(
     assert f"no service answers at 127.0.0.1, port {port}: " in capsys.readouterr().err
     assert command_line(["serve", "--config", config, "--port", "0", "--check"]) == 2
     assert "server.port = 0" in capsys.readouterr().err
+
+
+def test_a_service_that_asks_for_a_restart_is_told(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = FakeService()
+    with running(fake_app(service)) as address:
+        arguments = ["serve", "--config", str(write_config(tmp_path, model)), "--port", address.rpartition(":")[2]]
+        assert command_line([*arguments, "--check"]) == 0
+        service.hung = ["m30k"]
+        assert command_line([*arguments, "--check"]) == 1
+    assert "is not alive: status 503" in capsys.readouterr().err

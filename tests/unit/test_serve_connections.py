@@ -298,6 +298,16 @@ def test_a_wish_for_another_protocol_is_ignored(size: int) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [(b"HTTP/1.1", b"HTTP/1.0"), (b"HTTP2-Settings\r\n", b"close\r\n")], ids=["HTTP/1.0", "close"]
+)
+def test_a_wish_for_another_protocol_in_the_last_request_is_ignored_too(old: bytes, new: bytes) -> None:
+    body = b"x" * 100_000
+    with running() as server, server.connect() as connection:
+        connection.sendall((JAVA % (1, b"Content-Length: 100000")).replace(old, new, 1) + body)
+        assert read_all(connection).endswith(b"/echo/1 " + body)
+
+
 def test_many_wishes_for_another_protocol_in_one_packet_end_the_connection() -> None:
     with running() as server, server.connect() as connection:
         connection.sendall(JAVA % (1, b"Content-Length: 1") + b"1" + JAVA % (2, b"Content-Length: 0") * 100)

@@ -192,6 +192,7 @@ def test_the_log_of_events_tells_no_message_of_an_exception(capsys: pytest.Captu
     with service_logs(access_log=True, quiet=False):
         logging.getLogger("transduce.serve").info("serving %s", "en→de")
         logging.getLogger("uvicorn.error").info("Started server process")
+        logging.getLogger("python_multipart.multipart").warning("Expected boundary character 45, got 103 at index 2")
         try:
             raise ValueError("geheim")
         except ValueError as error:

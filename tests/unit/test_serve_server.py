@@ -23,6 +23,7 @@ class Service:
     on_start: Callable[[], None] = lambda: None
     events: list[str] = field(default_factory=list)
     gate: asyncio.Event | None = None
+    reload_gate: asyncio.Event | None = None
     reload_error: Exception | None = None
 
     async def start(self) -> None:
@@ -37,7 +38,8 @@ class Service:
 
     async def reload(self) -> Sequence[str]:
         self.events.append("reload")
-        await asyncio.sleep(0.05)
+        if self.reload_gate is not None:
+            await self.reload_gate.wait()
         if self.reload_error is not None:
             raise self.reload_error
         return ["done"]
@@ -83,14 +85,18 @@ def test_a_service_that_cannot_start_ends_the_server_with_its_error() -> None:
 
 def test_a_signal_during_a_reload_reloads_once_more() -> None:
     async def story() -> Service:
-        service = Service()
+        service = Service(reload_gate=asyncio.Event())
         running = asyncio.create_task(run(service))
-        while "ready" not in service.events:
-            await asyncio.sleep(0.01)
-        for _ in range(3):  # the first, and two while it runs
+        for event in ("ready", "reload"):
+            while event not in service.events:
+                await asyncio.sleep(0.01)
             os.kill(os.getpid(), signal.SIGHUP)
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGHUP)  # the third: two come while the first is worked on
+        await asyncio.sleep(0.2)
+        assert service.events.count("reload") == 1
+        assert service.reload_gate is not None
+        service.reload_gate.set()
+        await asyncio.sleep(0.5)
         os.kill(os.getpid(), signal.SIGTERM)
         await running
         return service

@@ -151,6 +151,7 @@ def test_a_stream_ends_when_its_client_leaves(service: FakeService, monkeypatch:
 def test_a_stream_that_waits_shows_that_the_service_is_there(
     service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert event_stream.HEARTBEAT_SECONDS <= 20, "proxies end what is silent for 30 or 60 seconds"
     monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0.01)
 
     async def test() -> None:

@@ -27,8 +27,11 @@ class _RequestParser(httptools.HttpRequestParser):
     """
 
     def __init__(self, connection: "BoundedProtocol") -> None:
-        super().__init__(connection)
         self._connection = connection
+        self._begin()
+
+    def _begin(self) -> None:
+        super().__init__(self._connection)
         self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
 
     @property
@@ -46,6 +49,7 @@ class _RequestParser(httptools.HttpRequestParser):
                     raise
                 [end] = upgrade.args  # of the headers
                 data = self._connection.head_without_upgrade() + data[end:]
+                self._begin()  # what it has read may have been the last request of the connection
             else:
                 return
 
@@ -88,6 +92,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._answer_read()
         self._rest_arrived()
         super().connection_lost(exc)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Logs nothing: CONNECT, which is left, is answered as any method that an address does not have."""
 
     def data_received(self, data: bytes) -> None:
         """Counts the bytes of headers, and of bodies that nobody reads."""

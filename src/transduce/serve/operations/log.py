@@ -31,6 +31,7 @@ def service_logs(*, access_log: bool, quiet: bool) -> Iterator[None]:
     levels = {
         "transduce.serve": (_EventFormatter(), logging.WARNING if quiet else logging.INFO),
         "uvicorn.error": (_EventFormatter(), logging.WARNING),
+        "python_multipart": (_EventFormatter(), logging.CRITICAL),  # what it warns of, the client gets as an answer
         ACCESS_LOG.name: (logging.Formatter("%(message)s"), logging.INFO if access_log else logging.WARNING),
     }
     loggers = [logging.getLogger(name) for name in levels]
