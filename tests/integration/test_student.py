@@ -181,7 +181,7 @@ def test_another_teacher_or_recipe_is_refused(folder: Path, made: Student) -> No
     job = job_of(folder, output)
     wider = student_config(folder / "recipe.toml", [*_SETTINGS, "model.d_model=32"])
     with pytest.raises(TrainingError, match=r"model\.d_model"):
-        make_student(StudentJob(teacher=job.teacher, config=wider, output=output), teacher)
+        make_student(StudentJob(teacher=job.teacher, config=wider, output=output, warn=print), teacher)
 
 
 def test_what_cannot_be_compared_at_the_end_is_refused_at_the_beginning(folder: Path, tmp_path: Path) -> None:

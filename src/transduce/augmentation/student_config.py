@@ -106,8 +106,9 @@ def require_fit(teacher: Bundle, config: Config) -> None:
 
 def larger_than_teacher(teacher: Bundle, config: Config, *, own_vocabulary: bool) -> str:
     """Returns a warning where the student has no fewer parameters than its teacher; "" where it has."""
-    ours = config.model if own_vocabulary else replace(config.model, vocab_size=teacher.config.model.vocab_size)
-    sizes = [count_parameters(each) for each in (ours, teacher.config.model)]
+    vocab_size = config.text.vocab_size if own_vocabulary else teacher.config.model.vocab_size
+    models = (replace(config.model, vocab_size=vocab_size), teacher.config.model)
+    sizes = [count_parameters(model) for model in models]
     if sizes[0] < sizes[1]:
         return ""
     return (
