@@ -343,3 +343,16 @@ def test_layers_computed_twice_give_the_same_updates(
         trainer.fit()
         states.append(state_of(trainer))
     assert_identical(*states)
+
+
+def test_each_of_several_processes_has_its_own_limit(config: Config, data: Path, tmp_path: Path) -> None:
+    """With another number of processes, the least of them holds for all."""
+    splits = make_trainer(config, tmp_path / "run", data).splits
+    splits.add(1, [250, 120, 200], "tried")
+    found = {}
+    for world_size in (3, 2):
+        for rank in range(world_size):
+            splits.ranks = Ranks(rank, world_size)
+            found[rank, world_size] = splits.limit(1)
+    assert found == {(0, 3): 250, (1, 3): 120, (2, 3): 200, (0, 2): 120, (1, 2): 120}
+    assert splits.least == 120

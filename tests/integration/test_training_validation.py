@@ -242,3 +242,12 @@ def test_a_device_that_is_not_there(device: str, reason: str) -> None:
             ConfigError, match=rf"train\.device = '{device}': {reason}\.? Write auto, cpu, cuda or cuda:N\.$"
         ):
             Compute.of(device, precision)
+
+
+def test_a_set_of_several_is_divided_by_its_own_tokens(config: Config, data: Path) -> None:
+    compute, store = Compute.of("cpu", "fp32"), validation_store(data)
+    model, half, lengths = new_model(config, compute), len(store) // 3, store.target_lengths
+    sets = [range(half), range(half, len(store)), None]
+    first, second, both = (math.log(perplexity(model, store, compute, rows)) for rows in sets)
+    expected = (first * lengths[:half].sum() + second * lengths[half:].sum()) / lengths.sum()
+    assert both == pytest.approx(expected, rel=1e-5)

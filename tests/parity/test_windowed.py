@@ -165,3 +165,11 @@ def test_memory_is_linear_in_the_length() -> None:
     peaks = [peak_bytes(partial(run, length), CPU) for length in (4096, 16384)]
     assert peaks[1] < 4 * peaks[0]
     assert peaks[1] < 16384 * 16384  # a byte for each pair of positions would be more
+
+
+def test_each_span_drops_out_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of keys that are all alike, two spans in the middle would otherwise have the same output."""
+    monkeypatch.setattr(windowed, "_SPAN_BYTES", {"cpu": 1})
+    alike = torch.ones(1, 1, 64, 4)
+    attended = windowed.windowed_attend(alike, alike, alike, window=8, dropout=0.5)
+    assert not torch.equal(attended[:, :, 16:32], attended[:, :, 32:48])
