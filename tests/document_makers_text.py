@@ -105,7 +105,7 @@ def markdown(seed: int) -> bytes:
         lambda: f"![{texts.words(2)}]({texts.kept()}.png)",
         lambda: f"<https://example.org/{texts.kept()}>",
         lambda: f"${texts.kept()}_1$",
-        lambda: f"<kbd>{texts.words(1)}</kbd>",
+        lambda: f"<kbd>{texts.kept()}</kbd>",
         lambda: "[^kept]",
         lambda: texts.words(3),
     ]

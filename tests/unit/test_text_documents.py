@@ -37,6 +37,55 @@ MARKDOWN = {
     "task": ("- [ ] a dog\n- [x] two\n", "- [ ] A DOG\n- [x] TWO\n"),
     "address": ("<https://a.de/dog> or https://b.de/dog\n", "<https://a.de/dog> OR https://b.de/dog\n"),
     "lists": ("1. one\n   * two\n2) three\n", "1. ONE\n   * TWO\n2) THREE\n"),
+    "callout": ("> [!NOTE]\n> a dog\n> [!tip]- Two\n> three\n", "> [!NOTE]\n> A DOG\n> [!tip]- TWO\n> THREE\n"),
+    "wiki": (
+        "a [[Dog page]] ![[dog.png]] [[dog_page|two dogs]]\n",
+        "A [[Dog page]] ![[dog.png]] [[dog_page|TWO DOGS]]\n",
+    ),
+    "maths": (
+        "a \\(x_1 = dog\\) b \\[\\pi\\] \\(a dog\\)\n\n\\[\nx dog\n\\]\n\\begin{align*}\nx &= dog\n\\end{align*}\nc\n",
+        "A \\(x_1 = dog\\) B \\[\\pi\\] (A DOG)\n\n\\[\nx dog\n\\]\n\\begin{align*}\nx &= dog\n\\end{align*}\nC\n",
+    ),
+    "templates": (
+        "a {% if dog %} b {{ 1*2*3 }} {# a dog #} c <%= dog_[1] %> d\n",
+        "A {% if dog %} B {{ 1*2*3 }} {# a dog #} C <%= dog_[1] %> D\n",
+    ),
+    "attributes": ("a [dog]{.x #y} b{#dog .z}\n", "A [DOG]{.x #y} B{#dog .z}\n"),
+    "marks of pandoc": (
+        "a dog^[two *cats*] [@dog99; @cat] and [see @dog, p. 3] x^dog^\n",
+        "A DOG^[TWO *CATS*] [@dog99; @cat] AND [see @dog, p. 3] X^dog^\n",
+    ),
+    "elements that are copied": (
+        "a <code>dog **b**</code> b <kbd>dog</kbd> c <script>dog</script> <b translate='no'>dog</b> d <code>e\n",
+        "A <code>dog **b**</code> B <kbd>dog</kbd> C <script>dog</script> <b translate='no'>dog</b> D <code>E\n",
+    ),
+    "script with an empty line": (
+        "<script>\na dog\n\ntwo dogs\n</script>\n\na\n",
+        "<script>\na dog\n\ntwo dogs\n</script>\n\nA\n",
+    ),
+    "modules": (
+        "import Dog from './dog'\nimport {\n  a\n} from 'dog'\n\nexport const dog = 'dog'\n\nimport dogs now\n",
+        "import Dog from './dog'\nimport {\n  a\n} from 'dog'\n\nexport const dog = 'dog'\n\nIMPORT DOGS NOW\n",
+    ),
+    "definitions": (
+        "dog\ncat\n:   a dog\n    runs\n\n    on\n: b\n",
+        "DOG\nCAT\n:   A DOG\n    RUNS\n\n    ON\n: B\n",
+    ),
+    "admonition": (
+        '!!! note "A dog"\n\n    a dog\n    ??? tip\n        b\n\n            code\n\n'
+        '=== "Two"\n    three\n\nc\n\n    d\n',
+        '!!! note "A DOG"\n\n    A DOG\n    ??? tip\n        B\n\n            code\n\n'
+        '=== "TWO"\n    THREE\n\nC\n\n    d\n',
+    ),
+    "tables that are aligned by hand": (
+        "a\n\n+---+-----+\n| a | dog |\n+===+=====+\n| b | cat |\n+---+-----+\n\n a   dog\n--- ---\n b   cat\n\nb\n",
+        "A\n\n+---+-----+\n| a | dog |\n+===+=====+\n| b | cat |\n+---+-----+\n\n a   dog\n--- ---\n b   cat\n\nB\n",
+    ),
+    "table of rows of several lines": (
+        "-------\n a  dog\n--- ---\n b  cat\n\n c  dog\n-------\n\nb\n",
+        "-------\n a  dog\n--- ---\n b  cat\n\n c  dog\n-------\n\nB\n",
+    ),
+    "note of two paragraphs": ("[^1]: a dog\n\n    two\n", "[^1]: A DOG\n\n    TWO\n"),
     "quotation": ("> a dog\n> runs\n>\n> > far\n", "> A DOG\n> RUNS\n>\n> > FAR\n"),
     "table": (
         "| a | dog `x|y` |\n|---|:-:|\n| b\\|c | **d** |\n|  | 12 |\n\ne\n",
@@ -46,7 +95,7 @@ MARKDOWN = {
     "rules": ("a\n\n---\n* * *\n___\n", "A\n\n---\n* * *\n___\n"),
     "html": (
         "<div title='dog'>\na <b>dog</b>\n</div>\n\nb <kbd>c</kbd>\n",
-        "<div title='DOG'>\nA <b>DOG</b>\n</div>\n\nB <kbd>C</kbd>\n",
+        "<div title='DOG'>\nA <b>DOG</b>\n</div>\n\nB <kbd>c</kbd>\n",
     ),
     "comment": ("<!-- a dog -->\n\na <!-- b --> c\n", "<!-- a dog -->\n\nA <!-- b --> C\n"),
     "hard break": ("one  \ntwo\\\nthree\n", "ONE  \nTWO\\\nTHREE\n"),
@@ -82,6 +131,11 @@ def test_plain_text(name: str) -> None:
     source, expected = TEXTS[name]
     assert translated(source.encode(), "a.txt").decode() == expected
     assert translated(source.encode(), "a.txt", same).decode() == source
+
+
+def test_a_line_break_of_html_separates_texts() -> None:
+    reverse = lambda text: " ".join(reversed(text.split()))  # noqa: E731
+    assert translated(b"A dog<br>runs fast\n", "a.md", reverse) == b"dog A<br>fast runs\n"
 
 
 def test_a_wrapped_paragraph_is_one_text_and_is_wrapped_again() -> None:

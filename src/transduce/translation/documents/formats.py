@@ -48,7 +48,7 @@ FORMATS: Mapping[str, Format] = {
     "docx": Format("DOCX", (".docx", ".docm", ".dotx"), members=word_members),
     "epub": Format("EPUB", (".epub",), members=book_members),
     "html": _text_format("HTML", ".html .htm .xhtml", read_html, "html"),
-    "markdown": _text_format("Markdown", ".md .markdown", read_markdown),
+    "markdown": _text_format("Markdown", ".md .markdown .mdx", read_markdown),
     "odt": Format("ODT", (".odt", ".ott", ".odp"), members=open_document_members),
     "po": _text_format("PO", ".po .pot", read_po, "po"),
     "pptx": Format("PPTX", (".pptx", ".pptm", ".ppsx"), members=slide_members),
@@ -56,7 +56,7 @@ FORMATS: Mapping[str, Format] = {
     "text": _text_format("plain text", ".txt .text", read_plain_text),
     "tmx": Format("TMX", (".tmx",), read_tmx),
     "vtt": _text_format("WebVTT", ".vtt", read_vtt),
-    "xliff": Format("XLIFF", (".xlf", ".xliff"), read_xliff),
+    "xliff": Format("XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), read_xliff),
 }
 
 

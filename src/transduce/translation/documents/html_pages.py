@@ -22,7 +22,11 @@ _EMPTY = frozenset(
 _TRANSLATED_ATTRIBUTES = frozenset(("alt", "aria-label", "placeholder", "title"))
 _BUTTONS = re.compile(r"\btype\s*=\s*[\"']?(?:button|reset|submit)\b", re.IGNORECASE)
 _DESCRIPTION = re.compile(r"\bname\s*=\s*[\"']?description\b", re.IGNORECASE)
-_KEPT = re.compile(r"\btranslate\s*=\s*[\"']?no\b|\bclass\s*=\s*[\"'](?:[^\"']*\s)?notranslate\b", re.IGNORECASE)
+_KEPT = re.compile(
+    r"\btranslate\s*=\s*[\"']?no\b|\bclass\s*=\s*[\"'](?:[^\"']*\s)?notranslate\b"
+    r"|\s(?:epub:type|role)\s*=\s*[\"'](?:[^\"']*[\s-])?noteref\b",
+    re.IGNORECASE,
+)
 
 # A tag that nothing closes ends with the page. In that case one search is made, not one for each "<".
 _TOKEN = re.compile(
@@ -48,8 +52,8 @@ def read_html(text: str) -> Iterator[Piece]:
         name = (match["name"] or "").lower()
         if not name:
             page.builder.point(match[0])
-        elif not match["slash"] and (name in _COPIED or _KEPT.search(match[0])) and name not in _EMPTY:
-            position = _end_of(text, match.end(), name) if not match[0].endswith("/>") else match.end()
+        elif is_copied(match[0], name):
+            position = end_of(text, match.end(), name) or len(text)
             copied = text[match.start() : position]
             if is_block_tag(name):
                 yield from page.end()
@@ -65,18 +69,24 @@ def read_html(text: str) -> Iterator[Piece]:
     yield from page.end()
 
 
-def _end_of(text: str, start: int, name: str) -> int:
-    """Returns where an element ends that begins before `start`; the end of the page if it does not."""
+def is_copied(tag: str, name: str) -> bool:
+    """Returns whether a tag begins an element that is copied with its content."""
+    is_kept = name in _COPIED or _KEPT.search(tag) is not None
+    return is_kept and name not in _EMPTY and not tag.startswith("</") and not tag.endswith("/>")
+
+
+def end_of(text: str, start: int, name: str) -> int | None:
+    """Returns where an element ends that begins before `start`; None if it does not."""
     if name in _RAW:
         close = re.compile(rf"</{name}\b[^>]*(?:>|\Z)", re.IGNORECASE).search(text, start)
-        return close.end() if close else len(text)
+        return close.end() if close else None
     depth = 1
     for match in _TOKEN.finditer(text, start):
         if (match["name"] or "").lower() == name and not match[0].endswith("/>"):
             depth += -1 if match["slash"] else 1
             if depth == 0:
                 return match.end()
-    return len(text)
+    return None
 
 
 class _Page:
@@ -96,7 +106,9 @@ class _Page:
     def tag(self, tag: str, name: str, *, is_end: bool) -> None:
         """Adds an inline tag; one without its partner stands alone."""
         pieces = _with_attributes(tag, name)
-        if name in _EMPTY or tag.endswith("/>"):
+        if name == "wbr":  # where a word of the source may be broken
+            self.builder.text("", tag)
+        elif name in _EMPTY or tag.endswith("/>"):
             self.builder.point(*pieces)
         elif not is_end:
             self._open[name].append(self.builder.open(*pieces))

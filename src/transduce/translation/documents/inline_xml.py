@@ -1,5 +1,6 @@
 """Text with elements in it, as in XLIFF, TMX and OpenDocument: elements with text are kept around their words."""
 
+import html
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,10 @@ from transduce.translation.documents.segments import Piece, SegmentBuilder
 from transduce.translation.documents.xml_tree import Node, XmlDocument, pieces_within
 
 _SPACE = re.compile(r"[ \t\r\n]+")
+# A line break, as XLIFF and TMX name it, or as the page that it is from has it: <ph>&lt;br/&gt;</ph>.
+_LINE_BREAK = re.compile(
+    r"\s(?:c?type|subType|id)\s*=\s*[\"'](?:lb|xlf:lb|LINE_BREAK|x-(?:html-)?br)[\"']|[\"'>]\s*<br\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,8 @@ class InlineReader:
                 self._add(node.children, builder, opened)
                 builder.close(number, document.end_tag(node))
             else:
-                builder.point(*self._point(node), is_break=node.name in names.breaks)
+                is_break = node.name in names.breaks or _LINE_BREAK.search(html.unescape(source)) is not None
+                builder.point(*self._point(node), is_break=is_break)
 
     def _pair(self, node: Node) -> str:
         """Returns what two elements of a pair have in common."""

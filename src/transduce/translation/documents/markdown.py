@@ -17,22 +17,32 @@ from transduce.translation.documents.segments import Item, Piece, Render, Segmen
 from transduce.translation.pipeline.tags import is_block_tag
 
 _PREFIX = re.compile(
-    r"(?:[ \t]*>[ \t]?)*(?P<item>[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?)*"
-    r"(?:\[\^[^\]\s]+\]:[ \t]*)?[ \t]*"
+    r"(?:[ \t]*>[ \t]?)*(?P<item>[ \t]*(?:[-+*:]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?)*"
+    r"(?P<note>\[\^[^\]\s]+\]:[ \t]*)?(?P<callout>\[![\w-]+\][-+]?)?[ \t]*"
 )
-_MARKED = re.compile(r"[-+*>\d\[]")  # in a prefix: a new block begins, unless it is that of a quotation
-_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,}|:{3,}|\$\$)(?P<rest>.*)")
+_MARKED = re.compile(r"[-+*:>\d\[]")  # in a prefix: a new block begins, unless it is that of a quotation
+_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,}|:{3,}|\$\$|\\\[(?=\s*\Z)|\\begin\{[\w*]+\})(?P<rest>.*)")
+_MODULE = re.compile(  # of MDX
+    r"import\s+(?:[\w$]+\s*,\s*)?(?:[{*]|[\w$]+\s+from\s+[\"'])|import\s*[\"']"
+    r"|export\s+(?:(?:default|const|let|var|function|async|class|type)\b.*[({=]|[{*])"
+)
+_ADMONITION = re.compile(
+    r"(?P<marks>[ \t]*(?:!!!|\?\?\?\+?|===[+!]?)[ \t]+[^\"]*\"?)(?P<title>[^\"]*)(?P<end>\"?\s*)\Z"
+)
 _HEADING = re.compile(r"(?P<marks>#{1,6}[ \t]+)(?P<text>.*)\Z")
 _HEADING_END = re.compile(r"(?:(?<![ \t])[ \t]++#++)?(?:(?<![ \t])[ \t]++)?(?:\{[^{}]*\}[ \t]*+)?\Z")
 _RULE = re.compile(r"[ \t>]*(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*|-+[ \t]*)\Z")
 _DEFINITION = re.compile(r"[ \t]{0,3}\[(?P<label>[^\]\^][^\]]*)\]:[ \t]*\S")
 _HTML_BLOCK = re.compile(r"<(?:[!?]|/?(?P<name>[A-Za-z][\w-]*)(?=[\s/>]|\Z))")
 _DELIMITERS = re.compile(r"[ \t>]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+\Z")
+_GRID = re.compile(r"\+(?:[-=:]+\+)+\s*\Z")  # tables of Pandoc, whose columns are aligned by hand
+_COLUMNS = re.compile(r"[ \t]*-{2,}(?:[ \t]+-{2,})+[ \t]*\Z")
+_DASHES = re.compile(r"[ \t]*-{3,}[ \t]*\Z")
 _CELL_END = re.compile(r"(?<!\\)\|")
 _CODE_INDENT = 4
 _MAX_LINES = 500_000
 # At the beginning of a line these would begin another block.
-_LINE_START = re.compile(r"(?P<number>\d{1,9})(?=[.)](?:\s|\Z))|(?=(?:[-+*]|#{1,6}|>|=+|-+)(?:\s|\Z)|>)")
+_LINE_START = re.compile(r"(?P<number>\d{1,9})(?=[.)](?:\s|\Z))|(?=(?:[-+*:]|#{1,6}|>|=+|-+)(?:\s|\Z)|>)")
 Line = tuple[str, str]  # with its end
 
 
@@ -63,7 +73,9 @@ class _Reader:
             assert prefix is not None  # the pattern matches any text
             rest = line[prefix.end() :]
             is_rule = _RULE.match(line) is not None
-            if not rest.strip() or is_rule or _DEFINITION.match(line):
+            if _COLUMNS.match(line):
+                yield from self._aligned_table()
+            elif not rest.strip() or is_rule or _DEFINITION.match(line):
                 yield from self._end_paragraph()
                 self.content_indent = 0 if is_rule else self.content_indent
                 yield line + end
@@ -71,6 +83,9 @@ class _Reader:
             elif not self.paragraph.lines and _indent(line) >= self.content_indent + _CODE_INDENT:
                 yield line + end
                 self.position += 1
+            elif (title := _ADMONITION.match(line)) is not None:
+                yield from self._end_paragraph()
+                yield from self._admonition(title, end)
             elif (block := self._block(prefix[0], rest)) is not None:
                 yield from self._end_paragraph()
                 yield from block
@@ -82,12 +97,44 @@ class _Reader:
         """Adds a line of text to the paragraph, or to a new one."""
         marks = prefix[0].replace(">", "") if self.paragraph.lines else prefix[0]
         if _MARKED.search(marks):
+            if ":" in (prefix["item"] or ""):  # a definition: each line before it is a term
+                yield from self._terms()
             yield from self._end_paragraph()
         if prefix["item"]:
             self.content_indent = len(prefix[0].expandtabs(4))
+        elif prefix["note"]:
+            self.content_indent = _CODE_INDENT
         elif not self.paragraph.lines and not prefix[0]:
             self.content_indent = 0
         self.paragraph.lines.append((prefix[0], rest, end))
+        self.position += 1
+        if prefix["callout"]:
+            yield from self._end_paragraph()
+
+    def _aligned_table(self) -> Iterator[Piece]:
+        """Yields a table whose columns are aligned by hand, from its heading in the paragraph on: it is copied."""
+        lines, self.paragraph = self.paragraph.lines, _Paragraph()
+        start = self.position - len(lines)
+        yield "".join("".join(line) for line in lines)
+        end = self._block_end(self.position)
+        if start and lines and _DASHES.match(self.lines[start - 1][0]):  # rows of several lines, up to the next dashes
+            rows = range(self.position + 1, len(self.lines))
+            end = next((i + 1 for i in rows if _DASHES.match(self.lines[i][0])), end)
+        yield from self._copied(end)
+
+    def _terms(self) -> Iterator[Piece]:
+        """Yields the pieces of the paragraph that was being read, whose lines are texts of their own."""
+        lines, self.paragraph = self.paragraph.lines, _Paragraph()
+        for line in lines:
+            self.paragraph.lines.append(line)
+            yield from self._end_paragraph()
+
+    def _admonition(self, line: re.Match[str], end: str) -> Iterator[Piece]:
+        """Yields the pieces of the first line of a note of MkDocs, whose content is further in."""
+        yield line["marks"]
+        yield from inline_pieces(line["title"], lambda _: "", self.labels)
+        yield line["end"] + end
+        self.content_indent = _indent(line[0]) + _CODE_INDENT
         self.position += 1
 
     def _front_matter(self) -> Iterator[Piece]:
@@ -109,10 +156,12 @@ class _Reader:
             if fence["fence"].startswith(":"):  # its content is Markdown
                 return self._copied(self.position + 1)
             return self._copied(self._fence_end(fence))
+        if not self.paragraph.lines and (_GRID.match(rest) or _MODULE.match(rest)):
+            return self._copied(self._block_end(self.position))
         if (heading := _HEADING.match(rest)) is not None:
             return self._heading(prefix, heading)
         if not self.paragraph.lines and (tag := _HTML_BLOCK.match(rest)) is not None and _begins_html(tag["name"]):
-            return self._html()
+            return self._html((tag["name"] or "").lower(), rest)
         following = self.lines[self.position + 1][0] if self.position + 1 < len(self.lines) else ""
         if "|" in rest and "|" in following and _DELIMITERS.match(following):
             return self._table(prefix)
@@ -121,19 +170,27 @@ class _Reader:
     def _fence_end(self, fence: re.Match[str]) -> int:
         """Returns the number of lines up to the end of a block of code or a formula."""
         mark = fence["fence"]
-        if mark == "$$" and fence["rest"].rstrip().endswith("$$"):
+        last = {"$$": "$$", "\\[": "\\]"}.get(mark, mark.replace("begin", "end"))
+        is_maths = mark[0] in "$\\"
+        if is_maths and fence["rest"].rstrip().endswith(last):
             return self.position + 1
         for i in range(self.position + 1, len(self.lines)):
             line = self.lines[i][0].strip(" \t>")
-            if (line.startswith(mark) and not line.strip(mark[0])) or (mark == "$$" and line.endswith("$$")):
+            if (line.startswith(mark) and not line.strip(mark[0])) or (is_maths and line.endswith(last)):
                 return i + 1
         return len(self.lines)
 
-    def _html(self) -> Iterator[Piece]:
-        """Yields the pieces of a block of HTML, which an empty line ends."""
+    def _block_end(self, start: int) -> int:
+        """Returns the number of lines up to the next empty one."""
+        lines = range(start, len(self.lines))
+        return next((i for i in lines if not self.lines[i][0].strip()), len(self.lines))
+
+    def _html(self, name: str, rest: str) -> Iterator[Piece]:
+        """Yields the pieces of a block of HTML, which an empty line ends, or its end tag if it has no text."""
         start = self.position
-        while self.position < len(self.lines) and self.lines[self.position][0].strip():
-            self.position += 1
+        last = "-->" if rest.startswith("<!--") else f"</{name}" if name in ("pre", "script", "style") else ""
+        ends = (i for i in range(start, len(self.lines)) if last in self.lines[i][0].lower())
+        self.position = self._block_end(next(ends, start) if last else start)
         yield from read_html("".join(line + end for line, end in self.lines[start : self.position]))
 
     def _heading(self, prefix: str, heading: re.Match[str]) -> Iterator[Piece]:
@@ -187,7 +244,7 @@ class _Reader:
 
 def _begins_html(name: str | None) -> bool:
     """Returns whether a line that begins with a tag of this name, or a comment, begins a block of HTML."""
-    return name is None or is_block_tag(name) or name.lower() in ("script", "style", "svg")
+    return name is None or (is_block_tag(name) and name.lower() != "br") or name.lower() in ("script", "style", "svg")
 
 
 def _indent(line: str) -> int:

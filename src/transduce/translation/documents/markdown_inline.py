@@ -11,21 +11,33 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 
+from transduce.translation.documents.html_pages import end_of, is_copied
 from transduce.translation.documents.segments import Piece, Render, SegmentBuilder, Tag, encoded_with
+from transduce.translation.pipeline.tags import is_block_tag
 
+# Without one of these signs, "\\(a dog\\)" is text in parentheses.
+_MATHS = re.compile(r"[_^={}<>+*/|\d]|\\\w|\A\\+[(\[]\s*\w\s*\\")
 _TOKEN = re.compile(
-    r"(?P<escape>\\[!-/:-@\[-`{-~])"
+    r"(?P<maths>\\{1,2}\((?:[^\\]|\\(?!\))){1,1000}\\\)|\\{1,2}\[(?:[^\\]|\\(?!\])){1,1000}\\\])"
+    r"|(?P<escape>\\[!-/:-@\[-`{-~])"
     r"|(?P<code>(?:\{[\w:.+-]{1,40}\})?(?P<ticks>`+)(?!`).{1,5000}?(?<!`)(?P=ticks)(?!`))"
     r"|(?P<ticks_alone>`+)"
     r"|(?P<address><[A-Za-z][A-Za-z0-9+.-]{1,31}:[^<>\s]*>|<[\w.+-]+@[\w.-]+>)"
     r"|(?P<comment><!--(?:[^<-]|-(?!->)|<(?!!--))*+-->)"
     r"|(?P<tag></?(?P<name>[A-Za-z][\w-]*)[^<>]*>)"
+    r"|(?P<inline_note>\^\[(?:[^\[\]]|\[[^\[\]]{0,500}\](?:\([^()]{0,500}\))?){1,5000}\])"
     r"|(?P<note>\[\^[^\]\s]+\])"
+    r"|(?P<citation>\[(?:[^\[\]\n@]{0,80}[ (])?-?@\w[^\[\]\n]{0,200}\](?![(\[]))"
+    r"|(?P<wiki>!\[\[[^\[\]\n]{1,300}\]\]|\[\[(?P<page>[^\[\]|\n]{1,300}\|)?[^\[\]\n]{1,300}\]\](?![(\[:]))"
     r"|(?P<open>!?\[)"
     r"|(?P<close>\])"
     r"|(?P<formula>\$[^\s$](?:[^$\n]{0,500}[^\s$\\])?\$(?!\d)|\$\$[^$]{1,5000}\$\$)"
-    r"|(?P<template>\{%(?:[^%{]|%(?!\})|\{(?!%))*+%\})"
+    r"|(?P<template>\{%(?:[^%{]|%(?!\})|\{(?!%))*+%\}|\{#(?:[^#{]|#(?!\})){0,500}#\}|<%(?:[^%<]|%(?!>)){0,500}%>"
+    r"|\{:?[ \t]*[.#=][\w-][^{}\n]*\})"
+    r"|(?P<braces>\{\{[^{}\n]{0,500}\}\}|\{[^{}\n]{1,100}\})"
+    r"|(?P<raised>(?<=\w)(?:\^[^\s^]{1,30}\^|~[^\s~]{1,30}~))"
     r"|(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,31});)"
     r"|(?P<hard>(?:(?<! ) {2,}+|\\)\n)"
     r"|(?P<line>\n)"
@@ -35,13 +47,14 @@ _TOKEN = re.compile(
 _TARGET = re.compile(
     r"\]\(\s*+(?:<[^<>\n]*>|(?:[^()\s\\]|\\.|\((?:[^()\s\\]|\\.)*+\))*+)"
     r"(?:\s++(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?+\s*+\)(?:\{[^{}\n]*\})?"
-    r"|\]\[[^\[\]]*\]"
+    r"|\]\[[^\[\]]*\]|\]\{[^{}\n]+\}"
 )
 _MAX_LABEL = 999  # characters, as in CommonMark
-_POINTS = ("code", "address", "comment", "note", "formula", "template")
+_POINTS = ("code", "address", "comment", "note", "formula", "template", "maths", "citation", "wiki", "raised", "copied")
 _EMPTY = frozenset(("br", "hr", "img", "input", "wbr"))
 _SPECIAL = re.compile(
-    r"\\(?=[!-/:-@\[-`{-~])|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)|`|\[|\]|<(?=[A-Za-z/!?])|&(?=\#?\w+;)|~(?=~)"
+    r"(?P<kept>\{\{[^{}]*\}\}|\{[^{}]*\})"
+    r"|\\(?=[!-/:-@\[-`{-~])|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)|`|\[|\]|<(?=[A-Za-z/!?])|&(?=\#?\w+;)|~(?=~)"
 )
 
 
@@ -84,8 +97,12 @@ def inline_pieces(
             opened[i] = builder.open(source)
         elif token.partner >= 0:
             builder.close(opened[token.partner], source, alone=token.alone or source)
-        elif token.kind == "hard":
+        elif token.kind == "hard" or (token.kind == "tag" and is_block_tag(token.name)):
             builder.point(source, is_break=True)
+        elif token.kind == "inline_note":
+            of_note = partial(_line_after, next_line, num_lines - len(ends))
+            inner = inline_pieces(token.source[len("^[") : -len("]")], of_note, labels, None, escape)
+            builder.point("^[", *inner, "]")
         elif token.kind == "line":
             builder.text(" ", source)
         elif token.kind in (*_POINTS, "tag"):
@@ -103,9 +120,14 @@ def inline_pieces(
     yield from builder.pieces(wrapped)
 
 
+def _line_after(next_line: Callable[[int], str], first: int, line: int) -> str:
+    """Returns what `next_line` does for a line that is counted from `first` on."""
+    return next_line(first + line)
+
+
 def escape_markdown(text: str) -> str:
     """Returns `text` with a backslash before signs that would mean something."""
-    return _SPECIAL.sub(lambda match: "\\" + match[0], text.replace("\n", " "))
+    return _SPECIAL.sub(lambda match: match["kept"] or "\\" + match[0], text.replace("\n", " "))
 
 
 def _tokens(text: str, labels: Collection[str]) -> list[_Token]:
@@ -113,11 +135,28 @@ def _tokens(text: str, labels: Collection[str]) -> list[_Token]:
     tokens: list[_Token] = []
     brackets: list[tuple[int, int]] = []  # the token of each, and where its label begins
     names: defaultdict[str, list[int]] = defaultdict(list)
+    unclosed: set[str] = set()  # elements that are copied with their content, but nothing ends them
     position = 0
     while match := _TOKEN.search(text, position):
         if match.start() > position:
             tokens.append(_Token("text", text[position : match.start()]))
         kind, position, here = match.lastgroup or "", match.end(), len(tokens)
+        name = (match["name"] or "").lower()
+        if name and name not in unclosed and is_copied(match[0], name):
+            if (end := end_of(text, position, name)) is not None:
+                tokens.append(_Token("copied", text[match.start() : end]))
+                position = end
+                continue
+            unclosed.add(name)
+        if kind == "maths" and not _MATHS.search(match[0]):
+            tokens.append(_Token("escape", match[0][:2]))
+            position = match.start() + 2
+            continue
+        if match["page"]:  # [[page|a dog]]
+            label = match[0][len("[[" + match["page"]) : -len("]]")]
+            ends = _Token("wiki", "[[" + match["page"], partner=here + 2), _Token("wiki", "]]", partner=here)
+            tokens.extend((ends[0], _Token("text", label), ends[1]))
+            continue
         parts = [match[0]]
         if kind == "emphasis" and len(match[0]) == 3:  # ***a* b** and **a *b***
             parts = [match[0][:2], match[0][:1]]

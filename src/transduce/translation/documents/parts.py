@@ -20,6 +20,7 @@ from transduce.translation.documents.segments import (
     segments_of,
     written,
 )
+from transduce.translation.documents.whole_words import reading_of
 from transduce.translation.pipeline.restoring import LEFT_AS_IT_WAS
 from transduce.translation.result import Translation
 
@@ -129,24 +130,31 @@ def _translate_window(window: Sequence[Part | Piece], translate: TranslateTexts,
     """Translates the segments of a window: each text once, however often it occurs."""
     pieces = [each for each in window if not isinstance(each, Part)]
     segments = [segment for segment in segments_of(pieces) if segment.translation is None]
-    sources = list(dict.fromkeys(segment.source for segment in segments))
-    if not sources:
-        return
-    found = dict(zip(sources, translate(sources), strict=True))
-    kept = set()
-    for source, translation in found.items():
-        warnings = translation.warnings
-        if translation.source_truncated:
-            warnings = (*warnings, TOO_LONG)
-        elif keeps_tags(items_of(source), items_of(translation.text)):
-            kept.add(source)
-        elif LEFT_AS_IT_WAS not in warnings:
-            warnings = (*warnings, LEFT_AS_IT_WAS)
-        for warning in warnings:
-            progress.warn(f"{shorten(plain_text(source), 60, placeholder=' …')!r}: {warning}")
+    readings = {segment.source: reading_of(items_of(segment.source)) for segment in segments}
+    kept: dict[str, str] = {}
+    for attempt in (0, 1):
+        waiting = {source: reading for source, reading in readings.items() if attempt < len(reading.texts)}
+        texts = dict.fromkeys(reading.texts[attempt] for source, reading in waiting.items() if source not in kept)
+        found = dict(zip(texts, translate(list(texts)), strict=True)) if texts else {}
+        for source, reading in waiting.items():
+            if source in kept:
+                continue
+            translation = found[reading.texts[attempt]]
+            text = reading.restored(translation.text, attempt)
+            is_kept = text is not None and keeps_tags(items_of(source), items_of(text))
+            if not is_kept and attempt + 1 < len(reading.texts):
+                continue
+            warnings = translation.warnings
+            if translation.source_truncated:
+                warnings = (*warnings, TOO_LONG)
+            elif text is not None and is_kept:
+                kept[source] = text
+            elif LEFT_AS_IT_WAS not in warnings:
+                warnings = (*warnings, LEFT_AS_IT_WAS)
+            for warning in warnings:
+                progress.warn(f"{shorten(plain_text(source), 60, placeholder=' …')!r}: {warning}")
     for segment in segments:
-        if segment.source in kept:
-            segment.translation = found[segment.source].text
+        segment.translation = kept.get(segment.source)
     progress.num_segments += len(segments)
 
 

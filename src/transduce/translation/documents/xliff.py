@@ -1,6 +1,7 @@
 """XLIFF 1.2 and 2: targets are filled, and say that a machine has translated them.
 
 A target with text stays as it is, unless its state is "new" or "needs-translation". `translate="no"` is honoured.
+Where a source is cut into segments (`<seg-source>`), as in the files of Trados, so is its target.
 """
 
 import re
@@ -45,7 +46,15 @@ class _Reader:
         source, target = children.get("source"), children.get("target")
         state = document.attributes(target).get("state", "") if target is not None else ""
         is_done = target is not None and document.inner(target).strip() and state not in _OPEN_STATES
-        if source is None or is_done or self.is_kept(unit):
+        cut = children.get("seg-source")
+        segments = self._segments(cut) if cut is not None else {}
+        if source is None or self.is_kept(unit):
+            yield document.source(unit)
+            return
+        if segments:
+            yield from self._read_segments(unit, children, segments)
+            return
+        if is_done:
             yield document.source(unit)
             return
         builder = self._inline.builder(source.children)
@@ -62,6 +71,59 @@ class _Reader:
             return render
 
         yield from builder.filled(rendering, document.source(unit))
+
+    def _segments(self, parent: Node) -> dict[str, Node]:
+        """Returns the segments within an element by their numbers."""
+        found: dict[str, Node] = {}
+        for child in parent.children:
+            attributes = self._document.attributes(child) if child.name == "mrk" else {}
+            if attributes.get("mtype") == "seg":
+                found[attributes.get("mid", "")] = child
+            else:
+                found |= self._segments(child)
+        return found
+
+    def _read_segments(self, unit: Node, children: Mapping[str, Node], sources: Mapping[str, Node]) -> Iterator[Piece]:
+        """Yields a unit, with those segments of its target filled that have no text."""
+        document, target = self._document, children.get("target")
+        given = self._segments(target) if target is not None else {}
+        state = document.attributes(target).get("state", "") if target is not None else ""
+        has_text = target is not None and document.inner(target).strip() and state not in _OPEN_STATES
+        outline = target if target is not None and given else children["seg-source"]
+        slots = {
+            number: each
+            for number, each in (given or sources).items()
+            if number in sources and (not given or state in _OPEN_STATES or not document.inner(each).strip())
+        }
+        if not slots or (has_text and not given):
+            yield document.source(unit)
+            return
+        is_new = len(slots) == len(given or sources)
+        before, after = self._around(unit, children) if is_new else self._within(unit, outline)
+        yield before
+        position = outline.inner_start
+        for number, slot in sorted(slots.items(), key=lambda item: item[1].start):
+            yield document.text[position : slot.start]
+            yield from self._filled(slot, sources[number], is_kept=bool(given))
+            position = slot.end
+        yield document.text[position : outline.inner_end] + after
+
+    def _within(self, unit: Node, target: Node) -> tuple[str, str]:
+        """Returns the unit before and after the content of its target."""
+        text = self._document.text
+        return text[unit.start : target.inner_start], text[target.inner_end : unit.end]
+
+    def _filled(self, slot: Node, source: Node, *, is_kept: bool) -> Iterator[Piece]:
+        """Yields a segment of a target with the translation of its source; without one, what it has if `is_kept`."""
+        tag = self._document.start_tag(slot).removesuffix(">").removesuffix("/").rstrip()
+        name = tag[1:].split(maxsplit=1)[0]
+        original = self._document.source(slot) if is_kept else f"{tag}/>"
+
+        def rendering(tags: dict[Tag, tuple[Piece, ...]], around: list[int]) -> Render:
+            inner = encoded_with(escape_text)(tags, around)
+            return lambda items: [f"{tag}>", *inner(items), f"</{name}>"]
+
+        yield from self._inline.builder(source.children).filled(rendering, original)
 
     def _around(self, unit: Node, children: Mapping[str, Node]) -> tuple[str, str]:
         """Returns the unit before and after the content of its new target."""
