@@ -177,6 +177,7 @@ def test_an_edited_recipe_is_a_change_that_is_said(
     assert train(edited, run, "train.log_steps=2", "train.max_steps=5") == 0
     edited.write_text(RECIPE.replace("max_steps = 23", "max_steps = 40").replace("log_steps = 1", "log_steps = 9"))
     edited.write_text(edited.read_text().replace("average_last = 3", "average_last = 1"))
+    shutil.rmtree(run / "model")  # a finished run refuses changes
     capsys.readouterr()
     assert resume(edited, run) == 0
     changes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("resuming with")]
