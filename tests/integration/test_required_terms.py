@@ -115,7 +115,7 @@ def test_terms_marked_in_the_line(models: Path, tmp_path: Path, capsys: pytest.C
     assert holds(lines[0], "Two dogs")
     assert holds(lines[0], "ball")
     plain = Translator.load(models / "a", device="cpu")
-    assert lines[1:] == plain.translate(marked[1:])
+    assert lines[1:] == plain.translate(marked[1:], text_options=TextOptions(markup="placeholders"))
     assert lines[:1] == plain.translate(["A dog runs."], required=[["ball", "Two dogs"]])
     assert "2 of 2 required terms came out" in capsys.readouterr().err
 
@@ -197,7 +197,7 @@ def test_a_glossary_goes_with_what_cuts_and_marks(models: Path) -> None:
     )
     assert best.num_parts == 2
     assert best.required == ((("red",), True), (("green",), True))
-    with pytest.raises(ConfigError, match="markup does not go with prefixes or required terms by line"):
+    with pytest.raises(ConfigError, match="markup = 'html' does not go with prefixes or required terms by line"):
         translator.translate(["a"], required=[["dog"]], text_options=TextOptions(markup="html"))
 
 
