@@ -251,7 +251,7 @@ def test_phrases_are_forbidden_in_each_sentence_of_a_line() -> None:
     assert "<b>" in marked
     assert phrase not in marked
     assert other == given[1]
-    with pytest.raises(ConfigError, match="markup does not go with prefixes"):
+    with pytest.raises(ConfigError, match="markup = 'html' does not go with prefixes"):
         translator.translate(given, prefixes=["", "A"], text_options=text_options)
 
 
