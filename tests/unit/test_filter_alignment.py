@@ -1,10 +1,13 @@
 """What the filter learns from a corpus: which words translate which, and whether two lines belong together."""
 
+import random
+
 import numpy as np
 import pytest
 
 import made_parallel
 from transduce.augmentation.filtering.alignment import AlignmentModel, Side
+from transduce.augmentation.filtering.calibration import calibrate
 from transduce.augmentation.filtering.dictionary import (
     _BACKWARD_SMOOTHING,
     _FORWARD_SMOOTHING,
@@ -12,6 +15,7 @@ from transduce.augmentation.filtering.dictionary import (
     WordLines,
 )
 from transduce.augmentation.filtering.profile import side_of
+from transduce.augmentation.filtering.slips import ALIGNED, state_probabilities
 
 WINDOW = 64
 
@@ -96,3 +100,46 @@ def test_nothing_is_learned_from_too_little_or_from_lines_that_do_not_fit() -> N
     strangers = [(source, target) for (source, _), (_, target) in zip(pairs, made_parallel.pairs(2048, 2), strict=True)]
     windows = [sides(strangers[start : start + WINDOW]) for start in range(0, 2048, WINDOW)]
     assert AlignmentModel.learn(windows, WINDOW) is None
+
+
+def judged(pairs: list[tuple[str, str]]) -> tuple[AlignmentModel, np.ndarray]:
+    """Returns what is learned from pairs, and which of them are not aligned."""
+    model = AlignmentModel.learn([sides(pairs[i : i + WINDOW]) for i in range(0, len(pairs), WINDOW)], WINDOW)
+    assert model is not None
+    states = state_probabilities(model.log_odds(*sides(pairs), 0), model.noise)
+    return model, states[:, ALIGNED] < 0.5
+
+
+def test_single_wrong_pairs_are_found_in_a_corpus_with_much_noise() -> None:
+    share = 0.25
+    pairs = made_parallel.pairs(4096)
+    noise = random.Random(2).sample(range(len(pairs)), int(share * len(pairs)))
+    targets = [pairs[i][1] for i in noise]
+    for i, target in zip(noise, [*targets[1:], targets[0]], strict=True):
+        pairs[i] = pairs[i][0], target
+    model, dropped = judged(pairs)
+    assert model.noise == pytest.approx(share, abs=0.04)
+    assert dropped[noise].mean() >= 0.85
+    assert np.delete(dropped, noise).mean() <= 0.01
+
+
+def test_a_sorted_corpus_is_aligned() -> None:
+    """Neighbours of a sorted corpus are nearly translations of each other: here they differ in one word."""
+    chance, pairs = random.Random(4), []
+    vocabularies = [made_parallel.words(language) for language in (0, 1)]
+    for source, target in made_parallel.pairs(256):
+        for word in chance.sample(range(216), 12):
+            pairs.append((f"{source[:-1]} {vocabularies[0][word]}.", f"{target[:-1]} {vocabularies[1][word]}."))
+    _, dropped = judged(sorted(pairs))
+    assert dropped.mean() <= 0.01
+
+
+def test_the_share_of_noise_is_that_of_a_mixture_of_two_normal_distributions() -> None:
+    chance = np.random.default_rng(3)
+    is_noise = chance.random(8000) < 0.2
+    values = chance.normal(-2, 1, (4, 8000))
+    values[1] = chance.normal(np.where(is_noise, -2, 2), 1)
+    features = np.stack([np.ones_like(values), values], axis=2)
+    weights, noise, _ = calibrate(features, np.full((4, 8000), 10))
+    assert noise == pytest.approx(0.2 + 0.8 * 0.0228, abs=0.02)  # 2.3 % of the good ones are below 0 too
+    assert weights[2, 1] == pytest.approx(4, rel=0.15)  # the log-ratio of the two densities is 4x

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 import made_parallel
+from transduce.augmentation.filtering.alignment import AlignmentModel
 from transduce.augmentation.filtering.cross_entropy import dual_cross_entropy, usual_limit
 from transduce.augmentation.filtering.near_duplicates import NearDuplicates, band_keys
-from transduce.augmentation.filtering.profile import CorpusProfile
-from transduce.augmentation.filtering.slips import _START, _TRANSITIONS, AFTER, ALIGNED, NONE, state_probabilities
+from transduce.augmentation.filtering.profile import CorpusProfile, _learn
+from transduce.augmentation.filtering.slips import AFTER, ALIGNED, NONE, state_probabilities, transitions
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
 from transduce.augmentation.filtering.words import NUMBER, SIGN, WORD, Tokens, tokens_of
 from transduce.config.filter_options import FilterOptions
+from transduce.data.shifted_lines import WindowSampler
 from transduce.errors import ConfigError
 from transduce.translation.forced_scores import TargetScore
 
@@ -80,7 +82,30 @@ def broken(source: str, target: str, **options: object) -> str:
         ("a dog runs", "ein \ufffd Hund rennt", "encoding"),
         ("the café is shut", "le cafÃ© est fermÃ©", "encoding"),
         ("the dog’s house", "the dogâ€™s house", "encoding"),
-        ("cats &amp; dogs", "Katzen & Hunde", "encoding"),
+        ("cats &amp; dogs", "Katzen & Hunde", "markup"),
+        ("a French word", "un mot fran?ais", "encoding"),
+        ("he is here", "il doit ?tre ici", "encoding"),
+        ("he was there", "?? ????? ???", "encoding"),
+        ("see x.org/a.php?id=1", "voir x.org/a.php?id=1 et la suite", ""),
+        ("Why? Because I say so", "Pourquoi? Parce que je le dis", ""),
+        ("the dog runs", "le <b>chien</b> court", "markup"),
+        ("the dog runs", "le chien<br/> court", "markup"),
+        ("if a < b and c > d", "si a < b et c > d", ""),
+        ("the dog runs", "***---***", "junk"),
+        ("...", "!!!", ""),
+        ("the dog", "\u200b\u00a0\ufeff\u3164", "empty"),
+        ("the dog runs home now", "le chien va va va va", "repetition"),
+        ("the dog runs home now", "le chien va le chien va", "repetition"),
+        ("no, no, no, no, no", "non, non, non, non, non", ""),
+        ("the big dog runs", "le grand grand chien court", ""),
+        ("The dog runs to the house of its friend.", "Der Hund rennt zum", "truncated"),
+        ("The dog runs to the house of its friend.", "Der Hund rennt zum Haus von seinem Freund", ""),
+        ("The dog runs to the house", "Der Hund rennt zum", ""),
+        ("It was on 3 May 1995 here", "Es war hier am 3. Mai 1959", "numbers"),
+        ("It costs 12,500.75 now", "Es kostet jetzt 12 500,75 nur", ""),
+        ("1.5 million in 2004", "1 500 000 im Jahr 2004", ""),
+        ("the 90s, at 8 p.m.", "die 1990er, um 20.00 Uhr", ""),
+        ("the 5 dogs", "die fünf Hunde", ""),
         ("Ångström, Âme, Château", "Ångström, âme, château vieux", ""),
         ("word " * 201, "Wort " * 201, "length"),
         ("word " * 199, "Wort " * 199, ""),
@@ -97,6 +122,39 @@ def test_a_pair_breaks_the_rule(source: str, target: str, rule: str) -> None:
     assert broken(source, target) == rule
     if rule:
         assert broken(source, target, off=(rule,)) != rule
+
+
+def profile_of(pairs: Sequence[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> CorpusProfile:
+    """Returns what is learned from pairs, but for the words that translate each other."""
+    monkeypatch.setattr(AlignmentModel, "learn", lambda *_: None)
+    sampler = WindowSampler(64)
+    sampler.add(pairs)
+    return _learn(sampler, None, ("", ""))
+
+
+def test_random_letters_are_junk_and_names_and_other_words_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = profile_of(made_parallel.pairs(3000), monkeypatch)
+    source = "Kififi kabi gagife digala."
+    chance = random.Random(1)
+    letters = ["".join(chance.choices("mnrstvou", k=8)) for _ in range(50)]  # those of the target language
+    lines = [" ".join(letters[i : i + 4]) for i in range(46)]
+    found = check_text(PairBlock([(source, line) for line in lines], profile), FilterOptions())
+    assert sum(found.get(i, ("",))[0] == "junk" for i in range(46)) >= 44
+    names = ["Somosunu vomorora", "Tonosovo", *(target for _, target in made_parallel.pairs(46, seed=8))]
+    assert not check_text(
+        PairBlock([(source, line) for line in names], profile), FilterOptions(off=("ratio", "truncated"))
+    )
+
+
+def test_a_corpus_without_full_stops_on_one_side_has_no_truncated_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs = [(source, target[:-1]) for source, target in made_parallel.pairs(3000)]
+    for end, expected in (("", {}), (".", {0: "truncated"})):
+        profile = profile_of([(source, target + end) for source, target in pairs], monkeypatch)
+        block = PairBlock([(pairs[0][0], pairs[0][1][: len(pairs[0][1]) // 2])], profile)
+        found = check_text(block, FilterOptions())
+        assert {i: rule for i, (rule, _) in found.items()} == expected
 
 
 def test_limits_can_be_set() -> None:
@@ -116,16 +174,17 @@ def test_a_rule_that_does_not_exist_is_an_error_with_a_suggestion() -> None:
 # --- slips ----------------------------------------------------------------------------------------------------
 
 
-def reference_states(log_odds: np.ndarray) -> np.ndarray:
+def reference_states(log_odds: np.ndarray, noise: float) -> np.ndarray:
     """Returns the probabilities by a plain forward-backward pass over all lines."""
     evidence = np.exp(np.stack([log_odds[1], log_odds[0], log_odds[2], np.zeros(log_odds.shape[1])], axis=1))
-    forward = [_START * evidence[0]]
+    moves = transitions(noise)
+    forward = [np.linalg.matrix_power(moves, 9999)[0] * evidence[0]]
     for each in evidence[1:]:
-        forward.append(forward[-1] @ _TRANSITIONS * each)
+        forward.append(forward[-1] @ moves * each)
         forward[-1] /= forward[-1].sum()
     backward = [np.ones(4)]
     for each in evidence[:0:-1]:
-        backward.append(_TRANSITIONS @ (backward[-1] * each))
+        backward.append(moves @ (backward[-1] * each))
         backward[-1] /= backward[-1].sum()
     states = np.array(forward) * np.array(backward[::-1])
     return np.asarray(states / states.sum(axis=1, keepdims=True))
@@ -135,7 +194,7 @@ def reference_states(log_odds: np.ndarray) -> np.ndarray:
 def test_states_are_those_of_a_plain_forward_backward_pass(num_lines: int) -> None:
     log_odds = np.random.default_rng(num_lines).normal([[-4], [3], [-4]], 3, (3, num_lines))
     # Segments overlap by 64 lines, beyond which the past has no influence; states are kept as float32.
-    np.testing.assert_allclose(state_probabilities(log_odds), reference_states(log_odds), atol=1e-4)
+    np.testing.assert_allclose(state_probabilities(log_odds, 0.2), reference_states(log_odds, 0.2), atol=1e-4)
 
 
 def test_a_run_that_slipped_is_found_whole_and_a_doubtful_line_is_kept() -> None:
@@ -144,7 +203,7 @@ def test_a_run_that_slipped_is_found_whole_and_a_doubtful_line_is_kept() -> None
     log_odds[:, 110] = 0.0  # says nothing by itself
     log_odds[1, 50] = -2.0
     log_odds[1, 200] = -8.0
-    states = state_probabilities(log_odds).argmax(axis=1)
+    states = state_probabilities(log_odds, 0.01).argmax(axis=1)
     assert states[100:120].tolist() == [AFTER] * 20
     assert states[200] == NONE
     assert (np.delete(states, [*range(100, 120), 200]) == ALIGNED).all()

@@ -10,12 +10,17 @@ examples:
 A pair is dropped by the first of these rules that it breaks:
 
   empty           a side without text
-  encoding        bytes that are not UTF-8, text in a wrong encoding, hidden line breaks, HTML entities
+  encoding        bytes that are not UTF-8, text in a wrong encoding, letters lost to '?', hidden line breaks
+  markup          tags and HTML entities
   length          a side of more than --max-words words
+  junk            a side of random letters, or of signs only
+  repetition      a side that repeats a phrase at once, where the other does not
   ratio           sides whose length ratio is far from the usual one of this corpus
   copy            a target that repeats its source, or most of it
   swapped         source and target swapped
   language        a side in a wrong language: that of the other side, or a third one
+  truncated       a side that ends within a sentence, and is short
+  numbers         sides with different numbers
   alignment       sides that are not translations of each other: single pairs, and runs of shifted lines
   duplicate       a pair that repeats an earlier one
   cross-entropy   a pair that two models score as improbable; needs --forward and --backward

@@ -9,12 +9,17 @@ from transduce.errors import ConfigError, suggestion
 # What each rule drops. They are applied in this order: a pair is dropped by the first rule that it breaks.
 RULES = {
     "empty": "a side without text",
-    "encoding": "bytes that are not UTF-8, text in a wrong encoding, hidden line breaks, HTML entities",
+    "encoding": "bytes that are not UTF-8, text in a wrong encoding, letters lost to '?', hidden line breaks",
+    "markup": "tags and HTML entities",
     "length": "a side with too many words",
+    "junk": "a side of random letters, or of signs only",
+    "repetition": "a side that repeats a phrase at once, where the other does not",
     "ratio": "sides of very different length",
     "copy": "a target that repeats its source",
     "swapped": "source and target swapped",
     "language": "a side in another language",
+    "truncated": "a side that ends within a sentence, and is short",
+    "numbers": "sides with different numbers",
     "alignment": "sides that are not translations of each other",
     "duplicate": "a pair that repeats an earlier one",
     "cross-entropy": "a pair that two models score as improbable",

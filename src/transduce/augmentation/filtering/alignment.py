@@ -2,9 +2,7 @@
 
 For the pair of source line i and target line i + d there are six features: the two scores of the dictionary, how far
 the ratio of the lengths is from the usual one (twice: once with a limit), and how many numbers and rare words the two
-sides share, and do not share. A logistic regression turns them into log-odds, one for each range of lengths, since a
-short line says less. The pairs (i, i) are examples of translations, and (i, i - 1) and (i, i + 1) of others. These are
-hard examples, because neighbours share their topic.
+sides share, and do not share. `calibration.py` learns from the corpus what log-odds they give.
 
 A dictionary that has seen a pair finds it plausible, even if it is wrong. So there are two dictionaries, each learned
 from every second one of the sampled windows, and lines are scored by the one that has not seen them.
@@ -16,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from transduce.augmentation.filtering.calibration import MAX_ODDS, OWN, calibrate, odds_of, of_equal_length
 from transduce.augmentation.filtering.dictionary import Floats, Ints, WordDictionary, WordLines
 from transduce.augmentation.filtering.vocabulary import Vocabulary
 from transduce.augmentation.filtering.words import LINE_SHIFT, NUMBER, SIGN, Tokens, distinct, line_keys
@@ -25,15 +23,11 @@ from transduce.data.shifted_lines import WINDOW_LINES
 
 DISTANCES = (-1, 0, 1)
 MIN_PAIRS = 2000  # of a corpus; with fewer, nothing is learned
-MAX_ODDS = 8.0  # of one pair: the features are not independent, so larger odds would be overconfident
 
 _MAX_WORDS = 20_000  # of a vocabulary
 _BLOCK_LINES = WINDOW_LINES
 _CALIBRATION_WINDOWS = 256  # that the regression learns from
-_MIN_RIGHT = 0.75  # share of the pairs that must fit better than the pairs with their neighbours
-_LENGTHS = (0, 4, 8, 16, 30)  # words of the shorter side: the lower ends of the ranges
-_MIN_EXAMPLES = 60  # of a range, else the regression over all lengths is used
-_NEWTON_STEPS = 25
+_MIN_FIT = 0.65  # share of the pairs that must fit better than pairs of strangers
 _LENGTH_SLACK, _LENGTH_LIMIT = 5.0, 0.5
 
 
@@ -49,6 +43,10 @@ class Side:
     tokens: Tokens
     lengths: Ints
 
+    def of_lines(self, lines: Ints) -> "Side":
+        """Returns some of the lines, in the given order."""
+        return Side(self.tokens.of_lines(lines), self.lengths[lines])
+
 
 @dataclass(frozen=True, eq=False)
 class AlignmentModel:
@@ -60,7 +58,7 @@ class AlignmentModel:
         stride: distance of the first lines of two windows.
         stretch: the median of log target length - log source length.
         weights: of the features, by range of lengths.
-        right: share of sampled pairs that fit better than the pairs with their neighbours.
+        noise: share of the sampled pairs that are not translations.
     """
 
     vocabularies: tuple[Vocabulary, Vocabulary]
@@ -68,7 +66,7 @@ class AlignmentModel:
     stride: int
     stretch: float
     weights: Floats
-    right: float
+    noise: float
 
     @classmethod
     def learn(cls, windows: Sequence[tuple[Side, Side]], stride: int) -> "AlignmentModel | None":
@@ -90,23 +88,23 @@ class AlignmentModel:
         return model._calibrated(windows)
 
     def _calibrated(self, windows: Sequence[tuple[Side, Side]]) -> "AlignmentModel | None":
-        """Returns the model with weights; None if the pairs of the windows fit no better than their neighbours."""
+        """Returns the model with weights; None if the pairs of the windows fit no better than any others."""
         step = max(1, len(windows) // _CALIBRATION_WINDOWS) | 1  # odd, to have windows of both halves
-        parts = [self._features(*windows[i], i * self.stride) for i in range(0, len(windows), step)]
-        features, words = (
-            np.concatenate([part[0] for part in parts], axis=1),
-            np.concatenate([p[1] for p in parts], axis=1),
+        numbers = range(0, len(windows), step)
+        targets = Side(
+            joined([windows[i][1].tokens for i in numbers]), np.concatenate([windows[i][1].lengths for i in numbers])
         )
-        labels = np.repeat([distance == 0 for distance in DISTANCES], features.shape[1]).astype(np.float64)
-        flat, flat_words = features.reshape(-1, features.shape[2]), words.reshape(-1)
-        weights = np.tile(_regression(flat, labels), (len(_LENGTHS), 1))
-        for i, inside in enumerate(_ranges(flat_words)):
-            if inside.sum() >= _MIN_EXAMPLES * len(DISTANCES):
-                weights[i] = _regression(flat[inside], labels[inside])
-        calibrated = replace(self, weights=weights)
-        odds = calibrated._odds(features, words)
-        right = float(np.mean(odds[DISTANCES.index(0)] >= odds.max(axis=0)))
-        return replace(calibrated, right=right) if right >= _MIN_RIGHT else None
+        strangers, start = of_equal_length(targets.lengths), 0
+        features, words = [], []
+        for i in numbers:
+            source, end = windows[i][0], start + len(windows[i][0].lengths)
+            own = self._features(*windows[i], i * self.stride)
+            other = self._features(source, targets.of_lines(strangers[start:end]), i * self.stride)
+            start = end
+            features.append(np.concatenate([own[0], other[0][OWN : OWN + 1]]))
+            words.append(np.concatenate([own[1], other[1][OWN : OWN + 1]]))
+        weights, noise, fit = calibrate(np.concatenate(features, axis=1), np.concatenate(words, axis=1))
+        return replace(self, weights=weights, noise=noise) if fit >= _MIN_FIT else None
 
     def log_odds(self, source: Side, target: Side, first_line: int) -> Floats:
         """Returns the log-odds that source line i and target line i + d are translations, (3, lines).
@@ -114,15 +112,9 @@ class AlignmentModel:
         The rows are for the distances -1, 0 and 1. At the first and the last line, where there is no such neighbour,
         they are those of a bad pair. `first_line` is the number of the first line in the whole corpus, from 0.
         """
-        return self._odds(*self._features(source, target, first_line))
-
-    def _odds(self, features: Floats, words: Ints) -> Floats:
-        odds = np.zeros(words.shape)
-        for weights, inside in zip(self.weights, _ranges(words), strict=True):
-            odds[inside] = features[inside] @ weights
-        odds = np.clip(odds, -MAX_ODDS, MAX_ODDS)
+        odds = odds_of(self.weights, *self._features(source, target, first_line))
         odds[DISTANCES.index(-1), :1] = odds[DISTANCES.index(1), -1:] = -MAX_ODDS
-        return np.asarray(odds)
+        return odds
 
     def _features(self, source: Side, target: Side, first_line: int) -> tuple[Floats, Ints]:
         """Returns the features, (distances, lines, 7), and the number of words of the shorter side."""
@@ -190,25 +182,3 @@ def _shared(sources: Ints, targets: Ints, distance: int, num_lines: int) -> tupl
         np.bincount(keys >> LINE_SHIFT, minlength=num_lines + 2)[1 : num_lines + 1] for keys in (sources, moved, both)
     ]
     return 2 * counts[2], counts[0] + counts[1] - 2 * counts[2]
-
-
-def _ranges(words: Ints) -> list[NDArray[np.bool_]]:
-    """Returns for each range of lengths which pairs are in it."""
-    which = np.searchsorted(_LENGTHS, words, side="right") - 1
-    return [which == i for i in range(len(_LENGTHS))]
-
-
-def _regression(features: Floats, labels: Floats) -> Floats:
-    """Returns the weights of a logistic regression, both labels counting the same in all (Newton's method)."""
-    deviations = features.std(axis=0)
-    scale = np.where(deviations > 1e-9, deviations, 1.0)
-    scaled = features / scale
-    positive = labels.mean()
-    importance = np.where(labels > 0, 0.5 / max(positive, 1e-9), 0.5 / max(1 - positive, 1e-9))
-    weights = np.zeros(features.shape[1])
-    for _ in range(_NEWTON_STEPS):
-        predicted = 1 / (1 + np.exp(-np.clip(scaled @ weights, -30, 30)))
-        gradient = scaled.T @ (importance * (labels - predicted)) - weights
-        curvature = (scaled * (importance * predicted * (1 - predicted))[:, None]).T @ scaled + np.eye(len(weights))
-        weights = weights + np.linalg.solve(curvature, gradient)
-    return np.asarray(weights / scale)

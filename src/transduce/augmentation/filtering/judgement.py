@@ -110,7 +110,8 @@ def judge(parts: Sequence[Part], profile: CorpusProfile, options: FilterOptions,
     if model is not None:
         ends = np.cumsum(part_sizes)
         by_part = [
-            state_probabilities(log_odds[:, end - size : end]) for end, size in zip(ends, part_sizes, strict=True)
+            state_probabilities(log_odds[:, end - size : end], model.noise)
+            for end, size in zip(ends, part_sizes, strict=True)
         ]
         states = np.concatenate(by_part).astype(np.float16)
     nothing = np.zeros(0, dtype=np.int64)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from transduce.augmentation.filtering.alignment import MIN_PAIRS, AlignmentModel, Side, joined
+from transduce.augmentation.filtering.damaged_text import LetterOrder, ends_open
 from transduce.augmentation.filtering.unfamiliar_words import UnfamiliarWords
 from transduce.augmentation.filtering.vocabulary import Vocabulary
 from transduce.augmentation.filtering.words import tokens_of
@@ -18,6 +19,7 @@ from transduce.errors import ConfigError, DataError
 
 LENGTH_SLACK = 10.0  # characters added to both lengths of a ratio, since short lines vary more
 _MAX_WINDOWS = 2048
+_MAX_OPEN = 0.05  # share of lines that end openly although the other side does not
 _MAX_WORDS = 50_000  # of a vocabulary
 
 
@@ -32,6 +34,8 @@ class CorpusProfile:
         unfamiliar: which words each side uses; None if there are too few pairs.
         alignment: which words translate which; None if there are too few pairs, or they do not fit at all.
         notes: what could not be learned, in words.
+        letters: which letters follow each other on each side; None if there are too few pairs.
+        closes: whether each side ends its lines as the other does, as a rule.
     """
 
     codes: tuple[str, str]
@@ -40,6 +44,8 @@ class CorpusProfile:
     unfamiliar: tuple[UnfamiliarWords, UnfamiliarWords] | None
     alignment: AlignmentModel | None
     notes: tuple[str, ...]
+    letters: tuple[LetterOrder, LetterOrder] | None = None
+    closes: tuple[bool, bool] = (True, True)
 
 
 def side_of(lines: Sequence[str]) -> Side:
@@ -86,22 +92,30 @@ def _learn(sampler: WindowSampler, languages: SideLanguages | None, codes: tuple
     notes = (
         [] if languages else ["the letters of the two sides are too similar, or too few, to tell the languages apart"]
     )
+    lines = [[line for window in sampler.windows.values() for line in window[side]] for side in (0, 1)]
+    ends = [ends_open(each) for each in lines]
+    source_closes, target_closes = (
+        float(np.mean((own == 1) & (other == -1))) <= _MAX_OPEN if len(own) else True
+        for own, other in (ends, ends[::-1])
+    )
+    closes = (source_closes, target_closes)
     lengths = [np.concatenate([np.zeros(0), *(window[side].lengths for window in windows)]) for side in (0, 1)]
     ratios = (lengths[1] + LENGTH_SLACK) / (lengths[0] + LENGTH_SLACK)
     usual = float(np.median(ratios)) if len(ratios) else 1.0
     if len(ratios) < MIN_PAIRS:
         notes.append(f"fewer than {MIN_PAIRS:,} pairs: alignment and third languages are not checked")
-        return CorpusProfile(codes, usual, languages, None, None, tuple(notes))
+        return CorpusProfile(codes, usual, languages, None, None, tuple(notes), closes=closes)
     texts = [joined([window[side].tokens for window in windows]) for side in (0, 1)]
     words = [Vocabulary.of(text, _MAX_WORDS) for text in texts]
     unfamiliar = (
         UnfamiliarWords.learn(words[0], texts[0], texts[1]),
         UnfamiliarWords.learn(words[1], texts[1], texts[0]),
     )
+    letters = (LetterOrder.learn(lines[0]), LetterOrder.learn(lines[1]))
     alignment = AlignmentModel.learn(windows, sampler.stride)
     if alignment is None:
         notes.append(
-            "lines fit their partners no better than neighboring lines: alignment is not checked. Is the corpus "
+            "lines fit their partners no better than lines from elsewhere: alignment is not checked. Is the corpus "
             "aligned at all? 'transduce prepare --check-only' examines that"
         )
-    return CorpusProfile(codes, usual, languages, unfamiliar, alignment, tuple(notes))
+    return CorpusProfile(codes, usual, languages, unfamiliar, alignment, tuple(notes), letters, closes)

@@ -1,4 +1,4 @@
-"""The rules that look at one pair alone: empty, encoding, length, ratio, copy, swapped, language.
+"""The rules that look at one pair alone, in the order in which they are applied.
 
 Each returns the pairs that break it, by their index, and why. A pair's outcome does not depend on its neighbours, so
 the dropped pairs can be looked at again to say why.
@@ -15,12 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.augmentation.filtering.alignment import Side
+from transduce.augmentation.filtering.damaged_text import (
+    differing_numbers,
+    ends_open,
+    is_invisible,
+    repeated_phrases,
+)
 from transduce.augmentation.filtering.profile import LENGTH_SLACK, CorpusProfile, side_of
 from transduce.augmentation.filtering.unfamiliar_words import single_words
-from transduce.augmentation.filtering.words import MAX_CHARACTERS, SIGN, WORD, Tokens
+from transduce.augmentation.filtering.words import MAX_CHARACTERS, NUMBER, SIGN, WORD, Tokens
 from transduce.config.filter_options import FilterOptions
 from transduce.data.doctor import HIDDEN_BREAKS
 from transduce.data.swapped_sides import FUNCTION_WORDS
+from transduce.reporting.tables import counted
 
 Pair = tuple[str, str]
 Broken = dict[int, str]  # why a pair is dropped, by its index
@@ -28,12 +35,24 @@ Broken = dict[int, str]  # why a pair is dropped, by its index
 SIDE_NAMES = ("source", "target")
 
 _MIN_COPIED_WORDS = 4  # of a target that is not quite its source
-# U+FFFD and control characters; UTF-8 that was read as Latin-1 or Windows-1252 ("Ã©", "â€™"); HTML entities.
+# U+FFFD and control characters; UTF-8 that was read as Latin-1 or Windows-1252 ("Ã©", "â€™").
 _FAULTS = re.compile(
     f"(?P<character>[\ufffd\x00-\x08\x0e-\x1b\x7f-\x9f{HIDDEN_BREAKS}])"
     "|(?P<mojibake>[ÂÃÐÑ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|ï¿½)"
-    "|(?P<entity>&(?:amp|quot|lt|gt|nbsp|apos|#\\d{1,6}|#x[0-9a-f]{1,5});)"
 )
+# "?" in place of letters: "fran?ais", "?tre", "??? ?????". In addresses ("x.php?id=1") a sign comes before the word.
+_LOST = re.compile(r"(?P<lost>(?<![^\s'’\"«(-])(?:[^\W\d_]+\?[a-zß-öø-ÿ]+|\?[a-zß-öø-ÿ]{2,}|\?{2,}\s+\?{2,}))")
+_MARKUP = re.compile(
+    r"(?P<tag></?[a-z][\w:-]*(?:\s[^<>]*)?/?>|<!--)|(?P<entity>&(?:amp|quot|lt|gt|nbsp|apos|#\d{1,6}|#x[0-9a-f]{1,5});)",
+    re.IGNORECASE,
+)
+_FAULT_NAMES = {
+    "mojibake": "text in a wrong encoding",
+    "lost": "a question mark in place of a letter",
+    "tag": "a tag",
+    "entity": "an HTML entity",
+}
+_MAX_CUT = math.log(0.75)  # of the usual length ratio, for a side whose end is missing
 _LETTERS = re.compile(r"[^\W\d_]+")
 _MIN_FUNCTION_WORDS = 2  # of a line, to name its language
 
@@ -102,21 +121,31 @@ def check_text(block: PairBlock, options: FilterOptions) -> dict[int, tuple[str,
 
 
 def _empty(block: PairBlock, options: FilterOptions) -> Broken:
-    broken = {}
-    for i, (source, target) in enumerate(block.pairs):
-        if not source or not target or source.isspace() or target.isspace():
-            broken[i] = f"the {SIDE_NAMES[bool(source.strip())]} is empty"
+    broken: Broken = {}
+    for i, pair in enumerate(block.pairs):
+        for line, name in zip(pair, SIDE_NAMES, strict=True):
+            if is_invisible(line):
+                broken.setdefault(i, f"the {name} is empty")
     return broken
 
 
 def _encoding(block: PairBlock, options: FilterOptions) -> Broken:
+    return _matching(block, _FAULTS) | _matching(block, _LOST, "?")
+
+
+def _markup(block: PairBlock, options: FilterOptions) -> Broken:
+    return _matching(block, _MARKUP, "<&")
+
+
+def _matching(block: PairBlock, faults: re.Pattern[str], signs: str = "") -> Broken:
+    """Returns the pairs with a fault; if `signs` are given, each fault has one of them: a fast first test."""
     broken: Broken = {}
     for side, name in enumerate(SIDE_NAMES):
         lines = [pair[side] for pair in block.pairs]
-        if not _FAULTS.search("\n".join(lines)):  # one search in all lines is far faster than one search a line
+        if not signs and not faults.search("\n".join(lines)):  # far faster than one search a line
             continue
         for i, line in enumerate(lines):
-            if fault := _FAULTS.search(line):
+            if (not signs or any(sign in line for sign in signs)) and (fault := faults.search(line)):
                 broken.setdefault(i, f"the {name} has {_fault_name(fault)}")
     return broken
 
@@ -126,8 +155,7 @@ def _fault_name(fault: re.Match[str]) -> str:
     if fault.lastgroup == "character":
         name = "bytes that are not UTF-8" if text == "\ufffd" else unicodedata.name(text, "a control character").lower()
         return f"U+{ord(text):04X}, {name}"
-    kind = "an HTML entity" if fault.lastgroup == "entity" else "text in a wrong encoding"
-    return f"{kind}: {text}"
+    return f"{_FAULT_NAMES[fault.lastgroup or '']}: {text}"
 
 
 def _length(block: PairBlock, options: FilterOptions) -> Broken:
@@ -139,6 +167,35 @@ def _length(block: PairBlock, options: FilterOptions) -> Broken:
         counts = np.where(cut, counts * side.lengths // MAX_CHARACTERS, counts)
         for i in np.flatnonzero(counts > options.max_words).tolist():
             broken.setdefault(i, f"the {name} has {'about ' if cut[i] else ''}{counts[i]:,} words")
+    return broken
+
+
+def _junk(block: PairBlock, options: FilterOptions) -> Broken:
+    broken: Broken = {}
+    has_words = [np.diff(side.tokens.where(side.tokens.kinds != SIGN).starts) > 0 for side in block.sides]
+    for side, name in enumerate(SIDE_NAMES):
+        for i in np.flatnonzero(~has_words[side] & has_words[1 - side]).tolist():
+            broken.setdefault(i, f"the {name} has no words")
+        if block.profile.unfamiliar is None or block.profile.letters is None:
+            continue
+        tokens = block.sides[side].tokens
+        unknown = block.single[side] & (block.profile.unfamiliar[side].vocabulary.ids(tokens.hashes) < 0)
+        counts = [
+            np.bincount(tokens.lines[each], minlength=len(block.pairs)) for each in (unknown, tokens.kinds == WORD)
+        ]
+        for i in np.flatnonzero((counts[0] > 0) & (2 * counts[0] >= counts[1])).tolist():
+            if block.profile.letters[side].is_random(block.pairs[i][side]):
+                broken.setdefault(i, f"the {name} has letters in an order that its language hardly ever uses")
+    return broken
+
+
+def _repetition(block: PairBlock, options: FilterOptions) -> Broken:
+    repeated = [repeated_phrases(side.tokens) for side in block.sides]
+    broken: Broken = {}
+    for side, name in enumerate(SIDE_NAMES):
+        for i, count in repeated[side].items():
+            if i not in repeated[1 - side]:
+                broken[i] = f"the {name} repeats {counted(count, 'word')} at once, the {SIDE_NAMES[1 - side]} does not"
     return broken
 
 
@@ -190,13 +247,40 @@ def _named(line: str, own: str) -> str:
     return f" (probably {code})" if best >= _MIN_FUNCTION_WORDS and best > second and code != own else ""
 
 
+def _truncated(block: PairBlock, options: FilterOptions) -> Broken:
+    ends = [ends_open([pair[side] for pair in block.pairs]) for side in (0, 1)]
+    broken: Broken = {}
+    for side, name in enumerate(SIDE_NAMES):
+        short = block.ratios < _MAX_CUT if side else block.ratios > -_MAX_CUT
+        if block.profile.closes[side]:
+            for i in np.flatnonzero(short & (ends[side] == 1) & (ends[1 - side] == -1)).tolist():
+                broken[i] = f"the {name} is short, and ends within a sentence"
+    return broken
+
+
+def _numbers(block: PairBlock, options: FilterOptions) -> Broken:
+    counts = [
+        np.bincount(side.tokens.lines[side.tokens.kinds == NUMBER], minlength=len(block.pairs)) for side in block.sides
+    ]
+    broken: Broken = {}
+    for i in np.flatnonzero((counts[0] > 0) & (counts[1] > 0)).tolist():
+        if found := differing_numbers(*block.pairs[i]):
+            broken[i] = f"the source has {found[0]}, the target {found[1]}"
+    return broken
+
+
 _Check = Callable[[PairBlock, FilterOptions], Broken]
 _CHECKS: dict[str, _Check] = {
     "empty": _empty,
     "encoding": _encoding,
+    "markup": _markup,
     "length": _length,
+    "junk": _junk,
+    "repetition": _repetition,
     "ratio": _ratio,
     "copy": _copy,
     "swapped": _swapped,
     "language": _language,
+    "truncated": _truncated,
+    "numbers": _numbers,
 }

@@ -67,6 +67,13 @@ class Tokens:
         before = np.concatenate([[0], np.cumsum(chosen)])
         return Tokens(self.hashes[chosen], self.kinds[chosen], before[self.starts])
 
+    def of_lines(self, lines: NDArray[np.int64]) -> "Tokens":
+        """Returns the tokens of some of the lines, in the given order."""
+        counts = self.counts[lines]
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        chosen = np.arange(starts[-1]) + np.repeat(self.starts[lines] - starts[:-1], counts)
+        return Tokens(self.hashes[chosen], self.kinds[chosen], starts)
+
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
     """Returns the distinct values in rising order; for many of them much faster than `np.unique`."""
