@@ -5,7 +5,8 @@
 | kind | cases |
 |---|---|
 | `folders` | commands on damaged model folders, conversions and caches |
-| `runs` | `train --resume`, `average` and `info` on damaged run folders |
+| `runs` | `train --resume`, `average` and `info` on damaged run folders of version 0.1.0 |
+| `new-runs` | the same on a run folder that this version made |
 | `options` | odd values for every option and every key of a configuration |
 | `texts` | odd texts, each through both engines |
 
@@ -26,13 +27,14 @@ from typing import Any
 from fuzzing.folders import folder_cases
 from fuzzing.options import option_cases
 from fuzzing.runner import Case, Result, Runner
-from fuzzing.runs import run_cases
+from fuzzing.runs import new_run_cases, run_cases
 from fuzzing.texts import text_cases
 from transduce.reporting.machine import describe_machine
 
 KINDS: dict[str, Callable[[Runner, int, int], Iterator[Case]]] = {
     "folders": folder_cases,
     "runs": run_cases,
+    "new-runs": new_run_cases,
     "options": option_cases,
     "texts": text_cases,
 }

@@ -46,7 +46,7 @@ def checkpoints(run: Path) -> list[Path]:
     found = [
         (int(match[1]), path)
         for path in (run / "checkpoints").glob("step-*")
-        if (match := CHECKPOINT.fullmatch(path.name)) and (path / STATE).is_file()
+        if (match := CHECKPOINT.fullmatch(path.name)) and any(path.glob("*"))  # one without its state is damaged
     ]
     return [path for _, path in sorted(found)]
 

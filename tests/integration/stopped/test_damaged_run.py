@@ -133,7 +133,7 @@ def test_what_a_killed_average_left_is_swept_by_the_next_one(whole: Path, tmp_pa
     assert {path.name for path in tmp_path.iterdir()} == {"model", ".other.abcdefgh.part"}
 
 
-@pytest.mark.parametrize("full", ["checkpoint", "best"])
+@pytest.mark.parametrize(("full", "complete"), [("checkpoint", [5]), ("best", [5, 10])])
 def test_a_full_disk_leaves_the_checkpoint_before(
     recipe: Path,
     whole: Path,
@@ -141,6 +141,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     full: str,
+    complete: list[int],
 ) -> None:
     run, write_json = tmp_path / "run", checkpoints_module.files.write_json
 
@@ -154,10 +155,8 @@ def test_a_full_disk_leaves_the_checkpoint_before(
         patch.setattr(checkpoints_module.files, "write_json", write)
         assert train(recipe, run) == TrainingError.exit_code
     (message,) = capsys.readouterr().err.splitlines()
-    assert (
-        "cannot be written: No space left on device. step-00000005 is complete: make room and continue with" in message
-    )
-    assert [check_checkpoint(path).step for path in checkpoints(run)] == [5]
+    assert f"No space left on device. step-{complete[-1]:08d} is complete: make room and continue with" in message
+    assert [check_checkpoint(path).step for path in checkpoints(run)] == complete
     assert not [path for path in run.rglob(".*") if path.name != ".lock"]
     assert resume(recipe, run) == 0
     assert_same_model(run / "model", whole / "model")
