@@ -1,8 +1,10 @@
 """`transduce init`: two files in, a recipe out that trains as it is; nothing that was there is touched."""
 
 import gzip
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from transduce import Translator
@@ -118,7 +120,7 @@ def test_the_corpus_by_its_old_options(files: list[str], tmp_path: Path, capsys:
 def test_every_size_gives_a_recipe_that_loads(num_pairs: int, tmp_path: Path) -> None:
     for name in ("dev.en", "dev.de"):
         (tmp_path / name).write_text("text\n", encoding="utf-8")
-    corpus = Corpus(tmp_path / "a", tmp_path / "b", num_pairs, 20 * num_pairs)
+    corpus = Corpus(tmp_path / "a", tmp_path / "b", np.full((2, num_pairs), 20, np.float32))
     dev = (tmp_path / "dev.en", tmp_path / "dev.de")
     config = write_recipe(corpus, ("", ""), tmp_path / "mine.toml", dev)
     assert config.model.d_model == (512 if num_pairs >= 1_000_000 else 128)
@@ -131,11 +133,15 @@ def test_every_size_gives_a_recipe_that_loads(num_pairs: int, tmp_path: Path) ->
 def test_a_small_vocabulary_needs_more_steps_for_as_many_epochs(tmp_path: Path) -> None:
     text = tmp_path / "dev.en"
     text.write_text("text\n", encoding="utf-8")
-    steps = {}
-    for num_pairs in (6000, 30_000):  # vocabularies of 1000 and 5000
-        corpus = Corpus(tmp_path / "a", tmp_path / "b", num_pairs, 600_000)
-        steps[num_pairs] = write_recipe(corpus, ("", ""), tmp_path / f"{num_pairs}.toml", (text, text)).train.max_steps
+    steps, epochs = {}, {}
+    for num_pairs in (6000, 30_000):  # vocabularies of 1000 and 5000; sentences of 100 and of 20 tokens
+        corpus = Corpus(tmp_path / "a", tmp_path / "b", np.full((2, num_pairs), 600_000 / num_pairs, np.float32))
+        recipe = tmp_path / f"{num_pairs}.toml"
+        steps[num_pairs] = write_recipe(corpus, ("", ""), recipe, (text, text)).train.max_steps
+        epochs[num_pairs] = re.findall(r"about (\d+) epochs", recipe.read_text(encoding="utf-8"))
     assert steps == {6000: 15_000, 30_000: 10_000}  # 34 epochs of 897 000 and of 600 000 tokens, in batches of 2048
+    # 13 sentences of 151 tokens (with EOS) fill a batch of 2048, and 97 of 21 tokens: 462 and 310 batches an epoch.
+    assert epochs == {6000: ["32"], 30_000: ["32"]}
 
 
 def test_languages_by_names() -> None:

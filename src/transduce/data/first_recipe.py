@@ -2,12 +2,17 @@
 
 import json
 import math
+from array import array
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from transduce import files
 from transduce.config import Config, load_recipe
+from transduce.data.batching import plan_epoch
 from transduce.data.readers import read_lines, read_pairs, require_file
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
@@ -27,15 +32,23 @@ class Corpus:
     Attributes:
         source: the file of the sources.
         target: the file of the targets.
-        num_pairs: pairs of lines with text on both sides.
-        num_tokens: estimated subwords of the longer side, with a vocabulary of 5000 or more: 1.3 a word, or one for
-            four letters if there are no spaces.
+        lengths: (2, pairs) estimated subwords of each source and target, of pairs with text on both sides, with a
+            vocabulary of 5000 or more: 1.3 a word, or one for four letters if there are no spaces.
     """
 
     source: Path
     target: Path
-    num_pairs: int
-    num_tokens: int
+    lengths: NDArray[np.float32]
+
+    @property
+    def num_pairs(self) -> int:
+        """Pairs of lines with text on both sides."""
+        return len(self.lengths[0])
+
+    @property
+    def num_tokens(self) -> int:
+        """Estimated subwords of the longer side."""
+        return math.ceil(float(self.lengths.sum(axis=1, dtype=np.float64).max()))
 
 
 def measure_corpus(source: Path, target: Path) -> Corpus:
@@ -51,18 +64,18 @@ def measure_corpus(source: Path, target: Path) -> Corpus:
             raise DataError(f"{path}: not a regular file. A recipe needs files that can be read again.")
     if source.samefile(target):
         raise DataError(f"{source} and {target} are the same file. Name a file of sources and a file of translations.")
-    num_pairs, tokens = 0, [0.0, 0.0]
+    lengths = (array("f"), array("f"))
     for pair in read_pairs([source, target]):
         if all(line.strip() for line in pair):
-            num_pairs += 1
-            for side, line in enumerate(pair):
-                tokens[side] += max(1.3 * len(line.split()), len(line) / 4)
+            for side, line in zip(lengths, pair, strict=True):
+                side.append(max(1.3 * len(line.split()), len(line) / 4))
+    num_pairs = len(lengths[0])
     if num_pairs < _MIN_PAIRS:
         raise DataError(
             f"{source} and {target}: {counted(num_pairs, 'pair')} of lines with text; a recipe needs at least "
             f"{_MIN_PAIRS}, and a model that is of use thousands."
         )
-    return Corpus(source, target, num_pairs, math.ceil(max(tokens)))
+    return Corpus(source, target, np.array(lengths, dtype=np.float32))
 
 
 def language_of(path: Path) -> str:
@@ -169,10 +182,12 @@ def _small(corpus: Corpus) -> str:
     vocabulary = _rounded(min(10_000, max(1000, corpus.num_pairs / 6)))
     # A small vocabulary spells the same text in more pieces: with 1000 it was 1.4 to 1.5 times as many, with 2000 1.4,
     # with 3500 1.1 (Multi30k, Tatoeba, Europarl).
-    tokens = corpus.num_tokens * max(1.0, (5000 / vocabulary) ** 0.25)
+    pieces = max(1.0, (5000 / vocabulary) ** 0.25)
+    tokens = corpus.num_tokens * pieces
     steps = _rounded(min(30_000, max(1000, _EPOCHS * tokens / batch)))
     dropout = 0.25 if corpus.num_pairs < 100_000 else 0.1
-    epochs = steps * batch / tokens
+    source, target = np.ceil(corpus.lengths * pieces).astype(np.int64) + 1  # EOS
+    epochs = steps / len(plan_epoch(source, target, source_budget=batch, target_budget=batch, seed=1, epoch=0))
     text = f"""[model]
 dropout = {dropout:<18} # small corpora need more, large ones less
 norm = "pre"                 # learns in a fraction of the steps of the paper's "post" here
@@ -181,7 +196,7 @@ norm = "pre"                 # learns in a fraction of the steps of the paper's 
 vocab_size = {vocabulary:<15_} # pieces to learn; fewer if the text has fewer
 
 [train]
-max_steps = {steps:<16_} # about {epochs:,.0f} epochs
+max_steps = {steps:<16_} # about {epochs:,.0f} epochs; 'transduce train' counts them
 source_batch_tokens = {batch:<6_} # tokens of a step
 target_batch_tokens = {batch:<6_}
 learning_rate_factor = 1.5   # a small model tolerates more than the paper's 1.0
