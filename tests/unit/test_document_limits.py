@@ -45,6 +45,10 @@ SLOW: dict[str, Callable[[], tuple[str, bytes]]] = {
     ),
     "a message of many lines": lambda: ("a.po", b'msgid ""\n' + b'"1 "\n' * 300_000 + b'msgstr ""\n'),
     "comments of a catalogue": lambda: ("a.po", b"# a\n" * 300_000),
+    "many words that tags cut": lambda: (
+        "a.html",
+        b"<p>" + b" ".join(b"a%d<b>%d</b>" % (i, i) for i in range(900)) + b"<br>" + b"1 " * (_N // 2) + b"</p>",
+    ),
     "empty elements behind a text": lambda: (
         "a.html",
         b"<p><b>x" + b"y<wbr>" * 70_000 + b"</b>" + b"<i></i>" * 70_000,

@@ -27,6 +27,7 @@ _SIGNS = frozenset(".,;:!?…-–—/\"'()[]„“”‚‘’«»‹›¿¡")  
 _OPENING = frozenset("([{„‚«‹¿¡-–—/#$€£¥&+=~<>@^_|\\")
 _MARK = re.compile(r"&#?\w+;|<[^<>]*>")
 _MOST = 60  # characters between tags
+_MOST_WORDS = 50  # in a text, that differ: each is searched for in all of it
 
 # word: read first as it is, then a point; point: a point; letters: read first without tags, then with them; first: an
 # element around the first letter of the text.
@@ -135,7 +136,7 @@ def reading_of(items: Sequence[Item]) -> Reading:
         texts[0] += [between, point if group.kind == "point" else plain]
         texts[1] += [between, {"letters": content, "first": plain}.get(group.kind, point)]
     readable, strict = ("".join([*text, markup_of(cells[position:])]) for text in texts)
-    if not plains:
+    if not plains or len(plains) > _MOST_WORDS:
         return Reading((strict,), points, (), first)
     found = _Words(plains).at(readable)
     if not written.keys() <= found.keys():
