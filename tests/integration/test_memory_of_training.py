@@ -1,10 +1,11 @@
 """Updates that fit into memory: what is tried before training, what happens when memory runs out, exact resume."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from transduce.model import Transformer
 from transduce.training import memory_trial, micro_batches
 from transduce.training import trainer as trainer_module
 from transduce.training.distributed import Ranks
+from transduce.training.memory import Usage
 from transduce.training.run_folder import MICRO_BATCHES
 from transduce.training.trainer import Trainer
 
@@ -242,6 +244,34 @@ def test_processes_agree_on_the_least(
     assert entry["target_tokens"][0] < config.train.target_batch_tokens / 2
     trainer.splits.ranks = Ranks()
     assert trainer.splits.limit(1) == entry["target_tokens"][0]
+
+
+def test_moments_count_exactly_where_the_optimiser_has_none_yet(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two moments of four bytes for each parameter, before the first update and never after it."""
+
+    @contextlib.contextmanager
+    def measured(device: torch.device) -> Iterator[Usage]:
+        yield Usage(1000, 5000)
+
+    monkeypatch.setattr(memory_trial, "measured", measured)
+    config = with_train(config, checkpoint_steps=2)
+    run = tmp_path / "run"
+    first = make_trainer(with_train(config, max_steps=2), run, data)
+    first.fit_memory()
+    first.fit()
+    embedding = 300 * 16
+    encoder = 4 * 16 * 16 + 2 * 16 * 32 + 32 + 16 + 4 * 16  # attention, both layers of the FFN, two layer norms
+    decoder = encoder + 4 * 16 * 16 + 2 * 16  # attention to the source, with its layer norm
+    assert sum(each.numel() for each in first.model.parameters()) == embedding + encoder + 2 * decoder
+    moments = 2 * 4 * (embedding + encoder + 2 * decoder)
+    assert [each["peak_bytes"] for each in record(run)] == [5000 + moments]
+    (run / MICRO_BATCHES).unlink()  # the resumed training tries again
+    resumed = make_trainer(with_train(config, max_steps=3), run, data)
+    assert resumed.resume()
+    resumed.fit_memory()
+    assert [each["peak_bytes"] for each in record(run)] == [5000]
 
 
 @needs_linux

@@ -3,22 +3,27 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 
 from several_processes import finish, start
-from small_training import assert_identical, make_trainer, state_of, with_train, without_clock
+from small_training import assert_identical, lines, make_trainer, state_of, with_train, without_clock
 from transduce.cli.main import main as command_line
-from transduce.config import Config
+from transduce.config import Config, load_recipe
 from transduce.data.mixture import CorpusRows
+from transduce.data.prepare import prepare
+from transduce.data.prepared import load_prepared
 from transduce.errors import ConfigError, TrainingError
+from transduce.training import quarantine
 from transduce.training import trainer as trainer_module
-from transduce.training.progress import read_progress
-from transduce.training.quarantine import losses_a_token
+from transduce.training.progress import Progress, read_progress
+from transduce.training.quarantine import MicroBatch, TrainedBatch, losses_a_token
 from transduce.training.run_folder import checkpoints
 from transduce.training.step import StepResult
 from transduce.training.trainer import Trainer
@@ -226,6 +231,67 @@ def test_each_pair_is_named_after_its_corpus(
     named = {pair["row"]: pair["corpus"] for pair in line["pairs"]}
     assert named == {row: "a" if row < 10 else "b" if row < 40 else "c" for row in named}
     assert len(set(named.values())) > 1
+
+
+def test_the_one_pair_that_is_not_finite_is_named_by_corpus_and_line(
+    recipe: Path, config: Config, tmp_path: Path
+) -> None:
+    """Line 18 of the second corpus has a character of its own, whose embedding is not a number."""
+    first, second = lines(30, 3), lines(30, 4)
+    second[17] += " %"
+    for name, sources in (("first", first), ("second", second)):
+        (tmp_path / f"{name}.en").write_text("\n".join(sources) + "\n")
+        (tmp_path / f"{name}.de").write_text("\n".join(line.upper().rstrip(" %") for line in sources) + "\n")
+    train = '[["train.en", "train.de"]]'
+    assert train in recipe.read_text()
+    text = recipe.read_text().replace(train, '[["first.en", "first.de"], ["second.en", "second.de"]]')
+    for side in ("en", "de"):
+        (tmp_path / f"dev.{side}").write_bytes((recipe.parent / f"dev.{side}").read_bytes())
+    (tmp_path / "recipe.toml").write_text(text)
+    prepare(load_recipe(tmp_path / "recipe.toml"), tmp_path / "prepared", progress=False)
+    whole_batch = with_train(config, max_steps=1, source_batch_tokens=9000, target_batch_tokens=9000)
+    whole_batch = replace(whole_batch, model=replace(whole_batch.model, tie_embeddings="none"))
+    trainer = make_trainer(whole_batch, tmp_path / "run", tmp_path / "prepared")
+    trainer.train.corpora = load_prepared(tmp_path / "prepared").corpora
+    sources, _ = trainer.train.pairs(np.arange(60))
+    [token] = set(sources[47].tolist()) - {token for row in range(60) if row != 47 for token in sources[row].tolist()}
+    with torch.no_grad():
+        trainer.model.source_embedding[token] = math.nan  # type: ignore[index,operator]
+    with pytest.raises(TrainingError, match="source_embedding is not finite"):  # by the checkpoint at the end
+        trainer.fit()
+    (line,) = quarantined(tmp_path / "run")
+    assert len(line["pairs"]) == 60
+    [wrong] = [pair for pair in line["pairs"] if isinstance(pair["loss"], str)]
+    assert wrong == line["pairs"][0]
+    assert (wrong["row"], wrong["corpus"], wrong["loss"]) == (30 + 17, "second", "nan")
+    assert (wrong["source"], wrong["target"]) == (second[17], second[17].upper().rstrip(" %"))
+
+
+def test_pairs_that_are_not_finite_come_first_in_the_order_of_the_batch(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer(config, tmp_path / "run", data)
+    trainer.train.corpora = (CorpusRows("a", 30, 0, 0), CorpusRows("b", 51, 0, 0))
+    of_row = {29: 2.0, 70: math.inf, 30: 5.0, 4: math.nan, 31: 7.5, 60: math.nan}
+    monkeypatch.setattr(quarantine, "losses_a_token", lambda _m, _s, rows, _c: np.array([of_row[row] for row in rows]))
+    passes = [
+        MicroBatch(np.array([31, 60, 29]), torch.tensor(math.nan)),
+        MicroBatch(np.array([4, 30, 70]), torch.tensor(math.inf)),
+    ]
+    batch = TrainedBatch(0, 0, np.array([29, 70, 30, 4, 31, 60]), passes)
+    trainer.quarantine.begin(0)
+    trainer.quarantine.examine(StepResult(math.nan, math.nan, 6, 6, math.nan, 0.1), batch, Progress(step=1))
+    trainer.quarantine.close()
+    (line,) = quarantined(tmp_path / "run")
+    assert [(pair["row"], pair["corpus"], pair["micro_batch"], pair["loss"]) for pair in line["pairs"]] == [
+        (70, "b", 1, "inf"),
+        (4, "a", 1, "nan"),
+        (60, "b", 0, "nan"),
+        (31, "b", 0, 7.5),
+        (30, "b", 1, 5.0),
+        (29, "a", 0, 2.0),
+    ]
+    assert [each["loss"] for each in line["at_fault"]] == ["nan", "inf"]
 
 
 def test_data_without_their_tokenizer_are_set_aside_without_text(

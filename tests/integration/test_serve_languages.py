@@ -103,6 +103,17 @@ def test_a_pivot_may_be_a_language_of_the_same_model(model: Path) -> None:
     run(test)
 
 
+def test_a_direct_model_is_preferred_to_a_pivot(model: Path) -> None:
+    direct = config_of(model, zero_shot=True)
+    service = Service(replace(direct, pivot=PivotConfig(language="de")))
+    assert {(pair.source, pair.target): (pair.model, pair.via) for pair in service.pairs()} == {
+        ("de", "en"): ("many", ""),
+        ("de", "fr"): ("many", ""),
+        ("en", "de"): ("many", ""),
+        ("en", "fr"): ("many", ""),
+    }
+
+
 def test_every_protocol_knows_the_targets(model: Path, expected: dict[str, str]) -> None:
     with DescribedClient(app_of(config_of(model, zero_shot=True))) as client:
         pairs = client.get("/api/languages").json()["pairs"]
