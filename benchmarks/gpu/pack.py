@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.prepared import MANIFEST, REPORT, TOKENIZER, TRAIN, VALIDATION, load_prepared
 from transduce.data.store import BATCH_ROWS, ParallelStore, StoreWriter
 from transduce.errors import DataError
-from transduce.files import atomic_path, sha256, write_json
+from transduce.files import sha256, write_json
 
 PACK, REST = "pack.json", "rest.xz"
 _END = np.uint16(0xFFFF)  # after each row; no id of a vocabulary of up to 65 000
@@ -109,7 +110,7 @@ def unpack(pack: Path, output: Path) -> dict[str, Any]:
     (output / MANIFEST).unlink(missing_ok=True)
     with lzma.open(pack / REST) as file, tarfile.open(fileobj=io.BytesIO(file.read())) as archive:
         archive.extractall(output, filter="data")
-    manifest = json.loads((output / MANIFEST).read_text(encoding="utf-8"))
+    manifest = read_checked(output / MANIFEST)
     (output / MANIFEST).unlink()
     digest = hashlib.sha256()
     of_store = {"tokenizer_fingerprint": described["tokenizer_fingerprint"], "vocab_size": described["vocab_size"]}
@@ -126,8 +127,7 @@ def unpack(pack: Path, output: Path) -> dict[str, Any]:
     before = manifest["files"][TRAIN]
     now = {"bytes": (output / TRAIN).stat().st_size, "sha256": sha256(output / TRAIN)}
     manifest["files"][TRAIN] = before | now
-    with atomic_path(output / MANIFEST) as temporary:  # last: without it the folder is not prepared
-        temporary.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    write_checked(output / MANIFEST, manifest)  # last: without it the folder is not prepared
     load_prepared(output)
     return {
         "pairs": num_pairs,

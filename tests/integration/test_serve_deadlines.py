@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from transduce.serve.cut_text import CutText
 from transduce.serve.requests import DeadlineError
 from transduce.serve.served_model import ServedModel
 from transduce.translation.pipeline import TextOptions, pipeline
+from transduce.translation.windows import Window
 
 pytestmark = pytest.mark.computes
 
@@ -36,17 +37,17 @@ class SlowStage:
         self._stage = stage
         self.started, self.ended = threading.Event(), threading.Event()
 
-    def __call__(self, lines: Iterable[str], *rest: Any) -> Any:
-        return self._stage(list(self._slowly(lines)), *rest)
-
-    def _slowly(self, lines: Iterable[str]) -> Iterator[str]:
+    def __call__(self, window: Window, *rest: Any) -> Any:
         try:
-            for line in lines:
-                self.started.set()
-                time.sleep(NEVER / 1000)
-                yield line
+            return self._stage(replace(window, lines=self._slowly(window.lines)), *rest)
         finally:
             self.ended.set()
+
+    def _slowly(self, lines: Sequence[str]) -> Iterator[str]:
+        for line in lines:
+            self.started.set()
+            time.sleep(NEVER / 1000)
+            yield line
 
 
 LINES = request_of(*["A dog runs."] * 1000, text_options=TextOptions(split="always"), forbidden=["cat"])

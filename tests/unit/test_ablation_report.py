@@ -132,6 +132,6 @@ def test_the_picture(tmp_path: Path) -> None:
 
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingDependencyError, match=r"transduce\[figures\]"):
+    with pytest.raises(MissingDependencyError, match=r"pip install .*\[figures\]"):
         draw(RESULTS, tmp_path / "rows.png")
     assert list(tmp_path.iterdir()) == []

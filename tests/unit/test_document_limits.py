@@ -60,10 +60,7 @@ SLOW: dict[str, Callable[[], tuple[str, bytes]]] = {
 @pytest.mark.parametrize("name", SLOW)
 def test_these_end_soon(name: str) -> None:
     title, data = SLOW[name]()
-    if name == "empty elements behind a text":
-        with pytest.raises(DataError, match="more than 2,000 tags"):
-            translated(data, title, same)
-    elif title == "a.xlf" and "source" in name:
+    if title == "a.xlf" and "source" in name:
         found = translated(data, title, same, languages=Languages("en", "de")).decode()
         assert "needs-review-translation" in found
         assert ">a dog</target>" in found

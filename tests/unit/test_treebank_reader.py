@@ -108,7 +108,7 @@ def test_a_sentence_leaks_and_brackets_do_not(folder: Path, monkeypatch: pytest.
     assert examination.kept.tolist() == [True, False, False]
     findings = examination.findings
     assert (findings.leaked_sources.count, findings.leaked_targets.count, findings.leaked_pairs.count) == (1, 0, 0)
-    assert findings.leaks_dropped.examples == [f"{folder}/train.trees: tree 3"]
+    assert findings.leaks_dropped.examples == [f"{folder}/train.trees: tree 3 is {folder}/dev.trees: tree 1"]
     assert findings.empty.examples == [f"{folder}/train.trees: tree 2"]
 
 

@@ -1,6 +1,5 @@
 """The journal of an output: the job, and how much of it is done. Its content is checked, as anybody may change it."""
 
-import json
 import sys
 from pathlib import Path
 from textwrap import shorten
@@ -8,6 +7,7 @@ from typing import Any
 
 from transduce.config.checked_json import format_problem
 from transduce.errors import DataError
+from transduce.files import read_json_object
 
 FORMAT = 1
 START_AGAIN = "start again with --overwrite"
@@ -35,7 +35,7 @@ def read_journal(path: Path) -> dict[str, Any] | None:
     try:
         if path.stat().st_size > _LONGEST_JOURNAL:
             raise ValueError(f"{path.stat().st_size:,} bytes are too many")
-        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        state = read_json_object(path)
         if problem := format_problem(state, FORMAT):
             raise ValueError(problem)
         state.setdefault("overwrite", False)  # 0.1.0 did not write it
