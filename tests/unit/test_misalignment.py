@@ -152,6 +152,19 @@ def test_shuffled_lines_do_not_belong_together(tmp_path: Path) -> None:
     assert count == 2000
 
 
+def test_shuffled_lines_of_a_second_corpus_do_not_belong_together(tmp_path: Path) -> None:
+    """The first corpus has 11 windows: the windows of the second are scored by the dictionary that did not see them."""
+    found(tmp_path, translations(11 * shifted_lines.WINDOW_LINES, 43))  # writes the files
+    source, target = translations(2000, 44)
+    Random(1).shuffle(target)
+    (tmp_path / "second.s").write_text("".join(f"{line}\n" for line in source), encoding="utf-8")
+    (tmp_path / "second.t").write_text("".join(f"{line}\n" for line in target), encoding="utf-8")
+    data = DataConfig(folder=str(tmp_path), train=(("train.s", "train.t"), ("second.s", "second.t")))
+    fault, count, first = only(examine(locate(data), data, progress=False).findings)
+    assert fault.startswith(f"{tmp_path}/second.s and {tmp_path}/second.t do not belong together: a line matches its")
+    assert (count, first) == (2000, 1)
+
+
 def test_shuffled_lines_in_the_middle_are_found(tmp_path: Path) -> None:
     source, target = translations(2000, 9)
     target[700:1200] = sorted(target[700:1200])
