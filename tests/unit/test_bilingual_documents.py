@@ -264,6 +264,8 @@ def test_damaged_files(text: str, data: st.DataObject) -> None:
     if name != "a.po":
         try:
             ET.fromstring(bytes(damaged))
-        except ET.ParseError:  # a prefix that is not declared
-            return
+        except ET.ParseError as error:
+            if error.code == 27:  # XML_ERROR_UNBOUND_PREFIX: the only damage that is read, and left as it is
+                return
+            raise
         ET.fromstring(found)

@@ -126,6 +126,28 @@ def test_markdown(name: str) -> None:
     assert translated(source.encode(), "a.md", same).decode() == source
 
 
+def test_tables_that_are_aligned_by_hand_are_named() -> None:
+    source, _ = MARKDOWN["tables that are aligned by hand"]
+    warnings: list[str] = []
+    translated(source.encode(), "a.md", warn=warnings.append)
+    assert [each.split("': ")[0] for each in warnings] == [
+        "a.md: '+---+-----+ | a | dog | +===+=====+ | b | cat | +---+-----+",
+        "a.md: 'a dog --- --- b cat",
+    ]
+    assert all("left as it was" in each for each in warnings)
+
+
+def test_each_term_of_a_definition_is_a_text_of_its_own() -> None:
+    found: list[str] = []
+
+    def noted(text: str) -> str:
+        found.append(text)
+        return text
+
+    translated(b"a dog\ntwo cats\n: three\n", "a.md", noted)
+    assert found == ["a dog", "two cats", "three"]
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_plain_text(name: str) -> None:
     source, expected = TEXTS[name]

@@ -13,7 +13,7 @@ from itertools import pairwise
 from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.markdown_inline import escape_markdown, inline_pieces
 from transduce.translation.documents.plain_text import lines_of, rewrapped
-from transduce.translation.documents.segments import Item, Piece, Render, SegmentError, written
+from transduce.translation.documents.segments import AlignedByHand, Item, Piece, Render, SegmentError, written
 from transduce.translation.pipeline.tags import is_block_tag
 
 _PREFIX = re.compile(
@@ -115,12 +115,12 @@ class _Reader:
         """Yields a table whose columns are aligned by hand, from its heading in the paragraph on: it is copied."""
         lines, self.paragraph = self.paragraph.lines, _Paragraph()
         start = self.position - len(lines)
-        yield "".join("".join(line) for line in lines)
+        heading = "".join("".join(line) for line in lines)
         end = self._block_end(self.position)
         if start and lines and _DASHES.match(self.lines[start - 1][0]):  # rows of several lines, up to the next dashes
             rows = range(self.position + 1, len(self.lines))
             end = next((i + 1 for i in rows if _DASHES.match(self.lines[i][0])), end)
-        yield from self._copied(end)
+        yield AlignedByHand(heading + "".join(self._copied(end)))
 
     def _terms(self) -> Iterator[Piece]:
         """Yields the pieces of the paragraph that was being read, whose lines are texts of their own."""
@@ -145,7 +145,7 @@ class _Reader:
                     yield from self._copied(i + 1)
                     return
 
-    def _copied(self, end: int) -> Iterator[Piece]:
+    def _copied(self, end: int) -> Iterator[str]:
         """Yields the lines up to one as they are."""
         yield "".join(line + line_end for line, line_end in self.lines[self.position : end])
         self.position = end
@@ -156,7 +156,9 @@ class _Reader:
             if fence["fence"].startswith(":"):  # its content is Markdown
                 return self._copied(self.position + 1)
             return self._copied(self._fence_end(fence))
-        if not self.paragraph.lines and (_GRID.match(rest) or _MODULE.match(rest)):
+        if not self.paragraph.lines and _GRID.match(rest):
+            return map(AlignedByHand, self._copied(self._block_end(self.position)))
+        if not self.paragraph.lines and _MODULE.match(rest):
             return self._copied(self._block_end(self.position))
         if (heading := _HEADING.match(rest)) is not None:
             return self._heading(prefix, heading)

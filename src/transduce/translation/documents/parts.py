@@ -11,9 +11,11 @@ from zipfile import ZipInfo
 
 from transduce.errors import DataError
 from transduce.translation.documents.segments import (
+    AlignedByHand,
     Piece,
     Segment,
     SegmentError,
+    has_words,
     items_of,
     keeps_tags,
     plain_text,
@@ -30,6 +32,8 @@ WINDOW_SEGMENTS = 256
 WINDOW_CHARACTERS = 1 << 16
 
 TOO_LONG = "has a word that is longer than the model reads: left as it was, in the source language."
+
+ALIGNED_BY_HAND = "a table whose columns are aligned by hand: left as it was. Write it with '|' between its cells."
 
 TranslateTexts = Callable[[Sequence[str]], Sequence[Translation]]
 
@@ -129,6 +133,9 @@ def _named(part: Part) -> Iterator[Piece]:
 def _translate_window(window: Sequence[Part | Piece], translate: TranslateTexts, progress: Progress) -> None:
     """Translates the segments of a window: each text once, however often it occurs."""
     pieces = [each for each in window if not isinstance(each, Part)]
+    for piece in pieces:
+        if isinstance(piece, AlignedByHand) and has_words(piece):
+            progress.warn(f"{shorten(piece, 60, placeholder=' …')!r}: {ALIGNED_BY_HAND}")
     segments = [segment for segment in segments_of(pieces) if segment.translation is None]
     readings = {segment.source: reading_of(items_of(segment.source)) for segment in segments}
     kept: dict[str, str] = {}

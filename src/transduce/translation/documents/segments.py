@@ -77,6 +77,12 @@ class Segment:
             yield from written(self.render(items_of(self.translation)))
 
 
+class AlignedByHand(str):
+    """A table whose columns are aligned by spaces: it is copied, since a translation would need other widths."""
+
+    __slots__ = ()
+
+
 Piece = Union[str, Segment]  # noqa: UP007  # each names the other
 
 
