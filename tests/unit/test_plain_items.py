@@ -96,7 +96,8 @@ def test_every_item_has_a_sign_that_is_looked_for_first(line: str) -> None:
     "line", ["a." * 20_000, "a/" * 20_000, "a_" * 20_000, "A-1" * 20_000, "1." * 20_000, "`" * 30_000]
 )
 def test_long_lines_take_no_time(line: str) -> None:
-    items_of(line)
+    """In quadratic time, each takes minutes. Items do not overlap."""
+    assert sum(map(len, items_of(line))) <= len(line)
 
 
 LOST = text_translator(

@@ -7,7 +7,16 @@ import pytest
 from made_documents import member, run, translated, word
 from text_engine import same
 
-GERMAN = {"a": "ein", "dog": "Hund", "dogs": "Hunde", "runs": "rennt", "on": "auf", "once": "es war", "one": "ein"}
+GERMAN = {
+    "a": "ein",
+    "dog": "Hund",
+    "dogs": "Hunde",
+    "runs": "rennt",
+    "on": "auf",
+    "once": "es war",
+    "one": "ein",
+    "co": "Kohle",
+}
 
 
 def german(text: str) -> str:

@@ -31,8 +31,8 @@ _MAX_BITS = 24  # of the first look at a key: 16 MB
 _NUM_CODES = 0x32000  # code points from here on are planes without letters
 _SEPARATOR, _LETTER, _UNSPACED, _LINE_END = 0, 1, 2, 3  # classes of characters
 _IN_CONTEXT = 1  # instead of a folded character: it becomes several, or joins its neighbour
-# Scripts without spaces between words: each of their characters counts as a word.
-_UNSPACED_RANGES = (
+# First and last code points of scripts without spaces between words: each of their characters counts as a word.
+UNSPACED_RANGES = (
     (0x0E00, 0x0FFF),
     (0x1000, 0x109F),
     (0x1780, 0x17FF),
@@ -225,7 +225,7 @@ def _characters() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
             form = unicodedata.normalize("NFKC", character.casefold())
             joins = unicodedata.category(character)[0] == "M" or code in _JAMO
             folded[code] = _IN_CONTEXT if joins or len(form) != 1 else ord(form)
-    for first, last in _UNSPACED_RANGES:
+    for first, last in UNSPACED_RANGES:
         inside = classes[first : last + 1]
         inside[inside == _LETTER] = _UNSPACED
     classes[ord("\n")] = _LINE_END

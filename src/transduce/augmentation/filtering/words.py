@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.text.known_lines import UNSPACED_RANGES
+
 Hashes = NDArray[np.uint64]
 
 MAX_CHARACTERS = 1000  # read of a line, to bound time and memory
@@ -26,15 +28,6 @@ LINE_SHIFT = 39  # of the line in a key
 _BLOCK_LINES = 512
 _NUM_CODES = 0x32000  # code points beyond these are planes without letters
 _SPACE, _LETTER, _SIGN, _UNSPACED = 0, 1, 2, 3
-# First and last code points of scripts without spaces between words.
-_UNSPACED_RANGES = (
-    (0x0E00, 0x0FFF),
-    (0x1000, 0x109F),
-    (0x1780, 0x17FF),
-    (0x3040, 0x30FF),
-    (0x3400, 0x9FFF),
-    (0x20000, 0x31FFF),
-)
 _BASE, _MIX = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93  # odd, so that the first has an inverse modulo 2⁶⁴
 
 
@@ -141,7 +134,7 @@ def _characters() -> tuple[NDArray[np.uint8], Hashes, NDArray[np.bool_]]:
         lower = character.lower()
         if len(lower) == 1:
             folded[code] = ord(lower)
-    for first, last in _UNSPACED_RANGES:
+    for first, last in UNSPACED_RANGES:
         inside = classes[first : last + 1]
         inside[inside == _LETTER] = _UNSPACED
     folded[ord("’")] = ord("'")
