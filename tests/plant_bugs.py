@@ -2,7 +2,10 @@
 
     python tests/plant_bugs.py                     every bug, with the tests that import the file it is planted in
     python tests/plant_bugs.py --only beam,noam    those whose name has one of these words
-    python tests/plant_bugs.py --rest              survivors: all unit tests, then all that are not slow
+    python tests/plant_bugs.py --rest              survivors: all tests that are not slow
+
+For `--rest`, all survivors are planted at once and all tests run once. The tests that fail are then run against each
+survivor alone.
 
 A bug is one line of one file:
 
@@ -37,7 +40,8 @@ _LIST = Path(__file__).with_name("planted_bugs.toml")
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", ".*_cache", ".hypothesis", "*.egg-info", "build", "dist", "runs", "models"
 )
-_MAX_SECONDS = 600  # a bug may make a test wait for ever: that is caught, too
+_MAX_SECONDS = 1800  # a bug may make a test wait for ever: that is caught, too
+_MAX_SECONDS_OF_ALL = 4 * 3600
 _MAX_FILES = 8  # of tests that import the module; --rest runs the others
 _TIERS = ("unit", "parity", "integration", "architecture", "docs", "system")
 
@@ -112,11 +116,11 @@ def tests_of(bug: Bug, repository: Path) -> list[str]:
     return list(dict.fromkeys([*bug.tests, *found[:_MAX_FILES]]))
 
 
-def first_failure(copy: Path, arguments: Sequence[str]) -> str:
-    """Runs pytest in the copy until a test fails, and returns that test's name, or "" if all pass."""
+def failures(copy: Path, arguments: Sequence[str], max_seconds: float = _MAX_SECONDS) -> list[str]:
+    """Runs pytest in the copy and returns the names of the tests that fail; with `-x` in the arguments, the first."""
     shared = os.environ.get("TRANSDUCE_SHARED") or str(_REPOSITORY.parent / "shared")
     environment = os.environ | {"PYTHONPATH": str(copy / "src"), "CI": "true", "TRANSDUCE_SHARED": shared}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", *arguments]
     with subprocess.Popen(
         command,
         cwd=copy,
@@ -127,38 +131,46 @@ def first_failure(copy: Path, arguments: Sequence[str]) -> str:
         start_new_session=True,
     ) as process:
         try:
-            output, _ = process.communicate(timeout=_MAX_SECONDS)
+            output, _ = process.communicate(timeout=max_seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # with whatever the tests have started
-            return f"{arguments[-1]}: not done after {_MAX_SECONDS} s"
+            return [f"{arguments[-1]}: not done after {max_seconds} s"]
     if process.returncode in (0, 5):  # 5: all deselected
-        return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)  # an id may have spaces
-    return failed[1] if failed else f"{arguments[-1]}: exit code {process.returncode}"
+        return []
+    failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)  # an id may have spaces
+    return list(dict.fromkeys(failed)) or [f"{arguments[-1]}: exit code {process.returncode}"]
 
 
-def try_bug(bug: Bug, copy: Path, rest: bool) -> Result:
-    """Plants a bug in the copy, runs its tests one file after another until one fails, and takes it out again."""
+def try_bug(bug: Bug, copy: Path, tests: Sequence[str]) -> Result:
+    """Plants a bug in the copy, runs the tests in one process until one fails, and takes the bug out again."""
     file = copy / bug.file
     right = file.read_text(encoding="utf-8")
-    began, num_files, caught_by = time.monotonic(), 0, ""
-    named = tests_of(bug, copy)
-    rounds = [[test] for test in named]
-    if rest:
-        rounds += [["tests/unit"], ["-m", "not slow", "tests"]]
+    began = time.monotonic()
     try:
         _write_source(file, right.replace(bug.old, bug.new))
-        for arguments in rounds:
-            num_files += 1
-            caught_by = first_failure(copy, arguments)
-            if caught_by:
-                break
+        failed = failures(copy, ["-x", "-n", "0", *tests]) if tests else []
     finally:
         _write_source(file, right)
-    if "::" in caught_by and first_failure(copy, [caught_by]):
+    caught_by = failed[0] if failed else ""
+    if "::" in caught_by and failures(copy, ["-n", "0", caught_by]):
         print(f"{bug.name}: {caught_by} fails without the bug, too: mend that first", flush=True)
         caught_by = ""
-    return Result(bug, caught_by, num_files, time.monotonic() - began)
+    return Result(bug, caught_by, len(tests), time.monotonic() - began)
+
+
+def failures_of_all(bugs: Sequence[Bug], copy: Path) -> list[str]:
+    """Plants all the bugs at once, runs all tests that are not slow, and returns those that fail."""
+    files = {bug.file: (copy / bug.file).read_text(encoding="utf-8") for bug in bugs}
+    try:
+        for name, right in files.items():
+            text = right
+            for bug in bugs:
+                text = text.replace(bug.old, bug.new) if bug.file == name else text
+            _write_source(copy / name, text)
+        return failures(copy, ["-m", "not slow", "tests"], _MAX_SECONDS_OF_ALL)
+    finally:
+        for name, right in files.items():
+            _write_source(copy / name, right)
 
 
 def _write_source(file: Path, text: str) -> None:
@@ -169,29 +181,45 @@ def _write_source(file: Path, text: str) -> None:
 
 def try_all(bugs: Sequence[Bug], num_copies: int, rest: bool, kept: Path | None) -> list[Result]:
     """Tries the bugs in several copies of the checkout at once; writes each result to `kept` as it comes."""
-    results: list[Result] = []
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(num_copies) as pool:
         copies: queue.Queue[Path] = queue.Queue()
         for number in range(num_copies):
             copies.put(Path(shutil.copytree(_REPOSITORY, Path(scratch) / str(number), ignore=_LEFT_OUT)))
 
-        def run(bug: Bug) -> Result:
+        def run(bug: Bug, tests: Sequence[str]) -> Result:
             copy = copies.get()
             try:
-                return try_bug(bug, copy, rest)
+                return try_bug(bug, copy, tests)
             finally:
                 copies.put(copy)
 
-        for done in concurrent.futures.as_completed([pool.submit(run, bug) for bug in bugs]):
-            result = done.result()
-            results.append(result)
-            what = f"caught by {result.caught_by}" if result.caught_by else f"SURVIVED {result.num_files} runs"
-            print(f"{len(results)}/{len(bugs)} {result.bug.name}: {what} ({result.seconds:.0f} s)", flush=True)
-            if kept:
-                known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-                known[result.bug.key] = result.caught_by
-                kept.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return results
+        def run_all(tests: dict[Bug, list[str]]) -> list[Result]:
+            results: list[Result] = []
+            for done in concurrent.futures.as_completed([pool.submit(run, *each) for each in tests.items()]):
+                results.append(done.result())
+                _report(results[-1], f"{len(results)}/{len(tests)}", kept)
+            return results
+
+        results = run_all({bug: tests_of(bug, _REPOSITORY) for bug in bugs})
+        survivors = [result.bug for result in results if not result.caught_by]
+        if not rest or not survivors:
+            return results
+        print(f"all tests, with {len(survivors)} survivors planted at once", flush=True)
+        copy = copies.get()
+        failed = failures_of_all(survivors, copy)
+        copies.put(copy)
+        print(f"{len(failed)} tests fail; each survivor alone with these", flush=True)
+        return [result for result in results if result.caught_by] + run_all(dict.fromkeys(survivors, failed))
+
+
+def _report(result: Result, number: str, kept: Path | None) -> None:
+    """Prints a result and writes it to the file of results."""
+    what = f"caught by {result.caught_by}" if result.caught_by else f"SURVIVED {result.num_files} files or tests"
+    print(f"{number} {result.bug.name}: {what} ({result.seconds:.0f} s)", flush=True)
+    if kept:
+        known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+        known[result.bug.key] = result.caught_by
+        kept.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -146,6 +146,15 @@ def test_training_resumes_at_any_index(store: ParallelStore) -> None:
         assert walk(BatchOrder(store, config), resumed, 60 - step) == whole[step:]
 
 
+def test_a_look_at_later_phases_does_not_change_what_comes_next(store: ParallelStore) -> None:
+    """As before training begins: updates of every phase are tried for their memory."""
+    config = config_of((1.0, 0.4, 2.0), *PHASES)
+    order = BatchOrder(store, config)
+    for step in (0, 7, 23):
+        order.plan(step, 0)
+    assert walk(order, Progress(), 12) == walk(BatchOrder(store, config), Progress(), 12)
+
+
 @pytest.mark.parametrize("world_size", [1, 2, 3, 7])
 def test_the_batches_do_not_depend_on_the_number_of_ranks(store: ParallelStore, world_size: int) -> None:
     config = config_of((1.0, 0.4, 2.0), *PHASES)
