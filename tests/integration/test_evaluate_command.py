@@ -143,6 +143,19 @@ def test_leaks_in_another_form_and_near_copies(files: Path, capsys: pytest.Captu
     assert len(found) == 2
 
 
+def test_leaks_of_a_second_reference(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = "We all watched him walk out of the house."
+    Path("test.out").write_text("We all saw the man leave his old house.", encoding="utf-8")
+    Path("first.de").write_text("We all saw the man leave his old house.", encoding="utf-8")
+    Path("second.de").write_text(other, encoding="utf-8")
+    Path("train.de").write_text(other, encoding="utf-8")
+    run("--hypothesis", "test.out", "--reference", "first.de", "second.de", "--train", "train.de", "--json")
+    assert any(
+        each.startswith("second.de: the training data has 1 line of it")
+        for each in json.loads(capsys.readouterr().out)["warnings"]
+    )
+
+
 def test_short_lines_are_common_property(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("test.out", "test.de", "train.de"):
         Path(name).write_text("Danke sehr.\n", encoding="utf-8")

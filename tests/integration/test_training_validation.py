@@ -23,10 +23,10 @@ from transduce.training import validation as validation_module
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.outcome import End
-from transduce.training.progress import check_checkpoint
+from transduce.training.progress import Progress, check_checkpoint
 from transduce.training.run_folder import checkpoints
 from transduce.training.trainer import Trainer
-from transduce.training.validation import Validation, perplexity
+from transduce.training.validation import Validation, perplexity, update_best
 
 pytestmark = pytest.mark.computes
 
@@ -203,6 +203,15 @@ def test_without_bleu_the_lowest_perplexity_is_best(
     trainer = make_trainer(with_train(config, max_steps=3, validate_steps=1), tmp_path / "run", data, validate=True)
     trainer.fit()
     assert (trainer.progress.best_score, trainer.progress.best_step) == (-70.0, 2)
+
+
+def test_of_several_validation_sets_the_mean_perplexity_counts() -> None:
+    """The perplexity of one set, `perplexity.news`, is no score of which more is better."""
+    progress = Progress(step=1)
+    assert update_best(progress, {"perplexity": 20.0, "perplexity.news": 30.0, "perplexity.talks": 10.0}, "score")
+    progress.step = 2
+    assert not update_best(progress, {"perplexity": 25.0, "perplexity.news": 45.0, "perplexity.talks": 5.0}, "score")
+    assert (progress.best_by, progress.best_score, progress.best_step) == ("perplexity", -20.0, 1)
 
 
 def test_perplexity_is_measured_without_dropout(config: Config, data: Path) -> None:

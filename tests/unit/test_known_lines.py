@@ -127,3 +127,11 @@ def test_a_line_of_a_million_letters_is_compared_by_its_beginning() -> None:
     lines.add(["a" * 1_000_000, "b " * 500_000])
     found = lines.find(["A" * 1_000_000, "b " * 400_000, "b " * 100])
     assert found.known.tolist() == [0, 1, -1]
+
+
+def test_lines_may_be_added_after_a_search() -> None:
+    lines = KnownLines()
+    lines.add([LINE])
+    assert lines.find([GERMAN]).known.tolist() == [-1]
+    lines.add([GERMAN])
+    assert lines.find([GERMAN, LINE]).known.tolist() == [1, 0]
