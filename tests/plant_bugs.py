@@ -1,6 +1,6 @@
 """Plants the bugs of `planted_bugs.toml`, one at a time in a copy of the checkout, and reports which the tests catch.
 
-    python tests/plant_bugs.py                     every bug, with the tests that import the file it is planted in
+    python tests/plant_bugs.py                     every bug, with the tests nearest to it by imports
     python tests/plant_bugs.py --only beam,noam    those whose name has one of these words
     python tests/plant_bugs.py --rest              survivors: all tests that are not slow
 
@@ -18,7 +18,9 @@ A bug is one line of one file:
 """
 
 import argparse
+import ast
 import concurrent.futures
+import functools
 import importlib.util
 import json
 import os
@@ -42,7 +44,7 @@ _LEFT_OUT = shutil.ignore_patterns(
 )
 _MAX_SECONDS = 1800  # a bug may make a test wait for ever: that is caught, too
 _MAX_SECONDS_OF_ALL = 4 * 3600
-_MAX_FILES = 8  # of tests that import the module; --rest runs the others
+_MAX_FILES = 10  # --rest runs the others
 _TIERS = ("unit", "parity", "integration", "architecture", "docs", "system")
 
 
@@ -101,19 +103,46 @@ def read_bugs(path: Path, repository: Path) -> list[Bug]:
 
 
 def tests_of(bug: Bug, repository: Path) -> list[str]:
-    """Returns the test files to run: those named, that of the same name, and those that import the module."""
-    module = bug.file.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    package, _, name = module.rpartition(".")
-    imports = re.compile(
-        rf"\b{re.escape(module)}\b|from {re.escape(package)} import [^\n]*\b{re.escape(name)}\b", re.MULTILINE
-    )
+    """Returns the test files to run: those named, that of the same name, and those nearest to the module by imports."""
+    imports, module = _imports(repository), _module_of(Path(bug.file))
+    distances, reached = {module: 0}, [module]
+    for name in reached:  # grows
+        for other in sorted(other for other, names in imports.items() if name in names):
+            if other not in distances:
+                distances[other] = distances[name] + 1
+                reached.append(other)
     files = sorted(
-        (path for path in (repository / "tests").rglob("test_*.py")),
-        key=lambda path: (_TIERS.index(path.parent.name) if path.parent.name in _TIERS else len(_TIERS), path.name),
+        (path.relative_to(repository) for path in (repository / "tests").rglob("test_*.py")),
+        key=lambda path: (
+            path.stem != f"test_{module.rpartition('.')[2]}",
+            distances.get(_module_of(path), len(imports)),
+            _TIERS.index(path.parts[1]) if path.parts[1] in _TIERS else len(_TIERS),
+            path.name,
+        ),
     )
-    found = [str(path.relative_to(repository)) for path in files if path.stem == f"test_{name}"]
-    found += [str(path.relative_to(repository)) for path in files if imports.search(path.read_text(encoding="utf-8"))]
-    return list(dict.fromkeys([*bug.tests, *found[:_MAX_FILES]]))
+    return list(dict.fromkeys([*bug.tests, *map(str, files[:_MAX_FILES])]))
+
+
+def _module_of(file: Path) -> str:
+    """Returns the name by which a file is imported; helpers of the tests have no package."""
+    if file.parts[0] == "src":
+        return ".".join(file.with_suffix("").parts[1:]).removesuffix(".__init__")
+    return file.stem if len(file.parts) == 2 else str(file)
+
+
+@functools.cache
+def _imports(repository: Path) -> dict[str, set[str]]:
+    """Returns what each module of the package and of the tests imports: modules, and names that may be modules."""
+    found = {}
+    for path in [*(repository / "src").rglob("*.py"), *(repository / "tests").rglob("*.py")]:
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        found[_module_of(path.relative_to(repository))] = names
+    return found
 
 
 def failures(copy: Path, arguments: Sequence[str], max_seconds: float = _MAX_SECONDS) -> list[str]:
@@ -167,7 +196,7 @@ def failures_of_all(bugs: Sequence[Bug], copy: Path) -> list[str]:
             for bug in bugs:
                 text = text.replace(bug.old, bug.new) if bug.file == name else text
             _write_source(copy / name, text)
-        return failures(copy, ["-m", "not slow", "tests"], _MAX_SECONDS_OF_ALL)
+        return failures(copy, ["-m", "not slow", "-n", "auto", "--dist", "loadfile", "tests"], _MAX_SECONDS_OF_ALL)
     finally:
         for name, right in files.items():
             _write_source(copy / name, right)
