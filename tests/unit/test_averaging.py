@@ -7,8 +7,10 @@ import pytest
 from safetensors.numpy import save_file
 
 from transduce.errors import BundleError
-from transduce.training.averaging import average, compare_with_single
-from transduce.training.progress import CheckpointKind, Progress, write_state
+from transduce.files import sha256
+from transduce.training.averaging import average, average_checkpoints, compare_with_single
+from transduce.training.progress import OPTIMIZER, WEIGHTS, CheckpointKind, Progress, write_state
+from transduce.training.run_folder import checkpoint_path
 
 
 def checkpoint(folder: Path, **weights: list[float]) -> Path:
@@ -73,6 +75,20 @@ def test_what_is_not_finite_is_not_averaged(tmp_path: Path, value: float) -> Non
     paths = [checkpoint(tmp_path / "1", a=[1.0], b=[2.0]), checkpoint(tmp_path / "2", a=[1.0], b=[value])]
     with pytest.raises(BundleError, match=rf"{paths[1]}/model\.safetensors: b: 1 of 1 numbers are infinite or NaN"):
         average(paths)
+
+
+def test_without_a_regular_checkpoint_the_newest_is_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Training ended after step 3, continued, and was stopped after step 5: neither checkpoint may be averaged."""
+    (tmp_path / "checkpoints").mkdir()
+    for step, kind in ((3, CheckpointKind.FINAL), (5, CheckpointKind.RESUME_ONLY)):
+        folder = checkpoint(checkpoint_path(tmp_path, step), a=[float(step)])
+        save_file({}, folder / OPTIMIZER)
+        write_state(folder, Progress(step=step), kind, {name: sha256(folder / name) for name in (WEIGHTS, OPTIMIZER)})
+    ((progress,), weights) = average_checkpoints(tmp_path, 4)
+    assert (progress.step, weights["a"].tolist()) == (5, [5.0])
+    assert "there is no regular checkpoint yet; taking step-00000005" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
