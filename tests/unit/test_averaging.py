@@ -77,15 +77,29 @@ def test_what_is_not_finite_is_not_averaged(tmp_path: Path, value: float) -> Non
         average(paths)
 
 
+def run_with(folder: Path, kinds: dict[int, CheckpointKind]) -> Path:
+    """Returns a run with a checkpoint of each kind after each step; the weight of each is its step."""
+    (folder / "checkpoints").mkdir()
+    for step, kind in kinds.items():
+        path = checkpoint(checkpoint_path(folder, step), a=[float(step)])
+        save_file({}, path / OPTIMIZER)
+        write_state(path, Progress(step=step), kind, {name: sha256(path / name) for name in (WEIGHTS, OPTIMIZER)})
+    return folder
+
+
+def test_the_end_counts_unless_training_went_on_from_there(tmp_path: Path) -> None:
+    regular, end = CheckpointKind.REGULAR, CheckpointKind.FINAL
+    run_with(tmp_path, {2: regular, 3: end, 4: regular, 5: end})
+    found, weights = average_checkpoints(tmp_path, 4)
+    assert [progress.step for progress in found] == [2, 4, 5]
+    assert weights["a"].tolist() == pytest.approx([(2 + 4 + 5) / 3])
+
+
 def test_without_a_regular_checkpoint_the_newest_is_the_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Training ended after step 3, continued, and was stopped after step 5: neither checkpoint may be averaged."""
-    (tmp_path / "checkpoints").mkdir()
-    for step, kind in ((3, CheckpointKind.FINAL), (5, CheckpointKind.RESUME_ONLY)):
-        folder = checkpoint(checkpoint_path(tmp_path, step), a=[float(step)])
-        save_file({}, folder / OPTIMIZER)
-        write_state(folder, Progress(step=step), kind, {name: sha256(folder / name) for name in (WEIGHTS, OPTIMIZER)})
+    run_with(tmp_path, {3: CheckpointKind.FINAL, 5: CheckpointKind.RESUME_ONLY})
     ((progress,), weights) = average_checkpoints(tmp_path, 4)
     assert (progress.step, weights["a"].tolist()) == (5, [5.0])
     assert "there is no regular checkpoint yet; taking step-00000005" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -122,6 +123,13 @@ def test_words_keep_letters_digits_and_signs_apart(tokenizer: SubwordTokenizer) 
     assert tokenizer.pieces(tokenizer.encode("the dog.")) == ["▁the", "▁dog", "."]
     assert tokenizer.pieces(tokenizer.encode("the 12")) == ["▁the", "▁1", "2"]
     assert tokenizer.pieces(tokenizer.encode("\x00ß")) == ["▁", "\\x00", "\\xc3", "\\x9f"]
+
+
+def test_letters_keep_their_combining_marks() -> None:
+    """The vowel signs of the Hindi word are marks and no letters; NFD splits "é" into a letter and a mark."""
+    for word in ("हिन्दी", unicodedata.normalize("NFD", "élève")):
+        tokenizer = SubwordTokenizer.train([word] * 9, algorithm="bpe", vocab_size=400)
+        assert len(tokenizer.encode(word)) == 1
 
 
 def test_first_word_is_a_word_like_any_other(tokenizer: SubwordTokenizer) -> None:
