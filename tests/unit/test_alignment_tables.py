@@ -48,8 +48,8 @@ def test_there_is_one_large_table_at_a_time() -> None:
     with aligner.table(large, large, whole(large)):
         thread = threading.Thread(target=second)
         thread.start()
-        with aligner.table(small, small, whole(small)) as weights:
-            assert weights.shape == (10, 10)
+        with aligner.table(small, small, whole(small)) as lent:
+            assert lent.weights.shape == (10, 10)
         assert not has_table.wait(0.3)
     assert has_table.wait(_SECONDS)
     thread.join(_SECONDS)

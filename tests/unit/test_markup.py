@@ -1,5 +1,6 @@
 """Markup: whatever a line holds and a model writes, each mark survives, as often as it was, nested as it was."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -16,12 +17,24 @@ from transduce.translation.pipeline.checkpoints import never
 from transduce.translation.pipeline.placement import place_marks
 from transduce.translation.pipeline.protecting import attempts, protect
 from transduce.translation.pipeline.restoring import assemble, restore
-from transduce.translation.pipeline.word_alignment import WordAligner, _membership
+from transduce.translation.pipeline.word_alignment import Table, WordAligner, _membership
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
 HTML, PLACEHOLDERS = TextOptions(markup="html"), TextOptions(markup="placeholders")
 UPPER = text_translator(str.upper)
+
+
+def table(weights: list[list[float]] | np.ndarray) -> Table:
+    """Returns a table of weights, of words that order would align equally."""
+    values = np.asarray(weights)
+    return Table(values, np.ones(values.shape[1]), (0, values.shape[1]))
+
+
+def boundaries(given: Table, indices: Iterable[int]) -> list[int]:
+    """Returns where a mark before each of these source words goes."""
+    scale = placement._scale(given)
+    return [placement._best_boundary(given, scale, index, 0, len(given.weights), []) for index in indices]
 
 
 def plain(line: str, markup: marks.Markup = "html") -> list[str]:
@@ -195,7 +208,7 @@ def test_placing_loses_nothing_whatever_the_weights(line: str, target: str, seed
         if isinstance(piece, str):
             continue
         weights = np.random.default_rng(seed).random((len(atoms(target)), len(atoms(piece.plain))))
-        placed = place_marks(piece.plain, target, piece.marks, weights, lambda a, b: target[a:b])
+        placed = place_marks(piece.plain, target, piece.marks, table(weights), lambda a, b: target[a:b])
         assert [placed.text[a:b] for a, b in placed.atoms] == [target[a:b] for a, b in atoms(target)]
         rest = placed.text
         for mark in sorted(piece.marks, key=lambda mark: -len(mark.text)):
@@ -206,9 +219,9 @@ def test_placing_loses_nothing_whatever_the_weights(line: str, target: str, seed
 def test_weights_are_rows_that_sum_to_one() -> None:
     for translator in (UPPER, reversing()):
         source, target = "one two three", "three two one !"
-        with WordAligner(translator).table(source, target, [((0, len(source)), (0, len(target)))]) as weights:
-            assert weights.shape == (4, 3)
-            assert weights.sum(-1) == pytest.approx(1.0)
+        with WordAligner(translator).table(source, target, [((0, len(source)), (0, len(target)))]) as lent:
+            assert lent.weights.shape == (4, 3)
+            assert lent.weights.sum(-1) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -249,15 +262,14 @@ def test_a_forced_term_lost_with_the_markup_is_not_forced() -> None:
 
 def test_source_words_near_a_mark_count_most() -> None:
     """The mark stood before source word 1. Target word 0 comes from word 0 and, a little more, from one far behind."""
-    weights = np.array([[0.45, 0.0, 0.0, 0.0, 0.55], [0.0, 1.0, 0.0, 0.0, 0.0]])
-    assert placement._best_boundary(weights, 1, 0, 2, []) == 1
+    assert boundaries(table([[0.45, 0.0, 0.0, 0.0, 0.55], [0.0, 1.0, 0.0, 0.0, 0.0]]), [1]) == [1]
 
 
 def test_the_element_with_the_clearest_words_is_placed_first() -> None:
     """By hand: "a" is all of X and Z and half of Y, and "b" the other half of Y. "b" has to make way."""
     [piece] = marks.read_markup("<i>b</i> <b>a</b>", "html")
     assert isinstance(piece, marks.MarkedText)
-    weights = np.array([[0.0, 1.0], [0.5, 0.5], [0.0, 1.0]])
+    weights = table([[0.0, 1.0], [0.5, 0.5], [0.0, 1.0]])
     placed = place_marks(piece.plain, "X Y Z", piece.marks, weights, lambda start, end: "X Y Z"[start:end])
     assert "<b>X Y Z</b>" in placed.text
     assert "<i></i>" in placed.text
@@ -266,14 +278,39 @@ def test_the_element_with_the_clearest_words_is_placed_first() -> None:
 def test_marks_at_one_position_keep_their_order() -> None:
     [piece] = marks.read_markup("one {a} {b} %s two", "html")
     assert isinstance(piece, marks.MarkedText)
-    placed = place_marks(piece.plain, "EINS ZWEI", piece.marks, np.eye(2), lambda start, end: "EINS ZWEI"[start:end])
+    target = "EINS ZWEI"
+    placed = place_marks(piece.plain, target, piece.marks, table(np.eye(2)), lambda start, end: target[start:end])
     assert placed.text == "EINS {a} {b} %s ZWEI"
 
 
 def test_a_mark_between_article_and_noun_stays_there() -> None:
     """Both words of "Ein Hund" attend to "dog" most, but only "Ein" attends to "A"."""
-    weights = np.array([[0.3, 0.6, 0.1], [0.05, 0.9, 0.05], [0.0, 0.1, 0.9]])
-    assert [placement._best_boundary(weights, index, 0, 3, []) for index in range(4)] == [0, 1, 2, 3]
+    weights = table([[0.3, 0.6, 0.1], [0.05, 0.9, 0.05], [0.0, 0.1, 0.9]])
+    assert boundaries(weights, range(4)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("num_source", "num_target"), [(30, 30), (200, 200), (20, 60), (1000, 1000)])
+def test_by_order_alone_a_mark_stays_at_its_share_of_the_words(num_source: int, num_target: int) -> None:
+    """Near the ends, fewer words are on one side of a mark than on the other."""
+    source, target = "dog " * num_source, "Hund " * num_target
+    with WordAligner(UPPER).table(source, target, [((0, len(source)), (0, len(target)))]) as lent:
+        found = boundaries(lent, range(num_source + 1))
+    assert found == [index * num_target // num_source for index in range(num_source + 1)]
+
+
+def test_each_of_many_equal_points_stays_with_its_word() -> None:
+    for sentence in ("dog<!-- 1 --> ", "dog {x} ", "dog<img> "):
+        line = (sentence * 40).strip()
+        [[best]] = UPPER.translate_n_best([line], 1, text_options=HTML)
+        assert best.text == line.replace("dog", "DOG")
+
+
+def test_by_order_alone_marks_stay_in_each_of_two_sentences() -> None:
+    """Words at the ends of a sentence within a text are like those at the ends of the text."""
+    source, target = "dog " * 60, "Hund " * 60
+    spans = [((0, 4 * 20), (0, 5 * 20)), ((4 * 20, 4 * 60), (5 * 20, 5 * 60))]
+    with WordAligner(UPPER).table(source, target, spans) as lent:
+        assert boundaries(lent, range(61)) == [*range(61)]
 
 
 @pytest.mark.parametrize(

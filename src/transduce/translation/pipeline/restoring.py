@@ -212,8 +212,8 @@ def _with_marks(
         raw = is_plain or any(low <= start and end <= high for low, high in raw_spans)
         return text[start:end] if raw else escaped(text[start:end], markup)
 
-    with aligner.table(plain, text, best.sentences, marked.has_marks) if marked.marks else nullcontext() as weights:
-        placed = place_marks(plain, text, marked.marks, weights, escape)
+    with aligner.table(plain, text, best.sentences, marked.has_marks) if marked.marks else nullcontext() as table:
+        placed = place_marks(plain, text, marked.marks, table, escape)
     written = marked.before + placed.text + marked.after
     if not has_marks_of(written, marked.source, markup):
         return None

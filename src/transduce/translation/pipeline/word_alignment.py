@@ -8,7 +8,7 @@ import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,14 @@ _BLOCK_ROWS = 256  # rows that are computed together, where a second table of al
 
 Pair = tuple[str, str]  # a text and its translation
 T = TypeVar("T")
+
+
+class Table(NamedTuple):
+    """The weights of all target atoms over all source atoms."""
+
+    weights: np.ndarray  # (target atoms, source atoms), rows that sum to 1
+    by_order: np.ndarray  # (source atoms,): what each column would sum to if order alone had aligned the parts
+    bounds: Sequence[int]  # the source atoms at which parts begin, in order, and the number of all
 
 
 class WordAligner:
@@ -91,7 +99,7 @@ class WordAligner:
         target: str,
         spans: Sequence[SpanPair],
         is_marked: Callable[[Span], bool] = lambda _: True,
-    ) -> Iterator[np.ndarray]:
+    ) -> Iterator[Table]:
         """Lends the weights of all target atoms over all source atoms, for texts that were translated in parts.
 
         Args:
@@ -105,15 +113,21 @@ class WordAligner:
         is_large = len(source_atoms) * len(target_atoms) > _LARGE_CELLS
         with _LARGE_TABLE if is_large else contextlib.nullcontext():
             weights = np.zeros((len(target_atoms), len(source_atoms)))
+            of_whole, by_order = np.zeros(len(source_atoms)), np.zeros(len(source_atoms))
+            bounds = {0, len(source_atoms)}
             for (of_source, of_target), part in zip(spans, parts, strict=True):
                 rows, columns = _inside(target_atoms, of_target), _inside(source_atoms, of_source)
                 of_part = self._of(part) if is_marked(of_source) else _order_weights(len(rows), len(columns))
                 if of_part.shape == (len(rows), len(columns)):
                     weights[np.ix_(rows, columns)] = of_part
+                    for block in row_blocks(len(rows)):
+                        by_order[columns] += _order_weights(len(rows), len(columns), block).sum(0)
+                    bounds.update(columns[:1])
             for block in row_blocks(len(weights)):  # a row is never empty
-                weights[block] += 1e-6 * _order_weights(len(target_atoms), len(source_atoms), block)
-                weights[block] = _normalised(weights[block])
-            yield weights
+                of_block = _order_weights(len(target_atoms), len(source_atoms), block)
+                of_whole += of_block.sum(0)
+                weights[block] = _normalised(weights[block] + 1e-6 * of_block)
+            yield Table(weights, np.where(by_order > 0, by_order, of_whole), sorted(bounds))
 
     def links(self, source: str, target: str) -> tuple[SpanPair, ...]:
         """Returns for each target atom the source atom with the greatest weight: (source span, target span)."""
