@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from warm_start import warm_interpreter
+
 # A busy machine is no failure: property tests have no deadline. Where CI is set, they try the same examples every time;
 # elsewhere each run looks further.
 settings.register_profile(
@@ -54,6 +56,13 @@ def user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def log_level() -> None:
     """Gives the log its level back: the command line sets it for the process, and `--quiet` would last."""
     logging.getLogger("transduce").setLevel(logging.NOTSET)
+
+
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[Path]:
+    """Returns a command that is as `python`, with PyTorch loaded: see `warm_start`."""
+    with warm_interpreter() as command:
+        yield command
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def start(world_size: int, arguments: Sequence[str]) -> "list[subprocess.Popen[str]]":
-    """Starts `python ARGUMENTS` as that many ranks on this machine; their standard error is read."""
+def start(
+    world_size: int, arguments: Sequence[str], python: str | Path = sys.executable
+) -> "list[subprocess.Popen[str]]":
+    """Starts `PYTHON ARGUMENTS` as that many ranks on this machine; their standard error is read."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -18,7 +20,7 @@ def start(world_size: int, arguments: Sequence[str]) -> "list[subprocess.Popen[s
     shared = os.environ | world | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
     return [
         subprocess.Popen(
-            [sys.executable, *arguments],
+            [python, *arguments],
             env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
             stderr=subprocess.PIPE,
             text=True,

@@ -107,10 +107,25 @@ def train_arguments(recipe: Path, data: Path, run: Path, *settings: str) -> list
     return ["train", str(recipe), "--data", str(data), "--output", str(run), "--quiet", *words]
 
 
-def fail(tmp_path: Path, rank: int, step: int, how: str, arguments: list[str]) -> list[tuple[int, str]]:
+def fail(python: Path, tmp_path: Path, rank: int, step: int, how: str, arguments: list[str]) -> list[tuple[int, str]]:
     program = tmp_path / "failing.py"
     program.write_text(FAILING)
-    return finish(start(2, [str(program), str(rank), str(step), how, *arguments]))
+    return finish(start(2, [str(program), str(rank), str(step), how, *arguments], python))
+
+
+@pytest.fixture(scope="module")
+def whole(recipe: Path, data: Path, warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of two processes of which none failed."""
+    run = tmp_path_factory.mktemp("whole") / "run"
+    arguments = train_arguments(recipe, data, run, "train.checkpoint_steps=5", "train.max_steps=9")
+    ends = finish(start(2, ["-m", "transduce", *arguments], warm_python))
+    assert_done(ends)
+    return run
+
+
+def assert_done(ends: list[tuple[int, str]]) -> None:
+    assert [ended for ended, _ in ends] == [0, 0], ends
+    assert ["done after step 9." in words for _, words in ends] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -122,12 +137,12 @@ def fail(tmp_path: Path, rank: int, step: int, how: str, arguments: list[str]) -
     ],
 )
 def test_a_process_that_fails_is_named_and_nothing_is_lost(
-    recipe: Path, data: Path, tmp_path: Path, how: str, code: int, named: str
+    recipe: Path, data: Path, tmp_path: Path, warm_python: Path, whole: Path, how: str, code: int, named: str
 ) -> None:
     """The main process writes a checkpoint of the last step that both made."""
     run = tmp_path / "run"
     arguments = train_arguments(recipe, data, run, "train.checkpoint_steps=5", "train.max_steps=9")
-    (main_code, said), (other_code, own) = fail(tmp_path, 1, 8, how, arguments)
+    (main_code, said), (other_code, own) = fail(warm_python, tmp_path, 1, 8, how, arguments)
     assert (main_code, other_code) == (TrainingError.exit_code, code), said + own
     assert "rank 1 (on " in said
     assert named in said
@@ -136,21 +151,18 @@ def test_a_process_that_fails_is_named_and_nothing_is_lost(
         (5, "scheduled"),
         (7, "interim"),
     ]
-    whole = tmp_path / "whole"
-    for number, folder in enumerate((run, whole)):
-        given = [*arguments[:5], str(folder), *arguments[6:], *(["--resume"] if number == 0 else [])]
-        ends = finish(start(2, ["-m", "transduce", *given]))
-        assert [ended for ended, _ in ends] == [0, 0], ends
-        assert ["done after step 9." in words for _, words in ends] == [True, False]
+    assert_done(finish(start(2, ["-m", "transduce", *arguments, "--resume"], warm_python)))
     ours, theirs = (folder / "model" / "model.safetensors" for folder in (run, whole))
     assert ours.read_bytes() == theirs.read_bytes()
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "bug"])
-def test_the_main_process_that_fails_is_named_too(recipe: Path, data: Path, tmp_path: Path, how: str) -> None:
+def test_the_main_process_that_fails_is_named_too(
+    recipe: Path, data: Path, tmp_path: Path, warm_python: Path, how: str
+) -> None:
     run = tmp_path / "run"
     arguments = train_arguments(recipe, data, run, "train.checkpoint_steps=3", "train.max_steps=9")
-    (_, own), (other_code, said) = fail(tmp_path, 0, 7, how, arguments)
+    (_, own), (other_code, said) = fail(warm_python, tmp_path, 0, 7, how, arguments)
     assert other_code == TrainingError.exit_code, own + said
     assert "rank 0 (on " in said
     assert ("ended without giving a reason" if how == "SIGKILL" else "an accident") in said
@@ -160,19 +172,23 @@ def test_the_main_process_that_fails_is_named_too(recipe: Path, data: Path, tmp_
     assert check_checkpoint(checkpoints(run)[-1]).step == 9
 
 
-def test_a_signal_to_one_process_stops_all_with_a_checkpoint(recipe: Path, data: Path, tmp_path: Path) -> None:
+def test_a_signal_to_one_process_stops_all_with_a_checkpoint(
+    recipe: Path, data: Path, tmp_path: Path, warm_python: Path
+) -> None:
     run = tmp_path / "run"
     arguments = train_arguments(recipe, data, run, "train.max_steps=1000000")
-    said = fail(tmp_path, 1, 4, "SIGTERM", arguments)
+    said = fail(warm_python, tmp_path, 1, 4, "SIGTERM", arguments)
     assert [code for code, _ in said] == [128 + signal.SIGTERM] * 2, said
     assert [(check_checkpoint(path).step, checkpoint_kind(path)) for path in checkpoints(run)] == [(4, "interim")]
 
 
-def test_preparing_fails_in_the_main_process_and_the_others_end(recipe: Path, tmp_path: Path) -> None:
+def test_preparing_fails_in_the_main_process_and_the_others_end(
+    recipe: Path, tmp_path: Path, warm_python: Path
+) -> None:
     """They wait for the data, which may take hours."""
     arguments = ["train", str(recipe), "--output", str(tmp_path / "run"), "--quiet"]
     arguments = ["-m", "transduce", *arguments, "--set", 'data.train=[["absent.en","absent.de"]]']
-    (main_code, own), (other_code, said) = finish(start(2, arguments))
+    (main_code, own), (other_code, said) = finish(start(2, arguments, warm_python))
     assert (main_code, other_code) == (3, TrainingError.exit_code), own + said
     assert "rank 0 (on " in said
     assert "absent.en: no such file" in said

@@ -1,0 +1,144 @@
+"""A Python that starts with PyTorch loaded: tests that start many trainings save seconds of each.
+
+`warm_interpreter` makes a command that takes the arguments of `python`. What it starts is forked from a process that
+has imported what a training needs; it has the command's arguments, environment, folder and standard streams, and the
+command ends as it does. Signals that can be handled are passed on. Where a test is about the start of a process, its
+memory or its last moments, it uses `sys.executable`.
+"""
+
+import contextlib
+import json
+import os
+import runpy
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextlib.contextmanager
+def warm_interpreter() -> Iterator[Path]:
+    """Yields the command."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warm-")))  # a short path: it has a socket
+        command = folder / "python"
+        program = shlex.join([sys.executable, "-I", "-S", __file__, str(folder / "socket")])
+        command.write_text(f'#!/bin/sh\nexec {program} "$@"\n', encoding="utf-8")
+        command.chmod(0o755)
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(str(folder / "socket"))
+        listener.listen()
+        server = subprocess.Popen(
+            [sys.executable, __file__, "--serve", str(listener.fileno())],
+            pass_fds=[listener.fileno()],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.PIPE,  # its end tells the process to stop
+        )
+        stack.callback(server.communicate)
+        yield command
+
+
+def _serve(listener: socket.socket) -> list[str]:
+    """Forks at each request; returns the arguments of the program, in the process that is to run it."""
+    import torch._dynamo  # noqa: F401  an optimiser needs it
+
+    import transduce.evaluation.bleu
+    import transduce.runs
+    import transduce.training.event_file  # noqa: F401
+
+    while True:
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in ready:
+            with contextlib.suppress(ChildProcessError):
+                while True:
+                    os.wait()
+            os._exit(0)
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            return _begin(connection)
+        connection.close()
+
+
+def _begin(connection: socket.socket) -> list[str]:
+    """Reads a request and forks the process of its program; the other process waits for it and reports its end."""
+    _, streams, _, _ = socket.recv_fds(connection, 1, 3)
+    with connection.makefile("rb") as file:
+        request = json.loads(file.readline())
+    child = os.fork()
+    if child:
+        _wait(connection, child)
+    connection.close()
+    os.setsid()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.path += [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in sys.path]
+    return list(request["arguments"])
+
+
+def _wait(connection: socket.socket, child: int) -> None:
+    """Says which process it is and how it ended; ends it where nobody wants to know any more."""
+    connection.sendall(b"%d\n" % child)
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        if select.select([connection], [], [], 0.02)[0]:
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+            break
+    with contextlib.suppress(OSError):
+        connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def _run(arguments: list[str]) -> None:
+    """Runs `python ARGUMENTS`."""
+    kind, *given = arguments
+    if kind == "-c":
+        sys.argv = ["-c", *given[1:]]
+        exec(compile(given[0], "<string>", "exec"), {"__name__": "__main__"})
+    elif kind == "-m":
+        sys.argv = given
+        sys.path.insert(0, str(Path.cwd()))
+        runpy.run_module(given[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = arguments
+        sys.path.insert(0, str(Path(kind).parent))
+        runpy.run_path(kind, run_name="__main__")
+
+
+def _request(address: str, arguments: list[str]) -> None:
+    """What the command does: asks for the process, passes signals on to it, and ends as it did."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address)
+        socket.send_fds(connection, [b"+"], [0, 1, 2])
+        request = {"arguments": arguments, "environment": dict(os.environ), "folder": str(Path.cwd())}
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        with connection.makefile("rb") as file:
+            process = int(file.readline())
+            for number in _PASSED_ON:
+                signal.signal(number, lambda received, _: os.kill(process, received))
+            code = int(file.readline())
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--serve":
+        _run(_serve(socket.socket(fileno=int(sys.argv[2]))))
+    else:
+        _request(sys.argv[1], sys.argv[2:])
