@@ -118,6 +118,14 @@ UNITS = {
         '<trans-unit id="1"><source>A dog</source><target state="new">A dog</target></trans-unit>',
         f'<trans-unit id="1"><source>A dog</source><target {STATE}>A DOG</target></trans-unit>',
     ),
+    "target of another tool": (
+        '<trans-unit id="1"><source>A dog</source><target state="needs-translation">A cat</target></trans-unit>',
+        f'<trans-unit id="1"><source>A dog</source><target {STATE}>A DOG</target></trans-unit>',
+    ),
+    "waits for a review": (
+        f'<trans-unit id="1"><source>A dog</source><target {STATE}>Hund</target></trans-unit>',
+        f'<trans-unit id="1"><source>A dog</source><target {STATE}>Hund</target></trans-unit>',
+    ),
     "done": (
         '<trans-unit id="1"><source>A dog</source><target>Hund</target></trans-unit>',
         '<trans-unit id="1"><source>A dog</source><target>Hund</target></trans-unit>',

@@ -108,3 +108,8 @@ def test_the_longest_of_terms_with_one_beginning_is_taken() -> None:
         glossary = Glossary({term: term.upper() for term in order})
         assert glossary.required_in("a ball game night") == (("BALL GAME NIGHT",),)
         assert glossary.required_in("a ball game, a ball") == (("BALL GAME",), ("BALL",))
+
+
+def test_a_term_within_a_longer_one_is_not_required() -> None:
+    glossary = Glossary({"ball game": "Ballspiel", "game": "Spiel", "game night": "Spielabend"})
+    assert glossary.required_in("a ball game night, then a game") == (("Ballspiel",), ("Spiel",))

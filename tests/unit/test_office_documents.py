@@ -20,6 +20,10 @@ PARAGRAPHS = {
         run("A ") + run("dog", BOLD) + run(" runs."),
         run("A ") + run("DOG", BOLD) + run(" RUNS."),
     ),
+    "more runs but less text in bold": (  # the spaces look like most of the text
+        run("A ", BOLD) + run("dog runs over the grass ") + run("in ", BOLD) + run("Rome") + run(".", BOLD),
+        run("A", BOLD) + run(" DOG RUNS OVER THE GRASS ") + run("IN", BOLD) + run(" ROME") + run(".", BOLD),
+    ),
     "split word": (
         run("A d", BOLD) + "<w:proofErr/>" + run("og", BOLD + '<w:lang w:val="en"/>') + run(" runs over green grass."),
         run("A DOG", BOLD) + run(" RUNS OVER GREEN GRASS."),

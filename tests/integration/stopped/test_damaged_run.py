@@ -19,7 +19,7 @@ from transduce.errors import DataError, TrainingError
 from transduce.runs import average_run
 from transduce.training import checkpoints as checkpoints_module
 from transduce.training.progress import check_checkpoint
-from transduce.training.run_folder import checkpoint_path, checkpoints
+from transduce.training.run_folder import checkpoint_path, checkpoints, load_run_data
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -53,6 +53,14 @@ def test_a_run_goes_on_with_its_own_data_only(
     assert ("started with other data" in message) == (how in ("prepared anew", "elsewhere"))
     assert str(run) in message
     assert contents(run) == before
+
+
+@pytest.mark.parametrize("name", ["train_sha256", "validation_sha256", "tokenizer_fingerprint"])
+def test_each_part_of_the_data_must_be_that_of_the_start(stopped: tuple[Path, Path], name: str) -> None:
+    _, run = stopped
+    write_checked(run / "data.json", read_checked(run / "data.json") | {name: "0" * 64})
+    with pytest.raises(TrainingError, match="was started with other data"):
+        load_run_data(run)
 
 
 def test_data_that_were_lost_can_be_prepared_again(stopped: tuple[Path, Path], whole: Path) -> None:
