@@ -9,8 +9,9 @@ from safetensors.numpy import save_file
 from transduce.errors import BundleError
 from transduce.files import sha256
 from transduce.training.averaging import average, average_checkpoints, compare_with_single
+from transduce.training.checkpoints import prune
 from transduce.training.progress import OPTIMIZER, WEIGHTS, CheckpointKind, Progress, write_state
-from transduce.training.run_folder import checkpoint_path
+from transduce.training.run_folder import checkpoint_path, checkpoints
 
 
 def checkpoint(folder: Path, **weights: list[float]) -> Path:
@@ -93,6 +94,13 @@ def test_the_end_counts_unless_training_went_on_from_there(tmp_path: Path) -> No
     found, weights = average_checkpoints(tmp_path, 4)
     assert [progress.step for progress in found] == [2, 4, 5]
     assert weights["a"].tolist() == pytest.approx([(2 + 4 + 5) / 3])
+
+
+def test_checkpoints_of_stops_are_not_counted_among_those_that_are_kept(tmp_path: Path) -> None:
+    regular, stopped = CheckpointKind.REGULAR, CheckpointKind.RESUME_ONLY
+    run_with(tmp_path, {1: regular, 2: regular, 3: stopped, 4: regular, 5: stopped, 6: stopped})
+    prune(tmp_path, 2)
+    assert checkpoints(tmp_path) == [checkpoint_path(tmp_path, step) for step in (2, 4, 6)]
 
 
 def test_without_a_regular_checkpoint_the_newest_is_the_model(

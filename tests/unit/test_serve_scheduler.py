@@ -292,6 +292,21 @@ def test_several_workers_share_what_waits(started: Started, engine: Engine) -> N
         found.result(LONG)
 
 
+def test_of_two_batches_the_one_that_takes_longer_is_reported(started: Started, engine: Engine) -> None:
+    """Else a worker that hangs would go unseen while another one works."""
+    scheduler = started(num_workers=2)
+    assert scheduler.batch_seconds() == 0
+    with held(scheduler, engine) as (threads, first):
+        began = time.monotonic()  # or earlier
+        time.sleep(0.05)
+        second = threads.submit(run, scheduler, [2])
+        until(lambda: engine.batches == [[1], [2]])
+        now = time.monotonic()
+        assert scheduler.batch_seconds() >= now - began
+        engine.gate.set()
+        assert (first.result(LONG), second.result(LONG)) == ([2], [4])
+
+
 def test_the_expected_wait_follows_the_measured_speed(started: Started, engine: Engine) -> None:
     scheduler = started(max_tokens=1)
     assert scheduler.expected_wait_seconds() == 0
