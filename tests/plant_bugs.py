@@ -166,7 +166,7 @@ def failures(copy: Path, arguments: Sequence[str], max_seconds: float = _MAX_SEC
             return [f"{arguments[-1]}: not done after {max_seconds} s"]
     if process.returncode in (0, 5):  # 5: all deselected
         return []
-    failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)  # an id may have spaces
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", output, re.MULTILINE)  # an id may have spaces
     return list(dict.fromkeys(failed)) or [f"{arguments[-1]}: exit code {process.returncode}"]
 
 

@@ -17,7 +17,7 @@ from transduce.errors import DataError
 METAVARS = {"DIR", "DOCUMENT", "FILE", "FOLDER", "JSON", "MODEL", "PATH", "RECIPE", "RUN", "RUN|MODEL", "TEACHER"}
 METAVARS |= {"TREES", "TSV"}
 # What is read; a new option belongs here or in `OUTPUTS`.
-INPUTS = """ancestor baseline data description document ensemble export forbid forbid_by_line forward backward
+INPUTS = """ancestor baseline compare data description document ensemble export forbid forbid_by_line forward backward
     glossary mirror model path prefix raw recipe recipes reference require_by_line run_folder side_0 side_1
     silver source subject target text tokenizer train trees validation"""
 

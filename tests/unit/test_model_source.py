@@ -10,7 +10,8 @@ from transduce.engines import model_source
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.loading import choose_engine
 from transduce.engines.model_source import SYNTAX, TEXT, read_sources, syntax_digest, text_digest
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, ExportError
+from transduce.export.exports import FORMATS, export_model
 
 MODEL = Path(model_source.__file__).parents[1] / "model"
 SOURCES = read_sources(MODEL)
@@ -80,3 +81,12 @@ def test_a_changed_model_is_not_converted(tmp_path: Path, monkeypatch: pytest.Mo
     assert None not in (made, again)
     assert made != again
     assert choose_engine(device="cpu", model=bundle.config.model).name == "ctranslate2"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_changed_model_is_exported_to_no_format(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = made_bundle(tmp_path / "model")
+    monkeypatch.setattr(model_source, "is_known", lambda: False)
+    with pytest.raises(ExportError, match=rf"the source of transduce\.model was changed.* export to {format} computes"):
+        export_model(bundle.path, tmp_path / "export", format, force=True)
+    assert not (tmp_path / "export").exists()

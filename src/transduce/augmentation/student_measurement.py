@@ -20,6 +20,7 @@ from transduce.config.weights import count_parameters
 from transduce.engines.ctranslate2_cache import converted
 from transduce.errors import DataError, EngineError
 from transduce.evaluation.bleu import Score, bleu, chrf
+from transduce.reporting.intervals import student_t
 from transduce.reporting.tables import table
 from transduce.translation.translator import Translator
 
@@ -27,8 +28,6 @@ _ENGINE, _QUANTIZATION, _BATCH_SIZE = "ctranslate2", "int8", 32
 _BEAM_SIZE, _STUDENT_BEAM_SIZE = 4, 2
 _ROUNDS = 5
 _TIMED_LINES = 1000
-# Student's t for a two-sided 95 % interval, by the number of values less one.
-_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
 
 @dataclass(frozen=True)
@@ -257,4 +256,4 @@ def _measure(score: Score) -> Measure:
 def mean_of(values: Sequence[float]) -> Measure:
     """Returns the mean of at least two values, with its 95 % interval by Student's t."""
     spread = statistics.stdev(values) / len(values) ** 0.5
-    return Measure(statistics.fmean(values), _T[len(values) - 1] * spread)
+    return Measure(statistics.fmean(values), student_t(len(values) - 1) * spread)

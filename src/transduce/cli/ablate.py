@@ -6,6 +6,7 @@ examples:
   transduce ablate recipes/multi30k-en-de.toml --grid recipes/grids/heads.toml --jobs 2 --output runs/heads
   transduce ablate recipes/wmt14-en-de-base.toml --grid table3 --rows base,A1,B1 --output runs/table3-wmt
   transduce ablate tiny --set 'data.train=[["a.en", "a.de"]]' --set 'data.validation=["v.en", "v.de"]' --output runs/a
+  transduce ablate --compare runs/before runs/after
 
 grids:
   table3           the paper's base and its nineteen variations, in proportion to the recipe's own model: base, A1 to
@@ -19,6 +20,9 @@ averaging: perplexity per subword, and BLEU of beam search, on the whole validat
 results.json, table.md (with the paper's figures beside the measured ones, and which of its conclusions hold) and, with
 the extra [figures], rows.png; the first two are rewritten after each training. Stopped or killed, the same command
 resumes: finished trainings are kept, stopped ones continue, failed ones are tried again.
+
+--compare trains nothing. It reads two output folders of the same command, written by two versions of the source code,
+and prints how much perplexity and BLEU of each row differ, training by training of the same seed, with a 95 % interval.
 """
 
 import argparse
@@ -44,7 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     recipe = "the base, a file or a preset; default: the one that the grid's file names"
     parser.add_argument("recipe", metavar="RECIPE", type=Path, nargs="?", help=recipe)
     parser.add_argument("--grid", metavar="NAME|FILE", default="table3", help="see above; default: %(default)s")
-    parser.add_argument("--output", metavar="DIR", type=Path, required=True, help="folder to write")
+    parser.add_argument("--output", metavar="DIR", type=Path, help="folder to write; needed unless --compare is given")
+    both = "train nothing: print the differences between two output folders, by row, with an interval by seeds"
+    parser.add_argument("--compare", metavar=("BEFORE", "AFTER"), nargs=2, type=Path, help=both)
     parser.add_argument("--rows", metavar="NAMES", help="these rows only, such as base,A1,B2; more may follow later")
     seeds = "trainings of each row; default: %(default)s"
     parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), default=1, help=seeds)
@@ -67,6 +73,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains what is missing, prints the table, and returns the exit code: 5 where a training failed."""
+    if args.compare is not None:
+        return _compare(args)
+    if args.output is None:
+        raise ConfigError("ablate needs --output DIR, the folder to write, or --compare BEFORE AFTER.")
     from transduce.cli.requirements import require_training
 
     require_training()
@@ -90,6 +100,15 @@ def run(args: argparse.Namespace) -> int:
         text = f"{counted(failed, 'training')} failed, see {args.output / TABLE}; the same command tries them again"
         print(text, file=sys.stderr)
     return TrainingError.exit_code if failed else 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from transduce.experiments.ablation.versions import compare, render
+
+    if args.recipe is not None or args.output is not None:
+        raise ConfigError("--compare reads two output folders and trains nothing: leave out RECIPE and --output.")
+    print(render(compare(*args.compare)))
+    return 0
 
 
 def _preset(name: Path) -> "Config":

@@ -1,8 +1,9 @@
 """Whether `transduce.model` computes what the conversions were written for: they compute it in their own way.
 
-`ctranslate2_model` writes an activation, a scale and norms that the format names; it never reads `model/`. If a layer
-is changed there, a converted model still computes what the layer was before. So the source has a known digest, and a
-changed one is not converted: see docs/guides/changing-the-model.md.
+`ctranslate2_model` writes an activation, a scale and norms that the format names; it never reads `model/`, and neither
+do the exports to other formats. If a layer is changed there, a converted model still computes what the layer was
+before. So the source has a known digest, and a changed one is neither converted nor exported: see
+docs/guides/changing-the-model.md.
 """
 
 import ast
@@ -10,8 +11,8 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-# The source that `ctranslate2_model` and `numpy_model` were written for. A test says what to write here after a change.
-# TEXT, of the files as they are, is compared first, because that is a hundred times as fast.
+# The source that `ctranslate2_model`, `numpy_model` and the exports were written for. A test says what to write here
+# after a change. TEXT, of the files as they are, is compared first, because that is a hundred times as fast.
 SYNTAX = "ca1c2b670a2bd1da5fcf203aa4e03f7eaf67d7486fc9de50ee8d3c94d44b5adc"
 TEXT = "1a459135e03cfd1bf287afb600f92f8f40af3ec177ba330202f9bf3026bba2c2"
 

@@ -16,10 +16,11 @@ from transduce.config import to_dict
 from transduce.config.choices import learns_positions
 from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.data.treebank_reader import sentence_reader
+from transduce.engines import model_source
 from transduce.engines.ctranslate2_model import convert
 from transduce.engines.interface import MAX_SOURCE_TOKENS
 from transduce.engines.shortlist.table import Shortlist, load_shortlist
-from transduce.errors import ConfigError, MissingDependencyError, install_command, suggestion
+from transduce.errors import ConfigError, ExportError, MissingDependencyError, install_command, suggestion
 from transduce.export.card import export_card
 from transduce.export.certificate import (
     CARD,
@@ -72,7 +73,8 @@ def export_model(
     Raises:
         ConfigError: there is no such format or quantization.
         BundleError: the model folder is damaged, or has no shortlist.
-        ExportError: the format does not support the model, or the certificate failed.
+        ExportError: the format does not support the model, the source of `model/` was changed, or the certificate
+            failed.
         MissingDependencyError: what the format needs is not installed.
     """
     output, comparison = Path(output), Comparison(**options)
@@ -80,6 +82,8 @@ def export_model(
     if shortlist and format != "ctranslate2":
         raise ConfigError(f"--shortlist: the format '{format}' has none; ctranslate2 has.")
     require_installed(format, _NEEDS[format])
+    if not model_source.is_known():  # the certificate would say so too, but of a sample, and --force overrules it
+        raise ExportError(f"{model_source.CHANGED}, and its export to {format} computes what it was before.")
     require_replaceable(output, is_export=True, overwrite=comparison.overwrite)
     bundle = Bundle.load(model)
     bundle.verify()

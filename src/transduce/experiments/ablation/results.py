@@ -85,8 +85,8 @@ class Results:
         store.write(path, values)
 
     @classmethod
-    def load(cls, path: Path) -> "Results":
-        """Reads what `save` wrote.
+    def load(cls, path: Path, *, remedy: str = "") -> "Results":
+        """Reads what `save` wrote; `remedy` says what to do where that fails.
 
         Raises:
             ConfigError: the file is missing or not of this kind.
@@ -97,7 +97,7 @@ class Results:
             trials = tuple(TrialResult(**trial) for trial in values["cells"])
             return cls(values["grid"], values["base"], values["bleu"], rows, trials)
 
-        return store.read(path, "the results of an ablation", parse)
+        return store.read(path, "the results of an ablation", parse, remedy=remedy)
 
 
 def row_infos(grid: Grid, base: Config) -> tuple[RowInfo, ...]:

@@ -76,6 +76,18 @@ class FinishedTrial:
     request: Mapping[str, Any]
     result: TrialResult
 
+    def require_same_settings(self, other: "FinishedTrial") -> None:
+        """Checks that another trial was trained and measured with the same settings, whatever its source code.
+
+        Raises:
+            ConfigError: it was not; names the first few settings.
+        """
+        mine, others = (_settings(each.request, kept_path(each.run)) for each in (self, other))
+        where = f"{kept_path(other.run)}: compared with {kept_path(self.run)}, has"
+        store.require_same(
+            mine, others, where, ignore=_IRRELEVANT, remedy="Results of different settings do not compare."
+        )
+
 
 @dataclass(frozen=True)
 class Ablation:
