@@ -152,7 +152,12 @@ def _serve() -> None:
 def _import_all() -> None:
     """Imports what commands need: in a case it would count as the case's time."""
     import ctranslate2  # noqa: F401
-    import torch  # noqa: F401
+    import torch._dynamo  # noqa: F401  what an optimiser imports
+
+    import transduce.evaluation.bleu
+    import transduce.runs
+    import transduce.training.event_file
+    import transduce.translation.translator  # noqa: F401
 
 
 def _outcome(request: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from transduce.training.progress import read_progress
 from transduce.training.run_folder import checkpoints
 from transduce.translation.forced_scores import ScoreSummary
 
-pytestmark = [pytest.mark.computes, pytest.mark.slow]  # each trial is a process that loads PyTorch
+pytestmark = [pytest.mark.computes, pytest.mark.slow]  # each trial is a process
 
 RECIPE = """
 name = "small"
@@ -109,10 +110,24 @@ def command(corpus: Path, output: Path, *more: str, grid: str = "grid.toml") -> 
 
 
 @pytest.fixture(scope="module")
-def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def with_warm_trials(warm_python: Path) -> Callable[[list[str]], int]:
+    """Returns a function that runs a command whose trials start with PyTorch loaded."""
+
+    def run(arguments: list[str]) -> int:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.executable", str(warm_python))
+            return command_line(arguments)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def finished(
+    corpus: Path, with_warm_trials: Callable[[list[str]], int], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """Two rows, two seeds, two at a time."""
     output = tmp_path_factory.mktemp("finished") / "out"
-    assert command_line(command(corpus, output, "--seeds", "2", "--jobs", "2", "--quiet")) == 0
+    assert with_warm_trials(command(corpus, output, "--seeds", "2", "--jobs", "2", "--quiet")) == 0
     return output
 
 
@@ -217,10 +232,13 @@ def test_another_base_in_the_same_folder_is_refused(
 
 
 def test_a_failed_trial_is_recorded_and_the_others_go_on(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Path,
+    tmp_path: Path,
+    with_warm_trials: Callable[[list[str]], int],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = command(corpus, tmp_path / "out", "--steps", "2", "--quiet", grid="broken.toml")
-    assert command_line(arguments) == TrainingError.exit_code
+    assert with_warm_trials(arguments) == TrainingError.exit_code
     assert "2 trainings failed" in capsys.readouterr().err
     trials = {trial.row: trial for trial in Results.load(tmp_path / "out" / "results.json").trials}
     assert "cuda:77" in trials["nowhere"].error or "CUDA" in trials["nowhere"].error
@@ -270,16 +288,22 @@ _LONG = ("--rows", "base", "--steps", "150", "--quiet")
 
 
 @pytest.fixture(scope="module")
-def whole(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], tuple[Any, ...]]:
+def whole(
+    corpus: Path, with_warm_trials: Callable[[list[str]], int], tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, int], tuple[Any, ...]]:
     """What comes out where nobody kills anything."""
     output = tmp_path_factory.mktemp("whole") / "out"
-    assert command_line(command(corpus, output, *_LONG)) == 0
+    assert with_warm_trials(command(corpus, output, *_LONG)) == 0
     return figures(output)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_killed_and_run_again_it_comes_out_as_if_never_killed(
-    corpus: Path, tmp_path: Path, whole: dict[tuple[str, int], tuple[Any, ...]], how: int
+    corpus: Path,
+    tmp_path: Path,
+    whole: dict[tuple[str, int], tuple[Any, ...]],
+    with_warm_trials: Callable[[list[str]], int],
+    how: int,
 ) -> None:
     stopped = tmp_path / "stopped"
     process = subprocess.Popen([sys.executable, "-c", _COMMAND_LINE, *command(corpus, stopped, *_LONG)])
@@ -290,7 +314,7 @@ def test_killed_and_run_again_it_comes_out_as_if_never_killed(
     wait_until_the_trial_has_left(run)
     assert not (run / "result.json").exists()
     assert last_step(run) == read_progress(checkpoints(run)[-1]).step < 150  # it finished its step, and wrote it down
-    assert command_line(command(corpus, stopped, *_LONG)) == 0
+    assert with_warm_trials(command(corpus, stopped, *_LONG)) == 0
     assert "resuming after step" in (run / "log.txt").read_text()
     assert figures(stopped) == whole
     assert whole["base", 1][3] == 150
@@ -319,10 +343,12 @@ def test_a_grid_without_a_base_needs_a_recipe(tmp_path: Path, capsys: pytest.Cap
     assert "give a RECIPE" in capsys.readouterr().err
 
 
-def test_a_budget_of_minutes_and_a_width_reach_the_trials(corpus: Path, tmp_path: Path) -> None:
+def test_a_budget_of_minutes_and_a_width_reach_the_trials(
+    corpus: Path, tmp_path: Path, with_warm_trials: Callable[[list[str]], int]
+) -> None:
     arguments = ["ablate", str(corpus / "recipe.toml"), "--output", str(tmp_path / "out"), "--rows", "A1"]
     arguments += ["--minutes", "0.02", "--width", "32", "--quiet", "--tokenized"]
-    assert command_line(arguments) == 0
+    assert with_warm_trials(arguments) == 0
     config = load_run_config(tmp_path / "out" / "runs" / "A1-seed1")
     assert (config.model.d_model, config.model.num_heads, config.model.d_k) == (32, 1, 32)
     assert config.train.max_minutes == 0.02
@@ -353,7 +379,10 @@ assert "torch" not in sys.modules
 
 
 def test_a_recipe_that_cools_down_does_so_over_the_same_share_of_the_budget(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Path,
+    tmp_path: Path,
+    with_warm_trials: Callable[[list[str]], int],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = (corpus / "recipe.toml").read_text(encoding="utf-8")
     recipe = corpus / "cooling.toml"
@@ -361,5 +390,5 @@ def test_a_recipe_that_cools_down_does_so_over_the_same_share_of_the_budget(
     arguments = ["ablate", str(recipe), "--rows", "base", "--quiet", "--output", str(tmp_path / "out")]
     assert command_line([*arguments, "--minutes", "1"]) == ConfigError.exit_code
     assert "Give --steps, or add --set train.cooldown_steps=0" in capsys.readouterr().err
-    assert command_line([*arguments, "--steps", "4"]) == 0
+    assert with_warm_trials([*arguments, "--steps", "4"]) == 0
     assert load_run_config(tmp_path / "out" / "runs" / "base-seed1").train.cooldown_steps == 3

@@ -399,12 +399,14 @@ def test_a_tokenizer_beside_an_ancestor_is_refused_and_a_folder_has_one(
 # --- several processes, parsers ---------------------------------------------------------------------------------------
 
 
-def test_two_processes_start_from_the_same_weights(shifted: Path, ancestor: Path, tmp_path: Path) -> None:
+def test_two_processes_start_from_the_same_weights(
+    shifted: Path, ancestor: Path, tmp_path: Path, warm_python: Path
+) -> None:
     settings = [*SETTINGS, WORDS, FREEZE]
     settings += [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ffn_dropout")]
     arguments = ["train", str(shifted), "--from", str(ancestor)]
     arguments += [word for setting in settings for word in ("--set", setting)]
-    processes = start(2, ["-m", "transduce.cli.main", *arguments, "--output", str(tmp_path / "two")])
+    processes = start(2, ["-m", "transduce.cli.main", *arguments, "--output", str(tmp_path / "two")], warm_python)
     assert command_line([*arguments, "--output", str(tmp_path / "one"), "--quiet"]) == 0
     for code, messages in finish(processes):
         assert code == 0, messages

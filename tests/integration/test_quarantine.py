@@ -336,14 +336,14 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_two_processes_name_the_one_at_fault(recipe: Path, data: Path, tmp_path: Path) -> None:
+def test_two_processes_name_the_one_at_fault(recipe: Path, data: Path, tmp_path: Path, warm_python: Path) -> None:
     """Its smaller micro-batches, the last of each process, are not finite."""
     run, program = tmp_path / "run", tmp_path / "program.py"
     program.write_text(PROGRAM)
     settings = ["train.max_steps=3", "train.micro_batch_tokens=60"]
     arguments = ["train", str(recipe), "--data", str(data), "--output", str(run), "--quiet"]
     arguments += [word for setting in settings for word in ("--set", setting)]
-    processes = start(2, [str(program), *arguments])
+    processes = start(2, [str(program), *arguments], warm_python)
     for code, messages in finish(processes):
         assert code == 0, messages
     (line,) = quarantined(run)

@@ -146,7 +146,7 @@ def test_rounded_shapes_change_no_update(config: Config, data: Path, tmp_path: P
     assert_close(dict(exact.model.weights()), dict(rounded.model.weights()))
 
 
-def test_two_processes_are_one(recipe: Path, config: Config, data: Path, tmp_path: Path) -> None:
+def test_two_processes_are_one(recipe: Path, config: Config, data: Path, tmp_path: Path, warm_python: Path) -> None:
     steps = batches_an_epoch(config, data)  # so that the batch of one pair, which leaves a process idle, is among them
     settings = [
         f"train.max_steps={steps}",
@@ -154,7 +154,7 @@ def test_two_processes_are_one(recipe: Path, config: Config, data: Path, tmp_pat
     ]
     arguments = ["train", str(recipe), "--data", str(data)]
     arguments += [word for setting in settings for word in ("--set", setting)]
-    processes = start(2, ["-m", "transduce.cli.main", *arguments, "--output", str(tmp_path / "two")])
+    processes = start(2, ["-m", "transduce.cli.main", *arguments, "--output", str(tmp_path / "two")], warm_python)
     assert command_line([*arguments, "--output", str(tmp_path / "one"), "--quiet"]) == 0
     for code, messages in finish(processes):
         assert code == 0, messages
