@@ -229,7 +229,8 @@ def try_all(bugs: Sequence[Bug], num_copies: int, rest: bool, kept: Path | None)
                 _report(results[-1], f"{len(results)}/{len(tests)}", kept)
             return results
 
-        results = run_all({bug: tests_of(bug, _REPOSITORY) for bug in bugs})
+        tried = _kept(kept) if rest else {}
+        results = run_all({bug: [] if bug.key in tried else tests_of(bug, _REPOSITORY) for bug in bugs})
         survivors = [result.bug for result in results if not result.caught_by]
         if not rest or not survivors:
             return results
@@ -246,9 +247,12 @@ def _report(result: Result, number: str, kept: Path | None) -> None:
     what = f"caught by {result.caught_by}" if result.caught_by else f"SURVIVED {result.num_files} files or tests"
     print(f"{number} {result.bug.name}: {what} ({result.seconds:.0f} s)", flush=True)
     if kept:
-        known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-        known[result.bug.key] = result.caught_by
-        kept.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        results = _kept(kept) | {result.bug.key: result.caught_by}
+        kept.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _kept(file: Path | None) -> dict[str, str]:
+    return json.loads(file.read_text(encoding="utf-8")) if file and file.exists() else {}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -267,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     words = given.only.split(",")
     bugs = [bug for bug in bugs if any(word in bug.name or word in bug.file for word in words)]
-    known = json.loads(given.kept.read_text(encoding="utf-8")) if given.kept and given.kept.exists() else {}
+    known = _kept(given.kept)
     before = [bug for bug in bugs if known.get(bug.key)]
     results = try_all([bug for bug in bugs if bug not in before], given.jobs, given.rest, given.kept)
 

@@ -23,7 +23,8 @@ from transduce.engines.interface import TokenConstraints
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
 from transduce.translation.constraints.line_constraints import Constraints
-from transduce.translation.pipeline import TextOptions
+from transduce.translation.pipeline import TextOptions, calibration
+from transduce.translation.pipeline.calibration import Calibration
 from transduce.translation.streams import Columns, JsonLines, PlainLines, Summary, translate_file
 from transduce.translation.translator import Translator
 
@@ -273,6 +274,22 @@ def test_other_models_beside_the_first_are_another_job(upper: Translator, source
             job(str.upper, now, resume=True)
     job(str.upper, begun, resume=True)
     assert read(tmp_path / "out") == read(source).upper()
+
+
+def test_probabilities_of_another_calibration_are_another_job(
+    upper: Translator, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def job(constant: float | None, *, resume: bool = True) -> Summary:
+        fit = Calibration(60.0, (constant, 1.0, 0.0, 0.0), 50, 0.5, 0.0, 0.1) if constant is not None else None
+        monkeypatch.setattr(calibration, "load_calibration", lambda bundle: fit)
+        options = TextOptions(confidence=True)
+        return translate_file(upper, source, tmp_path / "out", text_options=options, resume=resume)
+
+    job(0.25, resume=False)
+    assert job(0.25).was_finished
+    for other in (0.5, None):
+        with pytest.raises(ConfigError, match="was made with calibration = "):
+            job(other)
 
 
 def test_a_finished_job_says_so_and_another_is_refused(upper: Translator, source: Path, tmp_path: Path) -> None:
