@@ -126,6 +126,9 @@ def test_only_an_unchanged_export_is_replaced(tmp_path: Path) -> None:
         (tmp_path / name).unlink()
         assert why_not_replaceable(tmp_path, is_export=True) == f"{name} changed or came since the export"
         (tmp_path / name).write_bytes(before)
+    (tmp_path / "calibration.json").write_text("{}")
+    assert why_not_replaceable(tmp_path, is_export=True) == "calibration.json changed or came since the export"
+    (tmp_path / "calibration.json").unlink()
     del said["export"]["card_sha256"]
     (tmp_path / "certificate.json").write_text(json.dumps(said))
     assert "does not tell whether README.md was edited" in why_not_replaceable(tmp_path, is_export=True)

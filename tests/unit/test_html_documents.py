@@ -73,6 +73,12 @@ def test_declared_encoding_is_kept_and_what_it_lacks_is_an_entity() -> None:
     assert translated(page, "page.htm", lambda text: text + " → €") == page.replace(b"\xdf", b"\xdf &#8594; \x80")
 
 
+def test_quotes_of_a_translation_do_not_end_its_attribute() -> None:
+    page = b"<img alt='dog'> <img alt=\"dog\">"
+    found = translated(page, "page.html", lambda text: f'l\'"{text}"').decode()
+    assert found == '<img alt=\'l&#39;"dog"\'> <img alt="l\'&quot;dog&quot;">'
+
+
 def test_encodings_are_those_of_browsers() -> None:
     page = '<meta charset="iso-8859-1"><p>a \u201cdog\u201d</p>'.encode("cp1252")
     assert translated(page, "page.html") == page.replace(b"a \x93dog", b"A \x93DOG")
