@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from transduce.config.checked_json import read_checked, write_checked
-from transduce.data.prepared import MANIFEST, REPORT, TOKENIZER, TRAIN, VALIDATION, load_prepared
+from transduce.data.prepared import MANIFEST, TRAIN, load_prepared
 from transduce.data.store import BATCH_ROWS, ParallelStore, StoreWriter
 from transduce.errors import DataError
 from transduce.files import sha256, write_json
@@ -72,7 +72,7 @@ def make(prepared: Path, output: Path, part_bytes: int, tests: list[Path]) -> di
     digests.append(digest.hexdigest())
     for part, said in zip(parts, digests, strict=True):
         part["pairs_sha256"] = said  # of all pairs up to the end of this part
-    names = [prepared / name for name in (TOKENIZER, VALIDATION, REPORT, MANIFEST)]
+    names = [prepared / name for name in (*folder.manifest["files"], MANIFEST) if name != TRAIN]
     with lzma.open(output / REST, "wb", preset=9) as file, tarfile.open(fileobj=file, mode="w") as archive:
         for path in [*names, *tests]:
             archive.add(path, path.name)

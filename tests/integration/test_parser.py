@@ -17,6 +17,7 @@ from transduce.cli.main import main
 from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig, load_recipe
 from transduce.config.checked_json import read_checked, write_checked
 from transduce.config.tensors import read_weights
+from transduce.data.origins import origins
 from transduce.data.prepare import prepare
 from transduce.data.prepared import load_prepared
 from transduce.data.treebank_reader import read_treebank
@@ -295,6 +296,29 @@ def test_preparing_trees(recipe: Path, tmp_path: Path) -> None:
     tokenizer = SubwordTokenizer.load(tmp_path / "data" / "tokenizer.json")
     assert tokenizer.pieces(tokenizer.encode("(S (NP DT NN )NP"))[:2] == ["▁(S", "▁(NP"]
     assert prepare(config, tmp_path / "data", progress=False).reused
+
+
+def test_where_trees_come_from(recipe: Path, tmp_path: Path) -> None:
+    """The second of ten trees of a file has no words, and is left out."""
+    for name, seed in (("01.mrg", 1), ("02.mrg", 2)):
+        write_trees(tmp_path / "train" / name, 10, seed)
+        lines = (tmp_path / "train" / name).read_text(encoding="utf-8").splitlines()
+        assert len(lines) == 20  # each tree has two
+        lines[2:4] = ["(TOP (NP (-NONE- *)))"]
+        (tmp_path / "train" / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    config = load_recipe(recipe, [f"data.folder={tmp_path}", "data.validation=[]", "data.test={}"])
+    prepare(config, tmp_path / "data", progress=False)
+    first, second = tmp_path / "train" / "01.mrg", tmp_path / "train" / "02.mrg"
+    assert origins(tmp_path / "data", np.array([10, 0, 8, 9, 1])) == [
+        (place, place)
+        for place in (
+            f"{second}: tree 3",
+            f"{first}: tree 1",
+            f"{first}: tree 10",
+            f"{second}: tree 1",
+            f"{first}: tree 3",
+        )
+    ]
 
 
 def test_a_folder_prepared_before_there_were_trees_is_reused(tmp_path: Path) -> None:

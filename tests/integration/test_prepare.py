@@ -31,6 +31,7 @@ def test_the_prepared_files(config: Config, tmp_path: Path) -> None:
     output = tmp_path / "out"
     report = prepare(config, output, progress=False)
     assert sorted(path.name for path in output.iterdir()) == [
+        "lines.bin",
         "manifest.json",
         "report.json",
         "tokenizer.json",

@@ -236,9 +236,13 @@ def test_each_pair_is_named_after_its_corpus(
 def test_the_one_pair_that_is_not_finite_is_named_by_corpus_and_line(
     recipe: Path, config: Config, tmp_path: Path
 ) -> None:
-    """Line 18 of the second corpus has a character of its own, whose embedding is not a number."""
+    """Line 18 of the second corpus has a character of its own, whose embedding is not a number.
+
+    Left out are lines 3 and 30 of the first corpus, and lines 6 and 12 of the second.
+    """
     first, second = lines(30, 3), lines(30, 4)
     second[17] += " %"
+    first[2], first[29], second[5], second[11] = "", "", "", "left out for its length " * 400
     for name, sources in (("first", first), ("second", second)):
         (tmp_path / f"{name}.en").write_text("\n".join(sources) + "\n")
         (tmp_path / f"{name}.de").write_text("\n".join(line.upper().rstrip(" %") for line in sources) + "\n")
@@ -253,17 +257,23 @@ def test_the_one_pair_that_is_not_finite_is_named_by_corpus_and_line(
     whole_batch = replace(whole_batch, model=replace(whole_batch.model, tie_embeddings="none"))
     trainer = make_trainer(whole_batch, tmp_path / "run", tmp_path / "prepared")
     trainer.train.corpora = load_prepared(tmp_path / "prepared").corpora
-    sources, _ = trainer.train.pairs(np.arange(60))
-    [token] = set(sources[47].tolist()) - {token for row in range(60) if row != 47 for token in sources[row].tolist()}
+    assert len(trainer.train) == 28 + 28
+    sources, _ = trainer.train.pairs(np.arange(56))
+    [token] = set(sources[43].tolist()) - {token for row in range(56) if row != 43 for token in sources[row].tolist()}
     with torch.no_grad():
         trainer.model.source_embedding[token] = math.nan  # type: ignore[index,operator]
     with pytest.raises(TrainingError, match="source_embedding is not finite"):  # by the checkpoint at the end
         trainer.fit()
     (line,) = quarantined(tmp_path / "run")
-    assert len(line["pairs"]) == 60
+    assert len(line["pairs"]) == 56
     [wrong] = [pair for pair in line["pairs"] if isinstance(pair["loss"], str)]
     assert wrong == line["pairs"][0]
-    assert (wrong["row"], wrong["corpus"], wrong["loss"]) == (30 + 17, "second", "nan")
+    assert (wrong["row"], wrong["corpus"], wrong["loss"]) == (28 + 15, "second", "nan")
+    assert (wrong["source_line"], wrong["target_line"]) == (f"{tmp_path}/second.en:18", f"{tmp_path}/second.de:18")
+    for pair in line["pairs"]:  # a pair is in the line that is named
+        for side in ("source", "target"):
+            file, _, number = pair[f"{side}_line"].rpartition(":")
+            assert Path(file).read_text().splitlines()[int(number) - 1] == pair[side]
     assert (wrong["source"], wrong["target"]) == (second[17], second[17].upper().rstrip(" %"))
 
 
@@ -302,7 +312,9 @@ def test_data_without_their_tokenizer_are_set_aside_without_text(
     spoiled({1: math.nan})
     make_trainer(with_train(config, max_steps=1), tmp_path / "run", tmp_path / "data").fit()
     (line,) = quarantined(tmp_path / "run")
-    assert {(pair["source"], pair["target"]) for pair in line["pairs"]} == {(None, None)}
+    assert {(pair[f"source{what}"], pair[f"target{what}"]) for pair in line["pairs"] for what in ("", "_line")} == {
+        (None, None)
+    }
 
 
 @pytest.mark.parametrize("steps", ["[0]", "[3, -1]", "[1000000001]"])

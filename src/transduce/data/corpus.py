@@ -156,7 +156,7 @@ class Chunk:
 
     def location(self, index: int, side: int = 0) -> str:
         """Returns `file:line` of the pair with this index in the chunk; `side` 1 names the target's file."""
-        return self.reader.where(self.line + index, side)
+        return self.reader.place(self.line + index).shown(side)
 
     def locations(self, indices: Sequence[int], side: int = 0) -> list[str]:
         """Returns `file:line` of several pairs."""

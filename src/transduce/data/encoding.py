@@ -21,6 +21,9 @@ from transduce.config import DataConfig
 from transduce.data.batching import Lengths
 from transduce.data.corpus import Chunk
 from transduce.data.doctor import Finding
+from transduce.data.mixture import CorpusRows
+from transduce.data.origins import Origins
+from transduce.data.readers import Place
 from transduce.text import SubwordTokenizer
 
 _OVERLAPPING_CALLS = 2  # the Python work of one chunk, and the encoding of the next
@@ -65,11 +68,20 @@ class EncodedSplit(EncodedPart):
     odd_ratio: Finding = field(default_factory=Finding)
     parts: list[EncodedPart] = field(default_factory=list)
 
+    def rows(self, names: Sequence[str]) -> list[CorpusRows]:
+        """Returns which rows of the store are of which part, given the names of all parts."""
+        parts = [*self.parts, *[EncodedPart()] * (len(names) - len(self.parts))]  # the last files may be empty
+        return [
+            CorpusRows(name, part.num_kept, part.source_tokens, part.target_tokens)
+            for name, part in zip(names, parts, strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class _EncodedChunk:
     part: int
     num_read: int
+    places: list[Place]
     sources: list[list[int]]
     targets: list[list[int]]
     over_long: list[str]
@@ -86,8 +98,8 @@ def encode_split(
     kept: NDArray[np.bool_] | None,
     limits: DataConfig | None,
     num_workers: int | None,
-) -> EncodedSplit:
-    """Encodes the pairs of a split and writes them to a store.
+) -> tuple[EncodedSplit, Origins]:
+    """Encodes the pairs of a split, writes them to a store, and returns the counts and where each row comes from.
 
     Args:
         chunks: the pairs, in order.
@@ -99,7 +111,7 @@ def encode_split(
         limits: pairs beyond its `max_tokens` and `max_ratio` are counted and dropped; None: no limits.
         num_workers: number of threads that encode; None: all cores.
     """
-    result = EncodedSplit()
+    result, origins = EncodedSplit(), Origins()
     prefixes = [[tokenizer.tags[tag] for tag in of_part] for of_part in tags]
     encode = partial(_encode_chunk, tokenizer=tokenizer, read=read, prefixes=prefixes, kept=kept, limits=limits)
     from transduce.data.store import StoreWriter  # only here: it needs pyarrow, and a check needs none
@@ -107,6 +119,7 @@ def encode_split(
     with StoreWriter.open(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
         for encoded in _in_order(encode, chunks, num_workers):
             writer.write(encoded.sources, encoded.targets)
+            origins.add(encoded.places)
             source_tokens = sum(len(ids) + 1 for ids in encoded.sources)
             target_tokens = sum(len(ids) + 1 for ids in encoded.targets)
             counts = EncodedPart(encoded.num_read, len(encoded.sources), source_tokens, target_tokens)
@@ -116,7 +129,7 @@ def encode_split(
             result.parts[encoded.part].add(counts)
             result.over_long.add(encoded.over_long)
             result.odd_ratio.add(encoded.odd_ratio)
-    return result
+    return result, origins
 
 
 def _in_order(
@@ -178,9 +191,11 @@ def _encode_chunk(
         over_long, odd_ratio = locations(long), locations(odd)
         keep = np.flatnonzero(~(long | odd)).tolist()
         sources, targets = [sources[i] for i in keep], [targets[i] for i in keep]
+        indices = [indices[i] for i in keep]
     if prefixes and (prefix := prefixes[chunk.part]):
         sources = [prefix + ids for ids in sources]
-    return _EncodedChunk(chunk.part, len(chunk.pairs), sources, targets, over_long, odd_ratio)
+    places = [chunk.reader.place(chunk.line + i) for i in indices]
+    return _EncodedChunk(chunk.part, len(chunk.pairs), places, sources, targets, over_long, odd_ratio)
 
 
 def exceeds(source: Lengths, target: Lengths, limits: DataConfig) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

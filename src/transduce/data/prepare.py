@@ -23,13 +23,15 @@ from transduce.config.checked_json import write_checked
 from transduce.data.corpus import CorpusFiles, locate, read_chunks
 from transduce.data.corpus_tags import CorpusTags
 from transduce.data.doctor import Examination, examine, require_aligned
-from transduce.data.encoding import EncodedPart, EncodedSplit, encode_split
+from transduce.data.encoding import EncodedSplit, encode_split
 from transduce.data.given_tokenizer import ancestor_tokenizer, given_tokenizer
 from transduce.data.mixture import CorpusRows, Mixture
 from transduce.data.mixture_report import corpus_shares
+from transduce.data.origins import FileRows, Origins
 from transduce.data.prepare_report import EpochReport, PrepareReport
 from transduce.data.prepared import (
     FORMAT_VERSION,
+    LINES,
     MANIFEST,
     REPORT,
     TOKENIZER,
@@ -88,10 +90,10 @@ def prepare(
     elif report := _reuse(output, wanted, config):
         return report
     output.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(output, TOKENIZER, TRAIN, VALIDATION, REPORT, MANIFEST)
-    report = _prepare(config, files, output, given, progress=progress, num_workers=num_workers)
+    remove_leftovers(output, TOKENIZER, TRAIN, LINES, VALIDATION, REPORT, MANIFEST)
+    report, training_files = _prepare(config, files, output, given, progress=progress, num_workers=num_workers)
     write_json(output / REPORT, report.to_dict())
-    _write_manifest(output, config, wanted, report)
+    _write_manifest(output, config, wanted, report, training_files)
     return report
 
 
@@ -103,7 +105,7 @@ def _prepare(
     *,
     progress: bool,
     num_workers: int | None,
-) -> PrepareReport:
+) -> tuple[PrepareReport, list[FileRows]]:
     """Writes the tokeniser and the stores. The report includes the time of each stage."""
     seconds: dict[str, float] = {}
 
@@ -131,12 +133,12 @@ def _prepare(
             read=sentence_reader(config.data, tokenizer),
             num_workers=num_workers,
         )
-        train = _encode_training(files, output, encode, tags, examination, config, progress=progress)
+        train, training_files = _encode_training(files, output, encode, tags, examination, config, progress=progress)
         validation = _encode_validation(files, output, encode, tags, progress=progress)
     with stage("plan"):
         mixture = Mixture.of(config, _corpora(config, train))
         epoch = _epoch_report(output, config, mixture)
-    return PrepareReport(
+    report = PrepareReport(
         folder=str(output),
         tokenizer={
             "algorithm": tokenizer.algorithm,
@@ -153,6 +155,7 @@ def _prepare(
         shares=corpus_shares(mixture, config.train, epoch.target_tokens / max(1, epoch.num_batches)),
         seconds=seconds,
     )
+    return report, training_files
 
 
 def check(config: Config, *, progress: bool = True, mirror: Path | None = None) -> Examination:
@@ -264,15 +267,15 @@ def _sampled_pairs(files: CorpusFiles, sample: NDArray[np.bool_], *, progress: b
 def _encode_training(
     files: CorpusFiles,
     output: Path,
-    encode: Callable[..., EncodedSplit],
+    encode: Callable[..., tuple[EncodedSplit, Origins]],
     tags: CorpusTags,
     examination: Examination,
     config: Config,
     *,
     progress: bool,
-) -> EncodedSplit:
+) -> tuple[EncodedSplit, list[FileRows]]:
     chunks = read_chunks(files.train, "encoding", progress=progress)
-    train = encode(chunks, output / TRAIN, tags=tags.train, kept=examination.kept, limits=config.data)
+    train, origins = encode(chunks, output / TRAIN, tags=tags.train, kept=examination.kept, limits=config.data)
     if not train.num_kept:
         raise DataError(
             f"no training pairs are left of {train.num_read}: {train.over_long.count} are longer than "
@@ -280,11 +283,17 @@ def _encode_training(
             f"above data.max_ratio = {config.data.max_ratio}, for example {', '.join(train.odd_ratio.examples)}. "
             "Check that the files are translations of each other, or raise the limits."
         )
-    return train
+    origins.save_lines(output / LINES)
+    return train, origins.files
 
 
 def _encode_validation(
-    files: CorpusFiles, output: Path, encode: Callable[..., EncodedSplit], tags: CorpusTags, *, progress: bool
+    files: CorpusFiles,
+    output: Path,
+    encode: Callable[..., tuple[EncodedSplit, Origins]],
+    tags: CorpusTags,
+    *,
+    progress: bool,
 ) -> EncodedSplit | None:
     """Writes the validation sets into one store. No limits apply, so that scores do not depend on them."""
     parts = list(files.validation.values())
@@ -292,28 +301,15 @@ def _encode_validation(
         (output / VALIDATION).unlink(missing_ok=True)  # left by an earlier preparation
         return None
     chunks = read_chunks(parts, "encoding validation", progress=progress)
-    validation = encode(chunks, output / VALIDATION, tags=tags.validation, kept=None, limits=None)
-    counts = _with_empty(validation.parts, len(parts))
-    if empty := next((part for part, count in zip(parts, counts, strict=True) if not count.num_kept), None):
-        raise DataError(f"{empty}: no validation pairs with text on both sides.")
+    validation, _ = encode(chunks, output / VALIDATION, tags=tags.validation, kept=None, limits=None)
+    for name, rows in zip(files.validation, validation.rows([*files.validation]), strict=True):
+        if not rows.num_pairs:
+            raise DataError(f"{files.validation[name]}: no validation pairs with text on both sides.")
     return validation
 
 
-def _with_empty(parts: Sequence[EncodedPart], count: int) -> list[EncodedPart]:
-    """Returns the counts of `count` parts: of the last ones, empty files have none."""
-    return [*parts, *[EncodedPart()] * (count - len(parts))]
-
-
-def _rows(names: Sequence[str], split: EncodedSplit) -> list[CorpusRows]:
-    """Returns which rows of a store are of which corpus."""
-    return [
-        CorpusRows(name, part.num_kept, part.source_tokens, part.target_tokens)
-        for name, part in zip(names, _with_empty(split.parts, len(names)), strict=True)
-    ]
-
-
 def _corpora(config: Config, train: EncodedSplit) -> list[CorpusRows]:
-    return _rows([corpus.name for corpus in config.data.training_corpora], train)
+    return train.rows([corpus.name for corpus in config.data.training_corpora])
 
 
 def _epoch_report(output: Path, config: Config, mixture: Mixture) -> EpochReport:
@@ -326,11 +322,13 @@ def _epoch_report(output: Path, config: Config, mixture: Mixture) -> EpochReport
     return EpochReport(*budgets, len(plan), *shares, *plan.real_tokens)
 
 
-def _write_manifest(output: Path, config: Config, wanted: dict[str, Any], report: PrepareReport) -> None:
+def _write_manifest(
+    output: Path, config: Config, wanted: dict[str, Any], report: PrepareReport, training_files: Sequence[FileRows]
+) -> None:
     """Writes the manifest, which makes the folder a prepared one."""
-    names = [TOKENIZER, TRAIN, REPORT] + ([VALIDATION] if report.validation else [])
+    names = [TOKENIZER, TRAIN, LINES, REPORT] + ([VALIDATION] if report.validation else [])
     set_names = [each.name for each in config.data.validation_corpora]
-    sets = _rows(set_names, report.validation) if report.validation else []
+    sets = report.validation.rows(set_names) if report.validation else []
     manifest = {
         "format_version": FORMAT_VERSION,
         "transduce_version": __version__,
@@ -342,6 +340,7 @@ def _write_manifest(output: Path, config: Config, wanted: dict[str, Any], report
         },
         "corpora": [asdict(corpus) for corpus in _corpora(config, report.train)],
         "validation_sets": [asdict(each) for each in sets],
+        "training_files": [asdict(each) for each in training_files],
         "identity": wanted | {"inputs": with_checksums(wanted["inputs"])},
         "files": {name: {"bytes": (output / name).stat().st_size, "sha256": sha256(output / name)} for name in names},
     }

@@ -1,6 +1,6 @@
 """A prepared folder: its manifest, whether it is intact, and whether it was prepared as required.
 
-    tokenizer.json   train.arrow   validation.arrow   report.json   manifest.json
+    tokenizer.json   train.arrow   lines.bin   validation.arrow   report.json   manifest.json
 
 The manifest is written last and removed first: a folder without one is not prepared, whatever else it has.
 """
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 MANIFEST, REPORT, TOKENIZER = "manifest.json", "report.json", "tokenizer.json"
 TRAIN, VALIDATION = "train.arrow", "validation.arrow"
+LINES = "lines.bin"  # see `transduce.data.origins`
 
 # Where the corpus is and what it is called: the prepared files do not depend on these.
 _IRRELEVANT = {"folder", "download", "source_language", "target_language", "allow_misaligned"}

@@ -10,6 +10,7 @@ import io
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import cast
@@ -156,6 +157,25 @@ def read_lines(path: Path) -> Iterator[str]:
     return iter(LineReader(path))
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a pair is.
+
+    Attributes:
+        files: of source and target, which may be the same one.
+        number: of the pair in these files, from 1.
+        unit: what is counted: "line" or "tree".
+    """
+
+    files: tuple[Path, Path]
+    number: int
+    unit: str = "line"
+
+    def shown(self, side: int) -> str:
+        """Returns `file:line`, or `file: tree N`; `side` is 0 for source, 1 for target."""
+        return f"{self.files[side]}:{'' if self.unit == 'line' else f' {self.unit} '}{self.number}"
+
+
 class PairReader:
     """Iterates over the pairs of two aligned files, or of the first two columns of one TSV file.
 
@@ -167,6 +187,7 @@ class PairReader:
         if len(paths) not in (1, 2):
             raise DataError(f"{counted(len(paths), 'file')} given: name two aligned files or one TSV file.")
         self.paths = tuple(paths)
+        self._files = (self.paths[0], self.paths[-1])
         self._readers = [LineReader(path, replace_invalid=replace_invalid) for path in paths]
 
     @property
@@ -174,9 +195,9 @@ class PairReader:
         """Bytes of the files consumed so far, before decompression."""
         return sum(reader.position_bytes for reader in self._readers)
 
-    def where(self, number: int, side: int) -> str:
-        """Returns `file:line` of the pair with this number (from 1); `side` is 0 for source, 1 for target."""
-        return f"{self.paths[min(side, len(self.paths) - 1)]}:{number}"
+    def place(self, number: int) -> Place:
+        """Returns where the pair with this number (from 1) is."""
+        return Place(self._files, number)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return self._columns() if len(self.paths) == 1 else self._two_files()

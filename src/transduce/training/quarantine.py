@@ -10,11 +10,15 @@ reported, and its update is made. Both get a line, which a resumed training neit
     limit           the loss per token above which it is a spike; null if it is not finite
     gradient_norm   of the whole batch
     at_fault        [{"rank", "micro_batch", "loss"}]: micro-batches whose own loss is not finite; empty if none is
-    pairs           [{"row", "corpus", "rank", "micro_batch", "loss", "source", "target"}], the highest loss first: the
-                    row in train.arrow, of which corpus it is (null where the data do not say), which process had it in
-                    which micro-batch, its loss per token without dropout, its text
-
-The text is decoded from the prepared data; it is null where their tokenizer is not beside them.
+    pairs           the highest loss first, each with
+        row                         in train.arrow
+        corpus                      its name; null where the data do not say it
+        source_line, target_line    file and line of both sides, when the corpus was prepared: "train.en:7", of a
+                                    treebank "02.mrg: tree 7"; null where the data do not say it
+        rank, micro_batch           which process had it in which micro-batch
+        loss                        per token, without dropout
+        source, target              the text, decoded from the prepared data; null where their tokenizer is not beside
+                                    them
 """
 
 import math
@@ -30,6 +34,7 @@ from torch import Tensor
 
 from transduce.config import TrainConfig
 from transduce.data.batching import Indices, share
+from transduce.data.origins import origins
 from transduce.data.prepared import TOKENIZER
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
@@ -136,6 +141,7 @@ class Quarantine:
         if not self.ranks.is_main:
             return
         texts, corpora = self._texts(batch.rows), self._corpora(batch.rows)
+        lines = origins(self.store.path.parent, batch.rows)
         order = np.argsort(-np.where(np.isfinite(losses), losses, np.inf), kind="stable").tolist()
         record = {
             "kind": kind,
@@ -152,6 +158,8 @@ class Quarantine:
                 {
                     "row": int(batch.rows[i]),
                     "corpus": corpora[i],
+                    "source_line": lines[i][0],
+                    "target_line": lines[i][1],
                     "rank": int(ranks[i]),
                     "micro_batch": int(micro_batches[i]),
                     "loss": _json(float(losses[i])),
