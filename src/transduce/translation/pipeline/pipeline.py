@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from transduce.config import DecodeConfig
+from transduce.data.progress import progress_bar
 from transduce.translation.constraints.constrained_search import constrained_search, refusal
 from transduce.translation.constraints.forced_terms import warnings_of_forced
 from transduce.translation.constraints.glossary import Glossary
@@ -24,7 +25,7 @@ from transduce.translation.constraints.required_terms import outcome, warnings_o
 from transduce.translation.directions import directed
 from transduce.translation.pipeline.checkpoints import Checkpoint, checked, never
 from transduce.translation.pipeline.confidence import with_confidence, with_probabilities
-from transduce.translation.pipeline.guard import guard
+from transduce.translation.pipeline.guard import Search, guard
 from transduce.translation.pipeline.joining import join
 from transduce.translation.pipeline.protecting import Segment, attempts, protect
 from transduce.translation.pipeline.restoring import assemble, restore
@@ -36,6 +37,9 @@ from transduce.translation.windows import Window
 
 if TYPE_CHECKING:
     from transduce.translation.pipeline.word_alignment import WordAligner
+
+
+_BATCHES_AT_ONCE = 32  # between two updates of the progress: enough for batches of similar length
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class Request:
 
 
 def run_pipeline(
-    model: TextModel, window: Window, request: Request, checkpoint: Checkpoint = never
+    model: TextModel, window: Window, request: Request, checkpoint: Checkpoint = never, *, progress: bool = False
 ) -> list[list[Translation]]:
     """Returns the translations of each line, best first: at least one, at most `request.n_best`.
 
@@ -61,6 +65,7 @@ def run_pipeline(
         window: the lines.
         request: how they are to be translated.
         checkpoint: is called between pieces of work; what it raises ends the work.
+        progress: whether to show how many sentences are translated, where they are many more than one batch.
     """
     if isinstance(window.lines, str):  # a sequence of characters, which is never meant
         raise TypeError("Give a list of lines: for a single one, [line].")
@@ -72,7 +77,9 @@ def run_pipeline(
     text_options = replace(given, language=direction.source)
     markup, same_language = text_options.markup, bool(direction.source) and direction.source == direction.target
     options, n_best, drawn = request.options, request.n_best, request.options.temperature > 0
-    search = partial(search_parts, model, request.glossary, checkpoint)
+    search_some = partial(search_parts, model, request.glossary, checkpoint)
+    shown = progress and model.engine.independent_lines  # others are translated as without progress, all at once
+    search = partial(_search_with_progress, search_some) if shown else search_some
 
     lines = protect(window, text_options, checkpoint)
     has_marks = any(isinstance(part, Segment) and part.marked.runs for line in lines for part in line)
@@ -108,6 +115,23 @@ def _aligner(model: TextModel) -> "WordAligner":
     from transduce.translation.pipeline.word_alignment import WordAligner  # imported here, as NumPy is slow to import
 
     return WordAligner(model)
+
+
+def _search_with_progress(
+    search: Search, parts: Sequence[Part], options: DecodeConfig, n_best: int
+) -> list[list[Translation]]:
+    """Returns what `search` does; many parts are searched some at a time, the longest first, and counted."""
+    size = options.batch_size * _BATCHES_AT_ONCE
+    if len(parts) <= size:
+        return search(parts, options, n_best)
+    results: dict[int, list[Translation]] = {}
+    order = sorted(range(len(parts)), key=lambda index: -len(parts[index].text))
+    with progress_bar("sentences", len(parts), unit=" sentences", shown=True) as bar:
+        for start in range(0, len(parts), size):
+            chosen = order[start : start + size]
+            results |= zip(chosen, search([parts[index] for index in chosen], options, n_best), strict=True)
+            bar.update(len(chosen))
+    return [results[index] for index in range(len(parts))]
 
 
 def search_parts(

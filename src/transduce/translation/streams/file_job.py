@@ -53,7 +53,7 @@ class JobOptions(TypedDict, total=False):
     # the same job stays as it is; that of another job is refused.
     resume: bool
     overwrite: bool  # whether to replace a file at `output`; not together with `resume`
-    progress: bool  # whether to show a bar with an estimate of the time left
+    progress: bool  # whether to show a bar with an estimate of the time left, and one within very long lines
     warn: Callable[[str], None] | None  # called with each warning; None issues Python's
     warn_of_lines: bool  # whether to warn of what is doubtful in a line; True by default
     lines: Iterable[str] | None  # read in place of those of `source`, which is then their name and has as many
@@ -91,7 +91,8 @@ def translate_file(
         ConfigError: an option is wrong, or is not the one with which the job was begun.
         DataError: a file cannot be read or written, or `output` exists; the message names file and line.
     """
-    workers = _OneTranslator(translator) if isinstance(translator, Translator) else translator
+    progress = bool(job.get("progress", False))
+    workers = _OneTranslator(translator, progress) if isinstance(translator, Translator) else translator
     text_options, glossary = text_options_of(text_options, job), glossary_of(job.get("glossary"))
     translation = Request(options or workers.options, n_best, text_options, glossary)
     request = FileRequest(translation, layout or PlainLines(), job.get("inline_terms", False))
@@ -100,7 +101,7 @@ def translate_file(
     warn, window, constraints = job.get("warn"), job.get("window"), job.get("constraints")
     description = _description(workers.fingerprint(request), request, window)
     description["constraints"] = job.get("constraints_name", "")
-    resume, overwrite, progress = (job.get(name, False) for name in ("resume", "overwrite", "progress"))
+    resume, overwrite = (job.get(name, False) for name in ("resume", "overwrite"))
     given = job.get("lines")
     lines = read_lines(source) if given is None else iter(given)
     beside = None if constraints is None else iter(constraints)
@@ -112,7 +113,7 @@ def translate_file(
         num_resumed = sink.num_lines
         tally = _Tally(source, warn or (lambda message: warnings.warn(message, stacklevel=3)))
         total = sum(1 for _ in read_lines(source)) if progress and source != STDIN and source.is_file() else None
-        with progress_bar("translating", total, unit=" lines", shown=bool(progress)) as bar:
+        with progress_bar("translating", total, unit=" lines", shown=progress) as bar:
             bar.initial = bar.n = num_resumed
             size, origin = window or Translator.window_lines(translation.options), f"{shown_name(source)}, "
             windows = cut_windows(lines, size, beside, first=num_resumed + 1, origin=origin)
@@ -131,24 +132,26 @@ def translate_file(
 class _OneTranslator:
     """A translator as the only worker: a window is read when the one before was written."""
 
-    def __init__(self, translator: Translator) -> None:
-        self.translator = translator
+    def __init__(self, translator: Translator, progress: bool) -> None:
+        self.translator, self.progress = translator, progress
         self.options = translator.options
 
     def fingerprint(self, request: FileRequest) -> JobFingerprint:
         return fingerprint_of(self.translator, request)
 
     def translate(self, windows: Iterable[Window], request: FileRequest) -> Iterator[tuple[Window, Rows]]:
-        return map(partial(translate_window, self.translator, request), windows)
+        return map(partial(translate_window, self.translator, request, progress=self.progress), windows)
 
 
-def translate_window(model: TextModel, request: FileRequest, window: Window) -> tuple[Window, Rows]:
+def translate_window(
+    model: TextModel, request: FileRequest, window: Window, *, progress: bool = False
+) -> tuple[Window, Rows]:
     """Returns the window with its rows; raises DataError, which names file and line, if a line is wrong."""
     texts = [request.layout.text(line, window.name(index)) for index, line in enumerate(window.lines)]
     plain = replace(window, lines=texts)
     if request.inline_terms:
         plain = _without_inline_terms(plain)
-    found = run_pipeline(model, plain, request.translation)
+    found = run_pipeline(model, plain, request.translation, progress=progress)
     came = [came for best, *_ in found for _, came in best.required]
     num_forced = sum(len(best.forced) for best, *_ in found)
     numbered = enumerate(zip(window.lines, found, strict=True), start=window.first)
