@@ -17,6 +17,16 @@ from urllib.request import url2pathname
 # Too little memory, also for a thread; too many open files.
 _SHORTAGES = (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
 
+# What PyTorch's allocators and libraries say where memory runs out: those of the system, of oneDNN and of cuBLAS.
+NO_MEMORY_SAID = (
+    "can't allocate memory",
+    "not enough memory",
+    "bad_alloc",
+    "could not create a primitive",
+    "could not create a memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+
 
 class TransduceError(Exception):
     """Base of all errors that a user can cause and can fix."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from transduce.cli import info
+from transduce.cli import failures, info
 from transduce.cli.main import COMMANDS, main
 from transduce.cli.parse import SUBCOMMANDS
 from transduce.errors import MissingDependencyError
@@ -115,6 +115,56 @@ def test_what_python_itself_raises_is_one_line(
     assert errors.count("\n") == 1
     with pytest.raises(type(error)):
         main(["--debug", "info", "tiny"])
+
+
+def shown(error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """Returns what a command prints that ends with this error."""
+
+    def fail(args: object) -> int:
+        raise error
+
+    monkeypatch.setattr(info, "run", fail)
+    assert main(["info", "tiny"]) == 1
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 16 bytes"),
+        ImportError("libx.so: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_what_libraries_say_of_too_little_memory_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = shown(error, monkeypatch, capsys)
+    assert said.startswith(f"transduce: error: not enough memory: {type(error).__name__}: {error}. Smaller batches")
+    with pytest.raises(type(error)):
+        main(["--debug", "info", "tiny"])
+
+
+def test_an_error_that_comes_from_another_one_of_memory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = KeyError("b")
+    error.__context__ = ValueError("a")
+    error.__context__.__cause__ = MemoryError()
+    assert "not enough memory: KeyError: 'b'." in shown(error, monkeypatch, capsys)
+
+
+def test_any_error_with_little_address_space_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An import that failed half-way says nothing of memory."""
+    error = ImportError("cannot import name 'x'")
+    monkeypatch.setattr(failures, "_address_space", lambda: (900 << 20, 20 << 20))
+    said = shown(error, monkeypatch, capsys)
+    assert "not enough memory: 20 MiB are left of the limit of 900 MiB (ulimit -v) (ImportError: cannot import" in said
+    monkeypatch.setattr(failures, "_address_space", lambda: (9000 << 20, 2000 << 20))
+    with pytest.raises(ImportError):  # a bug, which shows its traceback
+        shown(error, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("command", [[], ["parse"], ["paper"]])

@@ -10,9 +10,10 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from transduce.errors import DataError, TransduceError
+from transduce.errors import NO_MEMORY_SAID, DataError, TransduceError
 
 _SHOW = "'transduce --debug COMMAND …' shows where."
 _ADVICE = {
@@ -21,6 +22,9 @@ _ADVICE = {
     errno.EROFS: "Name another path.",
     errno.EACCES: "Change its permissions, or name another path.",
 }
+# Also what the system's loader of libraries and Python's threads say.
+_NO_MEMORY = (*NO_MEMORY_SAID, os.strerror(errno.ENOMEM), "failed to map segment", "can't start new thread")
+_LITTLE_BYTES = 128 << 20  # of address space: less than libraries need
 _SETTING = re.compile(r"(?:decode\.)?(?P<key>\w+) = (?P<value>\S+): ")
 # The exceptions that `report` turns into one line. Any other is a bug, and shows its traceback.
 REPORTED = (TransduceError, KeyboardInterrupt, OSError, RecursionError, MemoryError, UnicodeError)
@@ -83,6 +87,35 @@ def report(error: BaseException, options: Mapping[str, Any]) -> int:
     assert isinstance(error, OSError)
     _say(f"error: {_of_system(error, of_output=of_output)} {_ADVICE.get(error.errno or 0, _SHOW)}")
     return 1
+
+
+def lack_of_memory(error: BaseException) -> MemoryError | None:
+    """Returns the lack of memory that another error comes from; None if it comes from something else.
+
+    With little memory left almost anything can be raised. A library may not be loaded, and the module that needs it is
+    then imported in part only.
+    """
+    said = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".removesuffix(": ")
+    limit, left = _address_space()
+    if left is not None and left < _LITTLE_BYTES:
+        return MemoryError(f"{left >> 20} MiB are left of the limit of {limit >> 20} MiB (ulimit -v) ({said})")
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or any(text in str(cause) for text in _NO_MEMORY):
+            return MemoryError(said)
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _address_space() -> tuple[int, int | None]:
+    """Returns the limit of this process's address space, and what is left of it; None if there is no limit."""
+    import resource  # here: Windows, which is refused later, does not have it
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    size = Path("/proc/self/statm")
+    if limit == resource.RLIM_INFINITY or not size.is_file():
+        return limit, None
+    return limit, limit - int(size.read_text().split()[0]) * resource.getpagesize()
 
 
 def _as_typed(message: str, options: Mapping[str, Any]) -> str:

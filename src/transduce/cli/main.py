@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from transduce.__about__ import __version__
-from transduce.cli.failures import REPORTED, replace_closed_streams, report
+from transduce.cli.failures import REPORTED, lack_of_memory, replace_closed_streams, report
 from transduce.cli.help import HelpFormatter, add_commands
 from transduce.cli.numbers import Number
 from transduce.cli.output import require_no_input
@@ -134,6 +134,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.debug and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
             raise
         return report(error, vars(args))
+    except Exception as error:
+        if args.debug or (lack := lack_of_memory(error)) is None:
+            raise
+        return report(lack, vars(args))
 
 
 def _require_posix() -> None:

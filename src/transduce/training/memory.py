@@ -9,21 +9,10 @@ from pathlib import Path
 
 import torch
 
-from transduce.errors import TrainingError
+from transduce.errors import NO_MEMORY_SAID, TrainingError
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 _KIB = 1024
-# What PyTorch's allocators and libraries say: those of the system, of oneDNN and of cuBLAS. Only a GPU's allocator has
-# an exception of its own.
-_SAID = (
-    "can't allocate memory",
-    "not enough memory",
-    "bad_alloc",
-    "could not create a primitive",
-    "could not create a memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-)
-
 # What a lack of memory may be raised as; `is_out_of_memory` tells it from other errors of these classes.
 MEMORY_ERRORS = (RuntimeError, MemoryError)
 
@@ -32,7 +21,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Returns whether the error says that memory could not be allocated, on a GPU or on a CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in _SAID)
+    # Only a GPU's allocator has an exception of its own.
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in NO_MEMORY_SAID)
 
 
 @contextlib.contextmanager
