@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,19 @@ def test_each_set_is_translated_in_its_own_direction(model: Path, capsys: pytest
         assert each["zero_shot"] == (source == "de")
     assert list(written) == [*PAIRS]
     assert written["en-de"] != written["en-fr"] != written["de-fr"]
+
+
+def test_each_set_is_translated_with_its_own_tags(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, stream = [], Translator.stream
+
+    def recorded(translator: Translator, lines: Any, **options: Any) -> Any:
+        given = options["text_options"]
+        seen.append((given.language, given.target, given.domain))
+        return stream(translator, lines, **options)
+
+    monkeypatch.setattr(Translator, "stream", recorded)
+    assert main(["evaluate", "--model", str(model), "--engine", "torch"]) == 0
+    assert seen == [("en", "de", ""), ("en", "fr", "law"), ("de", "fr", "")]
 
 
 def test_the_table_has_a_row_for_each_set_and_marks_zero_shot(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
