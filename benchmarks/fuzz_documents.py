@@ -1,108 +1,165 @@
 """Damaged documents of every format: each ends in an error of ours or in a document, soon, and leaves nothing behind.
 
     python benchmarks/fuzz_documents.py --cases 20000 --seed 1 --output benchmarks/results/DATE-fuzz-documents.json
+    python benchmarks/fuzz_documents.py --minutes 10 --kinds .md .xlf
 
-Takes made documents (`tests/document_makers*.py`) and damages them: bytes are lost, doubled, replaced or inserted, in
-archives also within a member, which is then packed again. A fault is any other exception, a document that is changed
-though the model changes nothing, an archive or XML that cannot be read, a file that is left behind, or more than 10
-seconds.
+Takes made documents (`tests/document_makers*.py`, and XLIFF as Trados writes it) and damages them
+(`fuzzing/document_damage.py`): bytes are lost, doubled, replaced or inserted; elements of XML are lost, doubled, moved
+or nested; members of archives are lost, renamed or packed in another way; constructs of Markdown are inserted, whole or
+cut off. `--minutes` are by the clock, for each kind. A fault is
+
+- any other exception, an error that does not name the document, or more than 10 seconds of processor time;
+- a document that is changed though the model changes nothing;
+- a document in which more than the case of letters has changed, where the model writes capitals: text or markup that is
+  lost, doubled or moved;
+- an archive or XML that cannot be read, or a file that is left behind.
 """
 
 import argparse
+import html
 import io
 import json
 import random
+import re
+import signal
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
 import zipfile
 from collections import Counter
-from datetime import date
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
 
-from document_makers import docx, pptx  # noqa: E402  # of the tests
+from document_makers import Texts, docx, pptx  # noqa: E402  # of the tests
 from document_makers_bilingual import po, tmx, xliff  # noqa: E402
 from document_makers_open import odt  # noqa: E402
-from document_makers_text import epub, html, markdown, srt, text, vtt  # noqa: E402
+from document_makers_text import epub, markdown, srt, text, vtt  # noqa: E402
+from document_makers_text import html as page  # noqa: E402
+from fuzzing.document_damage import ARCHIVES, damages  # noqa: E402
+from programs.bilingual import TRADOS  # noqa: E402
+from programs.frames import xml_frame  # noqa: E402
+from programs.texts import MDX  # noqa: E402
 from text_engine import text_translator  # noqa: E402
 from transduce.errors import TransduceError  # noqa: E402
 from transduce.reporting.machine import describe_machine  # noqa: E402
 from transduce.translation.documents import Languages, translate_document  # noqa: E402
 
+
+def trados(seed: int) -> bytes:
+    """Returns a file of segments, as Trados writes it."""
+    texts = Texts(seed)
+    texts.paragraph()
+    return re.sub("dog|cat|line|boat", lambda _: texts.words(2), TRADOS).encode()
+
+
+def mdx(seed: int) -> bytes:
+    """Returns a page of MDX."""
+    return MDX.encode() + markdown(seed).removeprefix(b"---")
+
+
 MAKERS = {
-    ".docx": docx, ".epub": epub, ".html": html, ".md": markdown, ".odt": odt, ".po": po, ".pptx": pptx, ".srt": srt,
-    ".txt": text, ".tmx": tmx, ".vtt": vtt, ".xlf": xliff,
+    ".docx": docx, ".epub": epub, ".html": page, ".md": markdown, ".mdx": mdx, ".odt": odt, ".po": po, ".pptx": pptx,
+    ".sdlxliff": trados, ".srt": srt, ".txt": text, ".tmx": tmx, ".vtt": vtt, ".xlf": xliff,
 }  # fmt: skip
-ARCHIVES = (".docx", ".epub", ".odt", ".pptx")
-FILLED = (".po", ".tmx", ".xlf")  # in which translations are added
-SIGNS = (
-    b"<", b">", b"&", b'"', b"'", b"/", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\xc3", b"\r", b"\n", b"\t", b"]]>",
-    b"<!--", b"<![CDATA[", b"<?x", b"&#0;", b"&#xD800;", b"&lt;", b"</", b"<!DOCTYPE a [", b"PK\x03\x04", b"-->",
-    b"```",
-    b"| |", b"[", b"](", b"00:00:00,000 --> 00:00:01,000", b"msgid ", b"<x1>", b"</x1>", b"\xed\xa0\x80", b" " * 500,
-)  # fmt: skip
-_MOST_SECONDS = 10.0
+FILLED = (".po", ".tmx", ".xlf", ".sdlxliff")  # in which translations are added
+_MOST_SECONDS = 10
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\ud800-\udfff\ufffe\uffff]")
+_TARGET = re.compile(r"<target\b[^>]*/>|<target\b[^>]*(?<!/)>.*?</target>|<tuv xml:lang=\"de\">.*?</tuv>", re.DOTALL)
+_STATE = re.compile(r"\sstate(?:-qualifier)?=(?:\"[^\"]*\"|'[^']*')|\strgLang=\"de\"")
 
 
-def damaged(data: bytes, chance: random.Random) -> bytes:
-    """Returns data with some damage."""
-    for _ in range(chance.randint(1, 4)):
-        start = chance.randrange(len(data) + 1)
-        end = min(len(data), start + int(chance.paretovariate(0.7)))
-        new = chance.choice((b"", data[start:end] * 2, chance.choice(SIGNS), chance.randbytes(end - start)))
-        data = data[:start] + new + data[chance.choice((start, end)) :]
-    return data if chance.random() > 0.02 else data[: chance.randrange(len(data) + 1)]
+class Slow(BaseException):
+    """A case that takes too long; nothing but the benchmark may catch it."""
 
 
 def made(extension: str, chance: random.Random) -> bytes:
     """Returns a damaged document."""
-    data = MAKERS[extension](chance.randrange(1000))
-    if extension not in ARCHIVES or chance.random() < 0.3:
-        return damaged(data, chance)
-    with zipfile.ZipFile(io.BytesIO(data)) as source:
-        members = {each.filename: source.read(each) for each in source.infolist()}
-    name = chance.choice(list(members))
-    members[name] = damaged(members[name], chance)
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target:
-        for each, content in members.items():
-            target.writestr(each, content)
-    return file.getvalue()
+    damage = chance.choice(damages(extension))
+    return damage(MAKERS[extension](chance.randrange(1000)), chance)
 
 
 def faults(extension: str, data: bytes, folder: Path, translator: Any, *, changes: bool) -> tuple[str, list[str]]:
     """Translates a document; returns how it ended, and what is wrong with that."""
     output, wrong = folder / f"output{extension}", []
-    start = time.perf_counter()
+    signal.setitimer(signal.ITIMER_PROF, _MOST_SECONDS)
     try:
         translate_document(
             translator, data, output, name=f"a{extension}", languages=Languages("en", "de"), overwrite=True
         )
+        signal.setitimer(signal.ITIMER_PROF, 0)
         ending, found = "document", output.read_bytes()
         output.unlink()
         if not changes and extension not in FILLED and found != data:
             wrong.append("changed, though the model changes nothing")
         if not unreadable(extension, data):
             wrong += unreadable(extension, found)
+        if changes and not wrong:
+            wrong += list(lost(extension, data, found))[:1]
     except TransduceError as error:
         ending = "error"
         if not str(error).startswith(f"a{extension}"):
             wrong.append(f"does not name the document: {error}")
+    except Slow:
+        ending = "fault"
+        wrong.append("takes long")
     except Exception as error:  # what is looked for
         ending = "fault"
         wrong.append(f"{type(error).__name__}: {error}")
-    if time.perf_counter() - start > _MOST_SECONDS:
-        wrong.append("takes long")
+    signal.setitimer(signal.ITIMER_PROF, 0)
     if left := [each.name for each in folder.iterdir()]:
         wrong.append(f"leaves {left}")
         for each in folder.iterdir():
             each.unlink()
     return ending, wrong
+
+
+def lost(extension: str, given: bytes, found: bytes) -> Iterator[str]:
+    """Yields where a translation differs from its source in more than the case of letters and white space."""
+    if extension not in ARCHIVES:
+        sides = [folded(extension, each) for each in (given, found)]
+        if sides[0] != sides[1]:
+            place = next((i for i, (a, b) in enumerate(zip(*sides, strict=False)) if a != b), min(map(len, sides)))
+            yield f"not only letters: {' → '.join(repr(each[max(0, place - 30) : place + 30]) for each in sides)}"
+        return
+    with zipfile.ZipFile(io.BytesIO(given)) as one, zipfile.ZipFile(io.BytesIO(found)) as other:
+        if one.namelist() != other.namelist():
+            yield "other members"
+        for before, after in zip(one.infolist(), other.infolist(), strict=False):
+            try:
+                contents = one.read(before), other.read(after)
+            except (zipfile.BadZipFile, OSError, RuntimeError, ValueError, EOFError, NotImplementedError):
+                continue  # damage to what has no text is copied
+            if contents[0] == contents[1]:
+                continue
+            if before.filename.endswith("html"):
+                is_same = folded(".html", contents[0]) == folded(".html", contents[1])
+            else:
+                with_runs = extension not in (".docx", ".pptx")
+                frames = [str(xml_frame(each, with_runs=with_runs)).upper().lower() for each in contents]
+                is_same = frames[0] == frames[1]
+            if not is_same:
+                yield f"{before.filename}: not only letters"
+
+
+def folded(extension: str, data: bytes) -> str:
+    """Returns what a translation in capitals has in common with its source."""
+    text = data.decode("utf-8", "replace")
+    if extension == ".po":
+        return re.sub(
+            r"^msgstr.*(?:\n[ \t]*\".*)*", "", text.replace("charset=CHARSET", "charset=UTF-8"), flags=re.MULTILINE
+        )
+    if extension in FILLED:
+        return "".join(_STATE.sub("", _TARGET.sub("", text)).split())
+    text = _FORBIDDEN.sub("", html.unescape(html.unescape(text)))
+    if extension in (".md", ".mdx", ".txt"):
+        text = re.sub(r"[\\>|]", "", text)  # escapes, and marks of lines that were wrapped again
+    return "".join(text.split()).upper().lower()
 
 
 def unreadable(extension: str, found: bytes) -> list[str]:
@@ -111,50 +168,72 @@ def unreadable(extension: str, found: bytes) -> list[str]:
         if extension in ARCHIVES:
             with zipfile.ZipFile(io.BytesIO(found)) as file:
                 file.infolist()
-        elif extension in (".tmx", ".xlf"):
+        elif extension in (".tmx", ".xlf", ".sdlxliff"):
             ET.fromstring(found)
     except (zipfile.BadZipFile, ET.ParseError) as error:
         return [f"cannot be read: {error}"]
     return []
 
 
-def run(cases: int, seed: int) -> dict[str, Any]:
-    """Returns how so many damaged documents ended."""
-    endings: dict[str, Counter[str]] = {extension: Counter() for extension in MAKERS}
+def _too_slow(*_: object) -> None:
+    raise Slow
+
+
+def run(cases: int, seed: int, minutes: float = 0, kinds: Sequence[str] = tuple(MAKERS)) -> dict[str, Any]:
+    """Returns how so many damaged documents ended, or as many of each kind as `minutes` allow."""
+    endings: dict[str, Counter[str]] = {extension: Counter() for extension in kinds}
     found: list[dict[str, Any]] = []
     translators = {True: text_translator(str.upper), False: text_translator()}
     slowest = 0.0
+    before = signal.signal(signal.SIGPROF, _too_slow)
+    start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        for case in range(cases):
-            extension = list(MAKERS)[case % len(MAKERS)]
-            chance = random.Random(f"{seed} {case}")
+        for case in _cases(cases, minutes, len(kinds)):
+            extension = kinds[case % len(kinds)]
+            chance = random.Random(f"{seed} {extension} {case // len(kinds)}")
             data, changes = made(extension, chance), chance.random() < 0.5
-            start = time.perf_counter()
+            begun = time.process_time()
             ending, wrong = faults(extension, data, Path(folder), translators[changes], changes=changes)
-            slowest = max(slowest, time.perf_counter() - start)
+            slowest = max(slowest, time.process_time() - begun)
             endings[extension][ending] += 1
             if wrong:
-                found.append({"case": case, "format": extension, "faults": wrong})
+                found.append({"case": case // len(kinds), "format": extension, "faults": wrong})
+    signal.signal(signal.SIGPROF, before)
     return {
-        "documents": cases,
+        "documents": sum(map(sum, (each.values() for each in endings.values()))),
+        "minutes_a_kind": round((time.perf_counter() - start) / 60 / len(kinds), 1),
+        "processor_seconds": round(time.process_time()),
         "endings": {name: dict(sorted(each.items())) for name, each in endings.items()},
         "most_seconds": round(slowest, 2),
         "faults": found,
     }
 
 
+def _cases(cases: int, minutes: float, num_kinds: int) -> Iterator[int]:
+    """Yields the numbers of cases, all kinds in turn, until the time of all is over."""
+    end = time.perf_counter() + 60 * minutes * num_kinds
+    case = 0
+    while case < cases if not minutes else time.perf_counter() < end:
+        yield case
+        case += 1
+
+
 def main() -> int:
     """Runs the cases, writes the report, and returns 1 where one is at fault."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=20_000)
+    parser.add_argument("--minutes", type=float, default=0, help="for each kind, by the clock, in place of --cases")
+    parser.add_argument("--kinds", nargs="+", choices=MAKERS, default=list(MAKERS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
+    amount = f"--minutes {args.minutes:g}" if args.minutes else f"--cases {args.cases}"
+    kinds = "" if args.kinds == list(MAKERS) else f" --kinds {' '.join(args.kinds)}"
     report = {
-        "date": date.today().isoformat(),
-        "command": f"python benchmarks/fuzz_documents.py --cases {args.cases} --seed {args.seed}",
+        "date": datetime.now(tz=UTC).date().isoformat(),
+        "command": f"python benchmarks/fuzz_documents.py {amount} --seed {args.seed}{kinds}",
         "machine": describe_machine(),
-        **run(args.cases, args.seed),
+        **run(args.cases, args.seed, args.minutes, args.kinds),
     }
     written = json.dumps(report, indent=2) + "\n"
     print(written)

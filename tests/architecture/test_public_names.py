@@ -134,6 +134,7 @@ PUBLIC = {
         "Languages",
         "TranslateTexts",
         "format_of",
+        "recognised_format",
         "require_format",
         "translate_document",
     },

@@ -168,6 +168,16 @@ def test_wrong_requests_are_refused(client: DescribedClient, fields: dict[str, s
 
 
 @pytest.mark.usefixtures("read_here")
+def test_the_content_shows_the_format(client: DescribedClient) -> None:
+    xliff = b'<xliff version="1.2"><file><trans-unit><source>a dog</source></trans-unit></file></xliff>'
+    assert ended(client, send(client, xliff, "dog.odd").json()["id"])["state"] == "done"
+    answer = send(client, xliff, "dog.txt")
+    assert answer.status_code == 400
+    assert "stands for plain text, but its content is XLIFF" in answer.json()["error"]["message"]
+    assert send(client, xliff, "dog.txt", data={"format": "text"}).status_code == 202
+
+
+@pytest.mark.usefixtures("read_here")
 def test_a_name_has_no_folders_and_nothing_unprintable(client: DescribedClient) -> None:
     made = send(client, name="C:\\docs\\/tmp/ü \u202edog.md").json()
     assert (made["name"], made["result_name"]) == ("ü dog.md", "ü dog.de.md")

@@ -10,9 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from made_documents import WORD_SPACE, book, member, open_document, run, translated, word
+from made_documents import WORD_SPACE, archive, book, member, open_document, run, slides, translated, word
 from text_engine import same, text_translator
-from transduce.translation.documents import FORMATS, format_of, parts, translate_document
+from transduce.errors import ConfigError, DataError
+from transduce.translation.documents import (
+    FORMATS,
+    Languages,
+    format_of,
+    parts,
+    recognised_format,
+    translate_document,
+)
 from transduce.translation.documents.segments import items_of, keeps_tags, markup_of
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
@@ -87,6 +95,62 @@ def test_formats_by_extension() -> None:
     assert len(extensions) == len(set(extensions))
     assert {format_of(Path(f"A.B{extension.upper()}")) for extension in extensions} == set(FORMATS)
     assert list(FORMATS) == sorted(FORMATS)
+
+
+_XLIFF = '<xliff version="1.2"><file><trans-unit id="1"><source>a dog</source></trans-unit></file></xliff>'
+BY_CONTENT: dict[str, tuple[str, bytes]] = {
+    "of Trados": ("xliff", f'\ufeff<?xml version="1.0" encoding="utf-8"?>\n<!-- a -->{_XLIFF}'.encode()),
+    "in UTF-16": ("xliff", _XLIFF.encode("utf-16")),
+    "with a prefix": ("xliff", b'<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:1.2"><x:file/></x:xliff>'),
+    "a memory": ("tmx", b'<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "a>b"><tmx version="1.4"><body/></tmx>'),
+    "a page": ("html", b"<!DOCTYPE html>\n<html><p>a dog</p></html>"),
+    "a catalogue": ("po", b'# a\n\n#, fuzzy\nmsgid ""\nmsgstr ""\n\nmsgid "a dog"\nmsgstr ""\n'),
+    "subtitles": ("srt", b"1\r\n00:00:01,000 --> 00:00:02,000\r\na dog\r\n"),
+    "subtitles of the web": ("vtt", b"WEBVTT - x\n\n00:01.000 --> 00:02.000\na dog\n"),
+    "a letter": ("docx", word(f"<w:p>{run('a dog')}</w:p>")),
+    "slides": ("pptx", slides("<a:p><a:r><a:t>a dog</a:t></a:r></a:p>")),
+    "a letter of LibreOffice": ("odt", open_document("<text:p>a dog</text:p>")),
+    "a book": ("epub", book("<p>a dog</p>")),
+}
+
+
+@pytest.mark.parametrize("name", BY_CONTENT)
+def test_a_format_is_recognised_by_content(name: str, tmp_path: Path) -> None:
+    """The ending of no program that we know is translated as if the file had a usual one, and never copied."""
+    kind, data = BY_CONTENT[name]
+    (file := tmp_path / "a.sdlxliff.bak").write_bytes(data)
+    assert recognised_format(file, file) == recognised_format(None, data) == kind
+    languages = Languages("en", "de")
+    given = translated(data, f"a{FORMATS[kind].extensions[0]}", languages=languages)
+    assert translated(data, "a.odd", languages=languages) == given
+    if kind != "html":  # plain text may begin with a tag
+        with pytest.raises(ConfigError, match=rf"a\.txt: its extension stands for plain text, .*--format {kind},"):
+            translated(data, "a.txt", languages=languages)
+
+
+@pytest.mark.parametrize(
+    "data", [b"a dog", b"", b"<a>a dog</a>", archive({"a.txt": "dog"}), b"PK\x03\x04", b"# msgid\n\na dog\n"]
+)
+def test_what_no_format_shows_is_refused(data: bytes) -> None:
+    with pytest.raises(ConfigError, match=r"a\.odd: its extension stands for no known format, nor does its content"):
+        translated(data, "a.odd")
+
+
+@pytest.mark.parametrize("ending", FORMATS["xliff"].extensions)
+def test_any_ending_of_xliff_needs_xliff(ending: str) -> None:
+    assert b">A DOG</target>" in translated(_XLIFF.encode(), f"a{ending}")
+    for other in (b"<html><p>a dog</p></html>", b"<y:xliff xmlns:y='urn:y'/>", b"<txliff><source>a</source></txliff>"):
+        with pytest.raises(DataError, match=rf"a\{ending}: is not XLIFF: its first element is <"):
+            translated(other, f"a{ending}")
+    with pytest.raises(DataError, match=r"a\.tmx: is not TMX: its first element is <tm/>"):
+        translated(b"<tm/>", "a.tmx", languages=Languages("en", "de"))
+
+
+def test_a_document_without_text_is_named() -> None:
+    said: list[str] = []
+    for data in (b'{"a": 1}', b"", b"1.\n"):
+        assert translated(data, "a.srt", warn=said.append) == data
+    assert said == ["a.srt: has no text that is to be translated: copied as it is."] * 3
 
 
 @given(st.text(max_size=40))

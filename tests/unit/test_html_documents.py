@@ -155,3 +155,10 @@ def test_any_text_is_translated(page: str) -> None:
         translated(page.encode("utf-8", "surrogatepass"), "page.html")
     except DataError:
         assert "\x00" in page or any("\ud800" <= character <= "\udfff" for character in page)
+
+
+def test_tags_in_a_word_with_a_reference_stay_in_it() -> None:
+    """As pandoc writes formulas: each letter of a name in italics, with an index."""
+    given = b"<p>a <i>k</i><i>e</i><i>ep</i><sub>1</sub> dog</p>"
+    found = translated(given, "a.html", lambda text: text.replace("a ", "A ").replace("dog", "DOG"))
+    assert found == b"<p>A <i>k</i><i>e</i><i>ep</i><sub>1</sub> DOG</p>"

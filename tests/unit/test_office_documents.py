@@ -232,3 +232,14 @@ def test_slides_and_notes() -> None:
     assert "<a:t>SAY</a:t>" in member(found, "ppt/notesSlides/notesSlide1.xml")
     assert SLIDE_SPACE in member(found, "ppt/slides/slide2.xml")
     assert translated(given, "a.pptx", same) == given
+
+
+@pytest.mark.parametrize("style", ["VerbatimChar", "HTMLCode", "SourceText"])
+def test_code_is_copied(style: str) -> None:
+    """Styles of pandoc, Word and LibreOffice."""
+    inline = run("a keep", f'<w:rStyle w:val="{style}"/><w:b/>')
+    code = f'<w:p><w:pPr><w:pStyle w:val="SourceCode"/></w:pPr>{run("a keep")}</w:p>'
+    given = word(f"<w:p>{run('Use ')}{inline}{run(' now.')}</w:p>{code}<w:p>{inline}</w:p>")
+    found = member(translated(given, "a.docx"), "word/document.xml")
+    assert f"<w:p>{run('USE ')}{inline}{run(' NOW.')}</w:p>{code}<w:p>{inline}</w:p></w:body>" in found
+    assert translated(given, "a.docx", same) == given

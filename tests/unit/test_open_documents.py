@@ -117,3 +117,38 @@ def test_protected_books_and_documents_are_refused() -> None:
     for name, data in (("a.odt", book("<p>dog</p>")), ("a.epub", given)):
         with pytest.raises(DataError, match=r"is not (ODT|EPUB)[.:]"):
             translated(data, name)
+
+
+def test_a_number_between_two_equal_elements_stays_in_its_word() -> None:
+    """LibreOffice puts each stretch of text into an element: "of H", "2" and "O"."""
+    texts = "<s c='a'>takes 20 m</s><s c='b'>2</s><s c='a'> of H</s><s c='d'>2</s><s c='a'>O, {} {}</s>"
+    page = book(f"<p>{texts.format('and', 'dog').replace('<s', '<span').replace('</s', '</span')}</p>")
+    swap = lambda text: text.replace("and dog", "dog and")  # noqa: E731
+    found = member(translated(page, "a.epub", swap), "OEBPS/text/page 1.xhtml")
+    assert texts.format("dog", "and").replace("<s", "<span").replace("</s", "</span") in found
+    assert translated(page, "a.epub", same) == page
+    written = texts.replace("<s c", "<text:span text:style-name").replace("</s", "</text:span")
+    letter = open_document(f"<text:p>{written.format('and', 'dog')}</text:p>")
+    assert written.format("dog", "and") in member(translated(letter, "a.odt", swap), "content.xml")
+    assert translated(letter, "a.odt", same) == letter
+
+
+def test_labels_of_a_table_of_contents_keep_their_elements() -> None:
+    given = book("<p>a</p>")
+    with zipfile.ZipFile(io.BytesIO(given)) as source:
+        members = {each.filename: source.read(each) for each in source.infolist()}
+    members["OEBPS/toc.ncx"] = members["OEBPS/toc.ncx"].replace(b"A dog", b"A <x:i xmlns:x='urn:x'/>dog<!-- keep -->")
+    found = member(translated(archive(members), "a.epub"), "OEBPS/toc.ncx")
+    assert "<text>A <x:i xmlns:x='urn:x'/>DOG<!-- keep --> &amp; A CAT</text>" in found
+
+
+def test_code_is_copied() -> None:
+    """Styles of LibreOffice and pandoc, and an automatic style whose parent is one of them."""
+    styles = '<style:style style:family="paragraph" style:parent-style-name="Preformatted_20_Text" style:name="P1"/>'
+    code = '<text:p text:style-name="P1">a keep</text:p>'
+    inline = '<text:span text:style-name="{}">a keep</text:span>'
+    texts = [f"<text:p>{{}} {inline.format(name)} {{}}</text:p>" for name in ("Source_20_Text", "Source_Text")]
+    given = open_document("".join(each.format("use", "now") for each in texts) + code, tracked=styles)
+    found = member(translated(given, "a.odt"), "content.xml")
+    assert "".join(each.format("USE", "NOW") for each in texts) + code + "</office:text>" in found
+    assert translated(given, "a.odt", same) == given

@@ -113,6 +113,13 @@ def test_fewer_words_than_cues() -> None:
     assert all(time in found for time in TIMES)
 
 
+def test_a_cue_without_an_empty_line_before_it_keeps_its_times() -> None:
+    given = f"1\n{TIMES[0]}\na dog.\n2\n{TIMES[1]}\n10\n{TIMES[2]}\n{TIMES[0]}\nruns\n\n"
+    for name in ("a.srt", "a.vtt"):
+        found = translated(given.encode(), name, document_format=name[2:]).decode()
+        assert found == given.replace("a dog.", "A DOG.").replace("runs", "RUNS")
+
+
 _TOKENS = [
     "1\n",
     f"{TIMES[0]}\n",
@@ -135,8 +142,8 @@ _TOKENS += ["WEBVTT\n", "NOTE x\n", "&amp;", "&lt;", "<v x>", "\r\n", "\ufeff"]
 
 @given(st.lists(st.sampled_from(_TOKENS), max_size=25).map("".join))
 def test_any_text_stays_as_it_is_if_the_model_changes_nothing(text: str) -> None:
-    assert translated(text.encode(), "a.srt", same).decode() == text
-    assert translated(text.encode(), "a.vtt", same).decode() == text
+    assert translated(text.encode(), "a", same, document_format="srt").decode() == text
+    assert translated(text.encode(), "a", same, document_format="vtt").decode() == text
 
 
 @given(

@@ -29,11 +29,11 @@ MARKDOWN = {
     "indented code": ("a\n\n    a dog\n\nb\n", "A\n\n    a dog\n\nB\n"),
     "text of an item": ("- one\n\n  two\n\n      code\n", "- ONE\n\n  TWO\n\n      code\n"),
     "link": ('See [the dog](a_b.md "title") now.\n', 'SEE [THE DOG](a_b.md "title") NOW.\n'),
-    "link with brackets": ("[a [b] c](x(y)z) dog\n", "[A \\[B\\] C](x(y)z) DOG\n"),
+    "link with brackets": ("[a [b] c](x(y)z) dog\n", "[A [B] C](x(y)z) DOG\n"),
     "picture": ("![a dog](dog.png)\n", "![A DOG](dog.png)\n"),
     "linked picture": ("[![a dog](d.png)](x.md)\n", "[![A DOG](d.png)](x.md)\n"),
     "reference": ("[a dog][Ref] and [ref]\n\n[ref]: x.md 'a'\n", "[A DOG][Ref] AND [REF][ref]\n\n[ref]: x.md 'a'\n"),
-    "brackets": ("a [dog] runs\n", "A \\[DOG\\] RUNS\n"),
+    "brackets": ("a [dog] runs\n", "A [DOG] RUNS\n"),
     "task": ("- [ ] a dog\n- [x] two\n", "- [ ] A DOG\n- [x] TWO\n"),
     "address": ("<https://a.de/dog> or https://b.de/dog\n", "<https://a.de/dog> OR https://b.de/dog\n"),
     "lists": ("1. one\n   * two\n2) three\n", "1. ONE\n   * TWO\n2) THREE\n"),
@@ -44,7 +44,7 @@ MARKDOWN = {
     ),
     "maths": (
         "a \\(x_1 = dog\\) b \\[\\pi\\] \\(a dog\\)\n\n\\[\nx dog\n\\]\n\\begin{align*}\nx &= dog\n\\end{align*}\nc\n",
-        "A \\(x_1 = dog\\) B \\[\\pi\\] (A DOG)\n\n\\[\nx dog\n\\]\n\\begin{align*}\nx &= dog\n\\end{align*}\nC\n",
+        "A \\(x_1 = dog\\) B \\[\\pi\\] \\(A DOG\\)\n\n\\[\nx dog\n\\]\n\\begin{align*}\nx &= dog\n\\end{align*}\nC\n",
     ),
     "templates": (
         "a {% if dog %} b {{ 1*2*3 }} {# a dog #} c <%= dog_[1] %> d\n",
@@ -89,7 +89,7 @@ MARKDOWN = {
     "quotation": ("> a dog\n> runs\n>\n> > far\n", "> A DOG\n> RUNS\n>\n> > FAR\n"),
     "table": (
         "| a | dog `x|y` |\n|---|:-:|\n| b\\|c | **d** |\n|  | 12 |\n\ne\n",
-        "| A | DOG \\`X|Y\\` |\n|---|:-:|\n| B\\|C | **D** |\n|  | 12 |\n\nE\n",
+        "| A | DOG `X|Y` |\n|---|:-:|\n| B\\|C | **D** |\n|  | 12 |\n\nE\n",
     ),
     "front matter": ("---\ntitle: a dog\n---\na dog\n", "---\ntitle: a dog\n---\nA DOG\n"),
     "rules": ("a\n\n---\n* * *\n___\n", "A\n\n---\n* * *\n___\n"),
@@ -101,7 +101,7 @@ MARKDOWN = {
     "hard break": ("one  \ntwo\\\nthree\n", "ONE  \nTWO\\\nTHREE\n"),
     "formulas": ("if $x_1$ costs $5 or $6\n\n$$\na dog\n$$\n", "IF $x_1$ COSTS $5 OR $6\n\n$$\na dog\n$$\n"),
     "footnote": ("a dog[^1]\n\n[^1]: a note\n", "A DOG[^1]\n\n[^1]: A NOTE\n"),
-    "escapes": ("a \\*dog\\* &amp; 1\\. x\n", "A \\*DOG\\* & 1. X\n"),
+    "escapes": ("a \\*dog\\* &amp; 1\\. x\n", "A \\*DOG\\* &amp; 1\\. X\n"),
     "role": ("see {ref}`a dog` now\n", "SEE {ref}`a dog` NOW\n"),
     "line ends": ("a dog\r\nruns\r\n\r\nfar", "A DOG\r\nRUNS\r\n\r\nFAR"),
     "wrapped": ("a dog runs\nfar\n", "A DOG RUNS\nFAR\n"),
@@ -124,6 +124,34 @@ def test_markdown(name: str) -> None:
     source, expected = MARKDOWN[name]
     assert translated(source.encode(), "a.md").decode() == expected
     assert translated(source.encode(), "a.md", same).decode() == source
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (r"a 2 \< b, 3\! and [see] or x*", r"A 2 \< B, 3\! AND [SEE] OR X*"),
+        ("# a dog [keep-1]", "# A DOG [KEEP-1]"),  # an identifier of MultiMarkdown
+        (r"a \[dog\] and [b c]", r"A \[DOG\] AND [B C]"),
+        ("a &lt; b, &copy; c & d", "A &lt; B, &copy; C & D"),
+        (r"a \* dog * cat", "A * DOG * CAT"),  # written in two ways: as it is written elsewhere
+    ],
+)
+def test_signs_that_mean_nothing_are_written_as_in_the_source(source: str, expected: str) -> None:
+    assert translated(source.encode(), "a.md").decode() == expected
+    assert translated(source.encode(), "a.md", same).decode() == source
+
+
+def test_a_sign_that_the_source_has_elsewhere_or_less_often_is_escaped() -> None:
+    assert translated(b"a [dog] runs", "a.md", lambda _: "[a] [dog] *b* <c>") == rb"\[a\] [dog] \*b\* \<c>"
+    assert translated(b"a [dog runs", "a.md", lambda _: "x [dog [dog") == rb"x \[dog \[dog"
+    assert translated(b"a <b c", "a.md", lambda _: "c > a <b") == rb"c > a \<b"
+
+
+def test_the_text_of_a_picture_is_a_text_of_its_own() -> None:
+    """Right before a word it would be one word with it, and come out of the picture."""
+    given = b"> two ![a *dog* runs](x.png)cats [![one](y.png) b](z)\n"
+    assert translated(given, "a.md") == b"> TWO ![A *DOG* RUNS](x.png)CATS [![ONE](y.png) B](z)\n"
+    assert translated(given, "a.md", same) == given
 
 
 def test_tables_that_are_aligned_by_hand_are_named() -> None:
@@ -158,6 +186,11 @@ def test_plain_text(name: str) -> None:
 def test_a_line_break_of_html_separates_texts() -> None:
     reverse = lambda text: " ".join(reversed(text.split()))  # noqa: E731
     assert translated(b"A dog<br>runs fast\n", "a.md", reverse) == b"dog A<br>fast runs\n"
+
+
+def test_a_character_that_no_text_may_hold_stays_where_nothing_changes() -> None:
+    assert translated(b"a dog\x16runs\nfar\n", "a.txt", same) == b"a dog\x16runs\nfar\n"
+    assert translated(b"a dog\x16runs\nfar\n", "a.txt") == b"A DOGRUNS\nFAR\n"
 
 
 def test_a_wrapped_paragraph_is_one_text_and_is_wrapped_again() -> None:

@@ -38,7 +38,7 @@ def require_document_options(args: argparse.Namespace) -> None:
     """Refuses wrong options, before a model is loaded.
 
     Raises:
-        ConfigError: the output is missing, the format unknown, or an option is for lines.
+        ConfigError: the output is missing, the format unknown or not that of the content, or an option is for lines.
         DataError: the document is missing, or there is a file at the output already.
     """
     from transduce.data.readers import require_file
@@ -49,7 +49,8 @@ def require_document_options(args: argparse.Namespace) -> None:
         raise ConfigError(f"--{name.replace('_', '-')} is for lines (--source), not for documents: leave it out.")
     if args.output is None or args.output == Path("-"):
         raise ConfigError("A document is written to a file: name it with --output.")
-    require_format(args.format, args.document)
+    is_there = args.document.is_file()
+    require_format(args.format, args.document, args.document if is_there else None)
     require_file(args.document)
     require_free(args.output, overwrite=args.overwrite)
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from transduce.errors import suggestion
+from transduce.errors import ConfigError, suggestion
 from transduce.serve.documents.service import Documents
 from transduce.serve.documents.survey import DocumentFile
 from transduce.serve.operations.keys import Key
@@ -17,7 +17,9 @@ from transduce.serve.state.documents import NewDocument, StoredDocument
 from transduce.serve.web.backend import Backend
 from transduce.serve.web.refusals import bad_request
 from transduce.serve.web.uploads import Upload
-from transduce.translation.documents import FORMATS, format_of
+from transduce.translation.documents import FORMATS, recognised_format
+
+_HEAD_BYTES = 1 << 16
 
 
 class DocumentRequests:
@@ -52,8 +54,8 @@ class DocumentRequests:
             LimitError, UnavailableError: see `Documents.accept`.
         """
         source, target = languages
-        document_format = require_format(upload.name, options.get("format", ""))
         content = upload.content()
+        document_format = require_format(upload.name, options.get("format", ""), content)
         found = await self.documents.survey(DocumentFile(content, upload.name, document_format), target)
         [guess] = await self.backend.sources_of([found.sample], source, target)
         pairs = {(pair.source, pair.target) for pair in self.backend.service.pairs()}
@@ -104,15 +106,19 @@ class DocumentRequests:
         return StreamingResponse(content(), headers=headers, media_type="application/octet-stream")
 
 
-def require_format(name: str, given: str) -> str:
-    """Returns the name of a format: the one that is given, or else the one that the file's ending stands for.
+def require_format(name: str, given: str, content: bytes) -> str:
+    """Returns the name of a format: the one that is given, or else the one that ending or content stand for.
 
     Raises:
-        Refusal: there is none.
+        Refusal: there is none, or the content is of another format than the ending says.
     """
     if given and given not in FORMATS:
         raise bad_request(f"The format '{given[:100]}' is not known.{suggestion(given[:100], FORMATS)}", "wrong_value")
-    found = given or format_of(Path(name))
+    try:
+        # Of an archive that is larger, the directory is read by the process that surveys it, whose memory is limited.
+        found = given or recognised_format(Path(name), content[:_HEAD_BYTES])
+    except ConfigError as error:
+        raise bad_request(str(error), "wrong_value") from None
     if not found:
         endings = " ".join(ending for each in FORMATS.values() for ending in each.extensions)
         raise bad_request(f"{name}: its ending stands for no format that is known. Known are {endings}.")

@@ -4,10 +4,11 @@
     translate_document(translator, Path("letter.docx"), Path("brief.docx"))
 
 A reader for each format turns a document into pieces (`segments`): strings that are copied, and segments, which go
-through the pipeline with their tags. The format is known by the file's extension (`FORMATS`).
+through the pipeline with their tags. The format is known by the file's extension (`FORMATS`), or else
+by its content.
 """
 
-from transduce.translation.documents.formats import FORMATS, Format, format_of, require_format
+from transduce.translation.documents.formats import FORMATS, Format, format_of, recognised_format, require_format
 from transduce.translation.documents.job import DocumentJob, DocumentSummary, translate_document
 from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.parts import TranslateTexts
@@ -20,6 +21,7 @@ __all__ = [
     "Languages",
     "TranslateTexts",
     "format_of",
+    "recognised_format",
     "require_format",
     "translate_document",
 ]

@@ -27,7 +27,7 @@ _ENCRYPTED = 0x1
 _SIZES_FOLLOW = 0x8  # the local header has no sizes: they stand behind the data
 _COPY_BYTES = 1 << 20
 # What Python's module raises for damaged archives.
-_DAMAGE = (
+DAMAGE = (
     BadZipFile,
     EOFError,
     IndexError,
@@ -128,7 +128,7 @@ class Archive:
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise DataError(f"{self.name}: is damaged or incomplete ({error}). Get the file again.") from None
 
     def write(self, translated: Iterator[tuple[Part, bytes]], output: IO[bytes]) -> None:

@@ -15,6 +15,7 @@ from transduce.translation.documents.office_open import slide_members, word_memb
 from transduce.translation.documents.open_document import open_document_members
 from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.plain_text import read_plain_text
+from transduce.translation.documents.recognition import format_by_content
 from transduce.translation.documents.segments import Piece
 from transduce.translation.documents.subtitles import read_srt, read_vtt
 from transduce.translation.documents.text_encoding import decode
@@ -66,19 +67,41 @@ def format_of(path: Path) -> str:
     return next((name for name, each in FORMATS.items() if extension in each.extensions), "")
 
 
-def require_format(name: str, path: Path | None) -> Format:
-    """Returns the format of this name, or else that of the file.
+def recognised_format(path: Path | None, content: Path | bytes | None) -> str:
+    """Returns the name of the format of a document, by its extension or else its content; "" if neither shows one.
 
     Raises:
-        ConfigError: there is no such format, or none is known by the file's extension.
+        ConfigError: the content is of another format than the extension says.
+    """
+    by_name = format_of(path) if path is not None else ""
+    by_content = format_by_content(content) if content is not None else ""
+    is_text = bool(by_name) and FORMATS[by_name].members is None  # a reader of archives refuses any other itself
+    if is_text and by_content not in ("", by_name, "html"):  # Markdown and plain text may begin with a tag
+        raise ConfigError(
+            f"{path}: its extension stands for {FORMATS[by_name].title}, but its content is "
+            f"{FORMATS[by_content].title}. Name the format: --format {by_content}, or --format {by_name}."
+        )
+    return by_name or by_content
+
+
+def require_format(name: str, path: Path | None, content: Path | bytes | None = None) -> Format:
+    """Returns the format of this name, or else that of the document.
+
+    Args:
+        name: of a format; "" if none is named.
+        path: of the document, for its extension; None if it has no name.
+        content: the document, or the file that holds it; None if it is not to be looked at.
+
+    Raises:
+        ConfigError: there is no such format, or see `recognised_format`; or none is recognised.
     """
     known = ", ".join(FORMATS)
     if name and name not in FORMATS:
         raise ConfigError(f"'{name}' is no format of documents: choose from {known}.{suggestion(name, FORMATS)}")
-    found = name or (format_of(path) if path is not None else "")
+    found = name or recognised_format(path, content)
     if not found:
         where = f"{path}: its extension stands for" if path is not None else "a document without a name has"
-        raise ConfigError(f"{where} no known format. Name one (--format): {known}.")
+        raise ConfigError(f"{where} no known format, nor does its content show one. Name one (--format): {known}.")
     return FORMATS[found]
 
 

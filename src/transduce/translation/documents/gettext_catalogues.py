@@ -2,6 +2,8 @@ r"""PO, catalogues of GNU gettext: empty translations are filled, fuzzy ones are
 
 Of plural forms, the first is the translation of `msgid`, the others are those of `msgid_plural`. A single form is that
 of `msgid_plural`. Tags in a message are elements; placeholders such as `%s` are those of the pipeline.
+
+A template that names no encoding ("CHARSET") is named UTF-8: gettext refuses to read translations in it otherwise.
 """
 
 import re
@@ -70,6 +72,8 @@ def read_po(text: str) -> Iterator[Piece]:
         for part in entry.parts:
             if isinstance(part, str):
                 yield part
+            elif part.name == "msgstr" and texts.get("msgid") == "":  # the header
+                yield part.source.replace("; charset=CHARSET\\n", "; charset=UTF-8\\n")
             elif part.name != "msgstr" or not texts.get("msgid") or (part.text and not entry.is_fuzzy):
                 yield part.source
             else:

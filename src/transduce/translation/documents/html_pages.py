@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from transduce.translation.documents.segments import Piece, SegmentBuilder, encoded_with, text_pieces
+from transduce.translation.documents.split_elements import rejoined
 from transduce.translation.pipeline.tags import is_block_tag
 
 _COPIED = frozenset(
@@ -120,6 +121,7 @@ class _Page:
     def end(self) -> Iterator[Piece]:
         """Yields the pieces of the segment."""
         self._open.clear()
+        self.builder.entries = rejoined(self.builder.entries)
         return self.builder.pieces(encoded_with(escape_html))
 
 

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from transduce.translation.documents.segments import Piece, SegmentBuilder
+from transduce.translation.documents.split_elements import rejoined
 from transduce.translation.documents.xml_tree import Node, XmlDocument, pieces_within
 
 _SPACE = re.compile(r"[ \t\r\n]+")
-# A line break, as XLIFF and TMX name it, or as the page that it is from has it: <ph>&lt;br/&gt;</ph>.
+# A line break, as XLIFF and TMX name it, or as the page that it is from has it: <ph>&lt;br/&gt;</ph>. Or memoQ's tab.
 _LINE_BREAK = re.compile(
-    r"\s(?:c?type|subType|id)\s*=\s*[\"'](?:lb|xlf:lb|LINE_BREAK|x-(?:html-)?br)[\"']|[\"'>]\s*<br\b", re.IGNORECASE
+    r"\s(?:c?type|subType|id)\s*=\s*[\"'](?:lb|xlf:lb|LINE_BREAK|x-(?:html-)?br)[\"']|[\"'>]\s*<br\b"
+    r"|<mq:ch\s+val=[\"'](?:[\t\r\n]|&#x?0*(?:9|1[03]|[ad]);)",
+    re.IGNORECASE,
 )
 
 
@@ -30,17 +33,23 @@ class InlineReader:
     """Adds the content of elements to a segment."""
 
     def __init__(
-        self, document: XmlDocument, names: InlineNames, read_block: Callable[[Node], Iterator[Piece]] | None = None
+        self,
+        document: XmlDocument,
+        names: InlineNames,
+        read_block: Callable[[Node], Iterator[Piece]] | None = None,
+        is_code: Callable[[Node], bool] = lambda _: False,
     ) -> None:
-        """Takes the document, what its elements are, and how a block within a point is read."""
+        """Takes the document, what its elements are, how a block within a point is read, and what is code."""
         self._document = document
         self._names = names
         self._read_block = read_block
+        self._is_code = is_code
 
     def builder(self, nodes: Sequence[Node]) -> SegmentBuilder:
         """Returns a segment with the content of an element."""
         builder = SegmentBuilder()
         self._add(nodes, builder, {})
+        builder.entries = rejoined(builder.entries)
         return builder
 
     def _add(self, nodes: Sequence[Node], builder: SegmentBuilder, opened: dict[tuple[str, str], int]) -> None:
@@ -70,7 +79,8 @@ class InlineReader:
 
     def _is_kept(self, node: Node) -> bool:
         attributes = self._document.attributes(node)
-        return attributes.get("translate") == "no" or attributes.get("mtype") == "protected"
+        is_kept = attributes.get("translate") == "no" or attributes.get("mtype") == "protected"
+        return is_kept or self._is_code(node)
 
     def _point(self, node: Node) -> Iterator[Piece]:
         if self._read_block is None:

@@ -23,6 +23,8 @@ from transduce.translation.pipeline.text_options import Split
 from transduce.translation.result import Translation
 from transduce.translation.translator import Translator
 
+NO_TEXT = "has no text that is to be translated: copied as it is."
+
 
 @dataclass(frozen=True, slots=True)
 class DocumentSummary:
@@ -67,11 +69,12 @@ def translate_document(
         job: see `DocumentJob`.
 
     Raises:
-        ConfigError: the format is unknown, or an option is wrong.
+        ConfigError: the format is unknown or not that of the content, or an option is wrong.
         DataError: the document is damaged, encrypted, too large or not in its format, or `output` exists.
     """
     path = source if isinstance(source, Path) else Path(job.get("name", "")) if job.get("name") else None
-    found = require_format(job.get("document_format", ""), path)
+    is_there = isinstance(source, bytes) or source.is_file()
+    found = require_format(job.get("document_format", ""), path, source if is_there else None)
     name = str(path) if path is not None else "the document"
     if isinstance(output, Path):
         require_free(output, overwrite=job.get("overwrite", False))
@@ -97,6 +100,8 @@ def translate_document(
             _translate_text(file, size, target, found, (name, languages), translate, progress)
         else:
             _translate_archive(file, target, found, name, translate, progress)
+    if not progress.num_segments:
+        warn(NO_TEXT)
     return DocumentSummary(progress.num_segments, num_warnings)
 
 

@@ -8,8 +8,8 @@ Code, formulas, addresses and references to footnotes are points. Emphasis and l
 import html
 import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -57,6 +57,8 @@ _SPECIAL = re.compile(
     r"|\\(?=[!-/:-@\[-`{-~])|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)|`|\[|\]|<(?=[A-Za-z/!?])|&(?=\#?\w+;)|~(?=~)"
 )
 
+_SIGN = re.compile(r"[!-/:-@\[-`{-~\xa0-\uffff]")
+
 
 @dataclass(slots=True)
 class _Token:
@@ -65,6 +67,60 @@ class _Token:
     name: str = ""  # of a tag
     partner: int = -1  # index of the token at the other end
     alone: str | None = None  # how it is written in a translation, if not as in the source
+
+    @property
+    def characters(self) -> str:
+        """What a token of text stands for."""
+        if self.kind == "escape":
+            return self.source[1:]
+        return html.unescape(self.source) if self.kind == "entity" else self.source
+
+
+class _Spelling:
+    r"""How a paragraph writes signs that mean nothing in it: "3 \< 5" and "2 < 3" stay as they are."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._written: dict[int, str] = {}  # of what is not written as it is, by its place
+        self._length = 0
+
+    def add(self, token: _Token | None) -> None:
+        """Adds a token of text; None stands for anything between texts."""
+        text = token.characters if token is not None else "\0"
+        if token is not None and len(text) == 1 and text != token.source:
+            self._written[self._length] = token.source
+        self._texts.append(text)
+        self._length += len(text)
+
+    def applied_to(self, escape: Callable[[str], str]) -> Callable[[str], str]:
+        """Returns how text is written: as in the source between the same neighbours, elsewhere as `escape` does."""
+        text = "".join(self._texts)
+        known: dict[tuple[str, str, str], list[str]] = {}
+        for match in _SIGN.finditer(text):
+            written = self._written.get(match.start(), match[0])
+            if written != "<":  # a ">" may come to stand behind it
+                known.setdefault(_between(text, match.start()), []).append(written)
+        if not known:
+            return escape
+
+        def write(text: str) -> str:
+            places = [(match.start(), _between(text, match.start())) for match in _SIGN.finditer(text)]
+            counts = Counter(key for _, key in places)
+            parts, position = [], 0
+            for place, key in places:
+                written = known.get(key, [])
+                if len(set(written)) == 1 and counts[key] <= len(written):
+                    parts += [escape(text[position:place]), written[0]]
+                    position = place + 1
+            return "".join([*parts, escape(text[position:])])
+
+        return write
+
+
+def _between(text: str, place: int) -> tuple[str, str, str]:
+    """Returns a sign with its neighbours in lower case, which are "" at the ends of a text."""
+    before, after = text[max(0, place - 1) : place], text[place + 1 : place + 2]
+    return before.strip("\0").lower(), text[place], after.strip("\0").lower()
 
 
 def inline_pieces(
@@ -85,14 +141,26 @@ def inline_pieces(
     """
     tokens = _tokens(text, labels)
     _pair_emphasis(tokens)
-    builder = SegmentBuilder()
+    builder, spelling = SegmentBuilder(), _Spelling()
     opened: dict[int, int] = {}
-    num_lines = 0
+    num_lines = end_of_picture = 0
     for i, token in enumerate(tokens):
-        lines = token.source.split("\n")
-        ends = [next_line(num_lines + each) for each in range(len(lines) - 1)]
-        num_lines += len(ends)
-        source = "".join(line + end for line, end in zip(lines, [*ends, ""], strict=True))
+        if i < end_of_picture:
+            continue
+        if token.source == "![" and _is_whole(tokens, i):  # its text is one of its own: it may stand in a word
+            end_of_picture = token.partner + 1
+            of_line = partial(_line_after, next_line, num_lines)
+            label = "".join(each.source for each in tokens[i + 1 : token.partner])
+            num_lines += label.count("\n")
+            closing = _with_ends(tokens[token.partner].source, partial(_line_after, next_line, num_lines))
+            num_lines += tokens[token.partner].source.count("\n")
+            builder.point("![", *inline_pieces(label, of_line, labels, None, escape), closing)
+            spelling.add(None)
+            continue
+        source = _with_ends(token.source, partial(_line_after, next_line, num_lines))
+        num_lines += token.source.count("\n")
+        is_text = token.partner < 0 and token.kind not in (*_POINTS, "tag", "hard", "inline_note", "line")
+        spelling.add(token if is_text else None)
         if token.partner > i:
             opened[i] = builder.open(source)
         elif token.partner >= 0:
@@ -100,24 +168,39 @@ def inline_pieces(
         elif token.kind == "hard" or (token.kind == "tag" and is_block_tag(token.name)):
             builder.point(source, is_break=True)
         elif token.kind == "inline_note":
-            of_note = partial(_line_after, next_line, num_lines - len(ends))
+            of_note = partial(_line_after, next_line, num_lines - token.source.count("\n"))
             inner = inline_pieces(token.source[len("^[") : -len("]")], of_note, labels, None, escape)
             builder.point("^[", *inner, "]")
         elif token.kind == "line":
             builder.text(" ", source)
         elif token.kind in (*_POINTS, "tag"):
             builder.point(source)
-        elif token.kind == "escape":
-            builder.text(source[1:], source)
         else:
-            builder.text(html.unescape(source) if token.kind == "entity" else source, source)
-    rendering = encoded_with(escape or escape_markdown)
+            builder.text(token.characters, source)
+    rendering = encoded_with(spelling.applied_to(escape or escape_markdown))
 
     def wrapped(tags: dict[Tag, tuple[Piece, ...]], around: list[int]) -> Render:
         render = rendering(tags, around)
         return wrap(render) if wrap is not None else render
 
     yield from builder.pieces(wrapped)
+
+
+def _is_whole(tokens: Sequence[_Token], start: int) -> bool:
+    """Returns whether an element ends, is written alike in translations, and cuts no other."""
+    end = tokens[start].partner
+    inner = range(start + 1, end)
+    return (
+        end > start
+        and tokens[end].alone is None
+        and all((tokens[i].partner < 0 or tokens[i].partner in inner) for i in inner)
+    )
+
+
+def _with_ends(text: str, next_line: Callable[[int], str]) -> str:
+    """Returns a token with what stands between its lines in the document."""
+    first, *others = text.split("\n")
+    return first + "".join(next_line(i) + line for i, line in enumerate(others))
 
 
 def _line_after(next_line: Callable[[int], str], first: int, line: int) -> str:

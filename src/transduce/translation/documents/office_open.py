@@ -20,10 +20,16 @@ _PREFIXES = {
     "http://schemas.openxmlformats.org/drawingml/2006/main": "a",
     "http://purl.oclc.org/ooxml/drawingml/main": "a",
 }
+# Styles of Word, pandoc and LibreOffice.
+_CODE = re.compile(
+    r"<\w+:[pr]Style\b[^>]*[\"'](?:HTML(?:Code|Keyboard|Preformatted|Sample|Typewriter)|SourceCode|VerbatimChar|PreformattedText"
+    r"|SourceText|Teletype|UserEntry)[\"']"
+)
 _WORD = RunNames(
     paragraph="w:p",
     run="w:r",
     run_properties="w:rPr",
+    paragraph_properties="w:pPr",
     text="w:t",
     containers=frozenset(
         ("w:hyperlink", "w:ins", "w:moveTo", "w:smartTag", "w:customXml", "w:sdt", "w:sdtContent", "w:bdo", "w:dir")
@@ -34,12 +40,14 @@ _WORD = RunNames(
     characters={"w:noBreakHyphen": "-"},
     field="w:fldChar",
     text_attributes=' xml:space="preserve"',
+    code=_CODE,
     irrelevant=re.compile(r"<\w+:(?:lang|noProof)\b[^>]*>|<\w+:rPr\s*/?>|</\w+:rPr>"),
 )
 _SLIDE = RunNames(
     paragraph="a:p",
     run="a:r",
     run_properties="a:rPr",
+    paragraph_properties="a:pPr",
     text="a:t",
     containers=frozenset(),
     breaks=frozenset(("a:br",)),

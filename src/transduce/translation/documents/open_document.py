@@ -1,5 +1,6 @@
 """OpenDocument: ODT of LibreOffice, with headers, notes and comments."""
 
+import re
 from collections.abc import Iterator, Mapping
 
 from transduce.errors import DataError
@@ -7,7 +8,7 @@ from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.inline_xml import InlineNames, InlineReader
 from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.segments import Piece, encoded_with
-from transduce.translation.documents.xml_tree import Node, XmlDocument, escape_text, pieces_of
+from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of, escape_text, pieces_of
 
 _SPACE = "urn:oasis:names:tc:opendocument:xmlns:"
 _PREFIXES = {f"{_SPACE}{name}:1.0": name for name in ("text", "office")}
@@ -17,6 +18,11 @@ _NAMES = InlineNames(
     blocks=frozenset(("text:p", "text:h")),
     collapses=True,
 )
+# Styles of LibreOffice and pandoc, and automatic ones that have such a parent.
+_CODE = frozenset(
+    ("Preformatted_20_Text", "Preformatted_Text", "Source_20_Text", "Source_Text", "Teletype", "User_20_Entry")
+)
+_STYLE = re.compile(r"<style:style\b(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>")
 _SKIPPED = "text:tracked-changes"  # what was deleted
 _TYPE = b"application/vnd.oasis.opendocument."
 _ENCRYPTED = b"encryption-data"
@@ -43,9 +49,18 @@ def _read(data: bytes, name: str) -> Content:
 class _Reader:
     def __init__(self, document: XmlDocument) -> None:
         self._document = document
-        self._inline = InlineReader(document, _NAMES, self.read)
+        self._inline = InlineReader(document, _NAMES, self.read, self._is_code)
+        styles = [attributes_of(match[0]) for match in _STYLE.finditer(document.text)]
+        of_code = {each.get("style:name", "") for each in styles if each.get("style:parent-style-name") in _CODE}
+        self._code = _CODE | of_code
+
+    def _is_code(self, node: Node) -> bool:
+        return self._document.attributes(node).get("text:style-name") in self._code
 
     def read(self, paragraph: Node) -> Iterator[Piece]:
+        if self._is_code(paragraph):
+            yield self._document.source(paragraph)
+            return
         yield self._document.start_tag(paragraph)
         yield from self._inline.builder(paragraph.children).pieces(encoded_with(escape_text))
         yield self._document.end_tag(paragraph)

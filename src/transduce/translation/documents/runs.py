@@ -28,6 +28,7 @@ class RunNames:
     paragraph: str
     run: str
     run_properties: str
+    paragraph_properties: str
     text: str
     containers: frozenset[str]  # of runs, within a paragraph, such as links
     container_properties: frozenset[str] = frozenset()  # stand at the beginning of a container
@@ -36,6 +37,7 @@ class RunNames:
     characters: Mapping[str, str] = dataclass_field(default_factory=dict)  # elements that stand for text
     field: str = ""  # stands at the beginning and the end of a field
     text_attributes: str = ""  # of new text
+    code: re.Pattern[str] = re.compile(r"(?!)")  # in properties of paragraphs and runs that are code, and copied
     # What two runs of equal properties may differ in: the language, for example.
     irrelevant: re.Pattern[str] = re.compile(r"(?!)")
 
@@ -68,6 +70,9 @@ class ParagraphReader:
 
     def read(self, paragraph: Node) -> Iterator[Piece]:
         """Yields the pieces of a paragraph."""
+        if any(each.name == self._names.paragraph_properties and self._is_code(each) for each in paragraph.children):
+            yield self._document.source(paragraph)
+            return
         yield self._document.start_tag(paragraph)
         builder = SegmentBuilder()
         group = _Group(self._base(paragraph.children), {})
@@ -90,6 +95,7 @@ class ParagraphReader:
         for run in children:
             ends = self._field_ends(run)
             is_text = run.name == self._names.run and not ends and not depth
+            is_text &= not any(self._is_code(each) for each in run.children if each.name == self._names.run_properties)
             depth = max(0, depth + ends.count("begin") - ends.count("end"))
             for text in run.children if is_text else ():
                 if self._is_text(text):
@@ -106,6 +112,9 @@ class ParagraphReader:
         assert match is not None  # a start tag has a name
         before = f"{start_tag}{properties}<{match[1]}{names.text_attributes}>"
         return _Envelope(before, f"</{match[1]}>{document.end_tag(run)}", names.irrelevant.sub("", properties))
+
+    def _is_code(self, properties: Node) -> bool:
+        return self._names.code.search(self._document.source(properties)) is not None
 
     def _is_text(self, node: Node) -> bool:
         return node.name == self._names.text and all(each.name == "#text" for each in node.children)
@@ -127,6 +136,7 @@ class ParagraphReader:
                 self._add_field(child, builder, group)
                 continue
             is_run = child.name == names.run
+            is_run &= not any(each.name == names.run_properties and self._is_code(each) for each in child.children)
             contents = [each for each in child.children if each.name != names.run_properties] if is_run else []
             texts = [each for each in contents if self._is_text(each)]
             envelope = self._envelope(child, texts[0]) if texts else None

@@ -154,8 +154,8 @@ def plain_text(markup: str) -> str:
 
 
 def _words(markup: str) -> str:
-    """Returns the text without tags and white space."""
-    return _SPACE.sub("", plain_text(markup))
+    """Returns the text without tags, white space and what no document may hold."""
+    return _SPACE.sub("", _FORBIDDEN.sub("", plain_text(markup)))
 
 
 def _escaped(text: str) -> str:
@@ -168,7 +168,9 @@ def _mark(tag: Tag) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
+    """Text or a tag of a segment that is being collected, with how the document writes it."""
+
     item: Item
     original: tuple[Piece, ...]
     alone: tuple[Piece, ...] | None = None  # a point without its neighbours, if `original` has something of them
@@ -179,27 +181,27 @@ class SegmentBuilder:
     """Collects the text and the tags of one segment, in order."""
 
     def __init__(self) -> None:
-        self._entries: list[_Entry] = []
+        self.entries: list[Entry] = []
         self._num_tags = 0
 
     def text(self, text: str, original: str, *, joined: bool = False) -> None:
         """Adds text, and how the document writes it; `joined` is whether that is one piece with what follows."""
-        self._add(_Entry(text, (original,), None, joined))
+        self._add(Entry(text, (original,), None, joined))
 
-    def _add(self, entry: _Entry) -> None:
-        if len(self._entries) >= MAX_PIECES:
+    def _add(self, entry: Entry) -> None:
+        if len(self.entries) >= MAX_PIECES:
             raise SegmentError(f"a paragraph has more than {MAX_PIECES:,} tags and texts. Split it, or remove some.")
-        self._entries.append(entry)
+        self.entries.append(entry)
 
     def open(self, *original: Piece) -> int:
         """Adds the beginning of an element, and returns its number."""
         self._num_tags += 1
-        self._add(_Entry(Tag("open", self._num_tags), original))
+        self._add(Entry(Tag("open", self._num_tags), original))
         return self._num_tags
 
     def close(self, number: int, *original: Piece, alone: str | None = None) -> None:
         """Adds the end of an element; `alone` is how translations write it, if that differs."""
-        self._add(_Entry(Tag("close", number), original, None if alone is None else (alone,)))
+        self._add(Entry(Tag("close", number), original, None if alone is None else (alone,)))
 
     def point(
         self, *original: Piece, alone: Sequence[Piece] | None = None, joined: bool = False, is_break: bool = False
@@ -214,7 +216,7 @@ class SegmentBuilder:
         """
         self._num_tags += 1
         tag = Tag("break" if is_break else "point", self._num_tags)
-        self._add(_Entry(tag, original, None if alone is None else tuple(alone), joined))
+        self._add(Entry(tag, original, None if alone is None else tuple(alone), joined))
         return self._num_tags
 
     def pieces(self, render: Callable[[dict[Tag, tuple[Piece, ...]], list[int]], Render]) -> Iterator[Piece]:
@@ -224,7 +226,7 @@ class SegmentBuilder:
             render: returns how translations are written, given the originals of all tags and the numbers of the
                 elements around the whole segment, which are no part of it.
         """
-        entries, self._entries, self._num_tags = self._entries, [], 0
+        entries, self.entries, self._num_tags = self.entries, [], 0
         start, end, around = _trimmed([entry.item for entry in entries])
         while 0 < start < end and entries[start - 1].joined:
             start -= 1
@@ -244,9 +246,9 @@ class SegmentBuilder:
         self, render: Callable[[dict[Tag, tuple[Piece, ...]], list[int]], Render], original: str
     ) -> Iterator[Piece]:
         """Yields a segment that is written elsewhere, in place of `original`, even if it equals its source."""
-        items = [entry.item for entry in self._entries]
+        items = [entry.item for entry in self.entries]
         source = markup_of(items)
-        tags = _checked(_alone(self._entries))
+        tags = _checked(_alone(self.entries))
         text = "".join(item for item in items if isinstance(item, str))
         translation = None if has_words(text) else source
         yield Segment(source, (original,), render(tags, []), True, translation) if text.strip() else original
@@ -277,7 +279,7 @@ def text_pieces(text: str, original: str, encode: Callable[[str], str]) -> Itera
     return builder.pieces(encoded_with(encode))
 
 
-def _alone(entries: Iterable[_Entry]) -> dict[Tag, tuple[Piece, ...]]:
+def _alone(entries: Iterable[Entry]) -> dict[Tag, tuple[Piece, ...]]:
     """Returns how each tag is written between other words."""
     return {
         entry.item: entry.original if entry.alone is None else entry.alone
@@ -300,7 +302,7 @@ def _depth(tags: Iterable[Tag]) -> int:
     return max(accumulate(steps), default=0)
 
 
-def _originals(entries: Iterable[_Entry]) -> Iterator[Piece]:
+def _originals(entries: Iterable[Entry]) -> Iterator[Piece]:
     for entry in entries:
         yield from entry.original
 

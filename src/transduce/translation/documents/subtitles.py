@@ -76,7 +76,8 @@ def _speeches(text: str) -> Iterator[_Speech]:
     speech: _Speech | None = None
     in_cue, end_of_line = False, ""
     for line, end in lines_of(text):
-        if in_cue and line.strip():
+        is_time = _TIME.match(line) is not None
+        if in_cue and line.strip() and not is_time:
             mark = _SPEAKER.match(line)
             if speech is not None and mark is None and len(speech.lines) < 2 * _MAX_LINES:
                 speech.lines += [end_of_line, line]
@@ -89,10 +90,14 @@ def _speeches(text: str) -> Iterator[_Speech]:
             end_of_line = end
             continue
         if speech is not None:
-            yield speech
-            before, speech = [end_of_line], None
+            number = _number_at_end(speech) if is_time else ""  # of a cue with no empty line before it
+            if speech.lines:
+                yield speech
+                before, speech = [number + end_of_line], None
+            else:
+                before, speech = [speech.before + number + end_of_line], None
         before.append(line + end)
-        in_cue = _TIME.match(line) is not None
+        in_cue = is_time
         if len(before) >= _MAX_LINES and not in_cue:
             yield _Speech([], "".join(before))
             before = []
@@ -100,6 +105,15 @@ def _speeches(text: str) -> Iterator[_Speech]:
         yield speech
         before = [end_of_line]
     yield _Speech([], "".join(before))
+
+
+def _number_at_end(speech: _Speech) -> str:
+    """Returns the last line of a speech if it is a number, with the line end before it, and takes it away."""
+    if not speech.lines[-1].strip().isdecimal():
+        return ""
+    line = "".join(speech.lines[-2:])
+    del speech.lines[-2:]
+    return line
 
 
 def _sentence(

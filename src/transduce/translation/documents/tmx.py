@@ -24,7 +24,8 @@ def read_tmx(data: bytes, name: str, languages: Languages) -> Content:
     """
     if not languages.target:
         raise ConfigError(f"{name}: TMX names the language of each text: name the target (--target-language CODE).")
-    document = XmlDocument(data, name, _PREFIXES)
+    document = XmlDocument(data, name, _PREFIXES, declares_prefixes=True)
+    document.require_root("tmx", "TMX")
     reader = _Reader(document, languages)
     return Content(document.decoded.encode, pieces_of(document.blocks({"tu"}), reader.read))
 

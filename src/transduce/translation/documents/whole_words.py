@@ -171,8 +171,12 @@ def _groups(cells: Sequence[Item]) -> list[_Group]:
             found.append(_Group(*span, "word"))
         elif any(character.isdigit() for character in match[0]):
             outside = (i for i in range(first, last + 1) if not any(each.start <= i <= each.end for each in bare))
-            if not _has_reference(match[0], "".join(str(cells[i]) for i in outside if isinstance(cells[i], str))):
+            stem = "".join(str(cells[i]) for i in outside if isinstance(cells[i], str)).rstrip(".,:/")
+            if not _has_reference(match[0], stem):
                 found.append(_Group(*span, "word"))
+            elif match[0].startswith(stem) and (end := cell_of[match.start() + len(stem) - 1]) - first >= len(stem):
+                inner = _balanced(first, end + 1, cells, partner, widens=False)
+                found += [_Group(*inner, "letters")] if inner is not None else []
         else:
             found.append(_Group(*span, "letters"))
     words, ends = list(found), [group.end for group in found]
@@ -222,7 +226,6 @@ class _Element:
 
 def _has_reference(word: str, stem: str) -> bool:
     """Returns whether a word without the elements that have no letters is a word, and no part of a formula or unit."""
-    stem = stem.rstrip(".,:/")
     is_end = word.startswith(stem) or word.endswith(stem)
     return is_end and stem.isalpha() and stem != word and not (_FORMULA.fullmatch(stem) or stem in _UNITS)
 

@@ -25,7 +25,8 @@ _TAG = re.compile(r"<(?P<prefix>[\w.-]+:)?(?P<name>[\w.-]+)(?P<attributes>.*)\Z"
 
 def read_xliff(data: bytes, name: str, languages: Languages) -> Content:
     """Reads an XLIFF file."""
-    document = XmlDocument(data, name, _PREFIXES)
+    document = XmlDocument(data, name, _PREFIXES, declares_prefixes=True)
+    document.require_root("xliff", "XLIFF")
     reader = _Reader(document)
     blocks = document.blocks({"trans-unit", "segment"}, reader.is_kept)
     return Content(document.decoded.encode, _with_language(pieces_of(blocks, reader.read), languages.target))

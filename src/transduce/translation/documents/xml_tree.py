@@ -42,22 +42,42 @@ class Node:
 class XmlDocument:
     """A well-formed XML document."""
 
-    def __init__(self, data: bytes, name: str, prefixes: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, data: bytes, name: str, prefixes: Mapping[str, str] | None = None, *, declares_prefixes: bool = False
+    ) -> None:
         """Reads and checks a document.
 
         Args:
             data: the document.
             name: of the document, for errors.
             prefixes: the prefix that names of each namespace are to have, whatever the document calls it.
+            declares_prefixes: whether a document must declare each prefix that it uses: those of some formats do not.
 
         Raises:
             DataError: it is not well-formed XML, declares entities, or is nested too deeply.
         """
-        require_well_formed(data, name)
+        require_well_formed(data, name, declares_prefixes=declares_prefixes)
         self.decoded: DecodedText = decode(data, name, "xml")
         self.text = self.decoded.text
         self.name = name
         self._prefixes = prefixes or {}
+
+    def require_root(self, name: str, title: str) -> None:
+        """Refuses a document whose root is another element.
+
+        Args:
+            name: of the element, with its usual prefix.
+            title: of the format, for errors.
+
+        Raises:
+            DataError: it is.
+        """
+        root = next(node for node, _ in self._events() if not node.name.startswith("#"))
+        if root.name != name:
+            raise DataError(
+                f"{self.name}: is not {title}: its first element is {self.start_tag(root)[:60]}. If it has another "
+                "format, name it (--format)."
+            )
 
     def blocks(
         self, names: Collection[str], is_skipped: Callable[[Node], bool] = lambda _: False
@@ -180,13 +200,13 @@ def escape_text(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def require_well_formed(data: bytes, name: str) -> None:
+def require_well_formed(data: bytes, name: str, *, declares_prefixes: bool = False) -> None:
     """Checks a document with `expat`; nothing outside it is read.
 
     Raises:
         DataError: it is not well-formed XML, declares entities, or is nested too deeply.
     """
-    parser = xml.parsers.expat.ParserCreate()
+    parser = xml.parsers.expat.ParserCreate(namespace_separator=" " if declares_prefixes else None)
     depth = 0
 
     def start_element(*_: object) -> None:

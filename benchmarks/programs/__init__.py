@@ -1,0 +1,1 @@
+"""Documents that other programs make, and what must be the same in their translations."""

@@ -1,0 +1,61 @@
+"""What a document is by its content, whatever its name says."""
+
+import codecs
+import io
+import re
+from pathlib import Path
+from zipfile import ZipFile
+
+from transduce.translation.documents.archive import DAMAGE
+
+_HEAD_BYTES = 1 << 16
+_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_MIMETYPE = re.compile(rb"PK\x03\x04.{26}mimetypeapplication/(?P<kind>epub\+zip|vnd\.oasis\.opendocument\.)", re.DOTALL)
+_OF_MIMETYPE = {b"epub+zip": "epub", b"vnd.oasis.opendocument.": "odt"}
+_MAIN_MEMBERS = {"word/document.xml": "docx", "ppt/presentation.xml": "pptx"}
+_ROOT = re.compile(
+    r"\s*(?:(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>)\s*)*<(?:[\w.-]+:)?(?P<name>[\w.-]+)",
+    re.DOTALL | re.IGNORECASE,
+)
+_OF_ROOTS = {"xliff": "xliff", "tmx": "tmx", "html": "html"}
+_TEXTS = {
+    "vtt": re.compile(r"WEBVTT(?=[ \t\r\n]|\Z)"),
+    "srt": re.compile(r"\s*\d+[ \t]*\r?\n\d+:\d\d:\d\d[,.]\d+ +--> +\d+:\d\d:\d\d[,.]\d+"),
+    "po": re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*msgid[ \t]+\"\"[ \t\r]*\nmsgstr[ \t]+\""),
+}
+
+
+def format_by_content(document: Path | bytes) -> str:
+    """Returns the name of the format that a document's beginning shows; "" where it shows none.
+
+    Markdown and plain text have no beginning of their own.
+    """
+    if isinstance(document, Path):
+        with document.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    else:
+        head = document[:_HEAD_BYTES]
+    if head.startswith(b"PK"):
+        match = _MIMETYPE.match(head)
+        return _OF_MIMETYPE[match["kind"]] if match is not None else _office_format(document)
+    text = _decoded(head)
+    if (root := _ROOT.match(text)) is not None:
+        return _OF_ROOTS.get(root["name"].lower(), "")
+    return next((name for name, pattern in _TEXTS.items() if pattern.match(text)), "")
+
+
+def _office_format(document: Path | bytes) -> str:
+    """Returns the format of an archive of Office by its members."""
+    try:
+        with ZipFile(document if isinstance(document, Path) else io.BytesIO(document)) as archive:
+            return next((_MAIN_MEMBERS[name] for name in archive.namelist() if name in _MAIN_MEMBERS), "")
+    except DAMAGE:
+        return ""
+
+
+def _decoded(head: bytes) -> str:
+    """Returns the beginning of a text: signs of formats are ASCII, in whatever encoding."""
+    for bom, encoding in _UTF_16.items():
+        if head.startswith(bom):
+            return head[len(bom) :].decode(encoding, "replace")
+    return head.removeprefix(codecs.BOM_UTF8).decode("latin-1")
