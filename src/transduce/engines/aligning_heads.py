@@ -14,7 +14,7 @@ import numpy as np
 from transduce.config import ModelConfig
 from transduce.config.choices import learns_positions
 from transduce.config.special_ids import EOS
-from transduce.decoding.alignment import BEST_HEADS, alignment_scores
+from transduce.decoding.alignment import BEST_HEADS, alignment_scores, best_heads
 from transduce.decoding.scores import NEVER_GENERATED
 from transduce.engines.numpy_model import Weights, greedy_translations
 from transduce.text import SubwordTokenizer
@@ -41,7 +41,8 @@ def aligning_heads(config: ModelConfig, weights: Weights, tokenizer: SubwordToke
     with np.errstate(over="ignore", invalid="ignore"):  # with senseless weights, the heads have any order
         target_BT, weights_LBHTS = greedy_translations(config, weights, source_BS, num_steps)
         scores_LH = np.nan_to_num(mean_scores(target_BT, weights_LBHTS))
-    order_LH = np.argsort(-scores_LH, axis=-1, kind="stable")
+    ranked_LH = [best_heads(scores_1H, config.num_heads) for scores_1H in scores_LH[:, None]]
+    order_LH = np.array([[each.head - 1 for each in ranked_H] for ranked_H in ranked_LH])
     count = min(BEST_HEADS, config.num_heads)
     sums_L = np.take_along_axis(scores_LH, order_LH, axis=-1)[:, :count].sum(axis=-1)
     layer = int(sums_L.argmax())
