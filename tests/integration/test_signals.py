@@ -63,7 +63,7 @@ def test_a_process_that_another_one_stopped_does_not_claim_to_be_done(
 ) -> None:
     monkeypatch.setattr(runs_module, "train", lambda *_, **__: Outcome(End.SIGNAL, Progress(step=3)))
     assert command_line(["train", str(recipe), "--output", str(tmp_path / "run")]) == 143
-    assert "stopped by SIGTERM after step 3" in capsys.readouterr().err
+    assert "stopped by a signal to another process after step 3" in capsys.readouterr().err
 
 
 def wait_until(condition: Callable[[], bool], process: "subprocess.Popen[str]", seconds: float = 300.0) -> None:

@@ -110,7 +110,8 @@ def report(args: argparse.Namespace, config: "Config", outcome: "Outcome") -> in
 def stopped_by(outcome: "Outcome", to_continue: str) -> int:
     """Prints that a signal stopped training, and how to continue; returns the exit code."""
     number = outcome.signal or signal.SIGTERM  # where another process got it, and told this one
-    name, step = signal.Signals(number).name, outcome.progress.step
+    name = signal.Signals(number).name if outcome.signal else "a signal to another process"
+    step = outcome.progress.step
     if outcome.is_main:
         print(f"stopped by {name} after step {step}; a checkpoint is written. {to_continue}", file=sys.stderr)
     return 128 + number
