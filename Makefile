@@ -42,7 +42,7 @@ serve: $(READY) ## serve the demo's model at http://127.0.0.1:5000; the first ti
 	@exec $(BIN)/transduce serve runs/demo/model
 
 test: $(READY) ## run all tests, on all cores
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test-quick: $(READY) ## run the unit tests, on all cores: under 90 seconds
 	@$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile

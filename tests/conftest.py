@@ -34,6 +34,13 @@ os.environ.setdefault(
 _REPOSITORY = Path(__file__).resolve().parents[1]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts files with slow tests first where files are shared out: during the last one, other processes are idle."""
+    if hasattr(config, "workerinput"):
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def clean_fixtures() -> Iterator[None]:
     """Fails where tests wrote beside a fixture, as a model's conversion is: they use copies."""

@@ -5,6 +5,7 @@ import sys
 import tomllib
 import traceback
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,6 @@ from transduce.model import attention
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _SOURCE = _REPOSITORY / "src" / "transduce"
-_TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(_SOURCE.rglob("*.py"))}
-
 _FOLDERS = {
     "augmentation",
     "cli",
@@ -55,6 +54,12 @@ _KNOW_ALL_VALUES = {"config/schema.py", "config/choices.py", "model/positions.py
 _OTHER_DESCRIPTIONS = {"export/torch_description.py", "export/torch_reading.py", "export/torch_system.py"}
 
 
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Returns the syntax tree of each module."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(_SOURCE.rglob("*.py"))}
+
+
 def name_of(path: Path) -> str:
     """Returns a module's path from the package's folder."""
     return str(path.relative_to(_SOURCE))
@@ -84,7 +89,7 @@ def test_there_are_few_layers() -> None:
 def imports() -> dict[str, set[str]]:
     """Returns for each module the modules of ours that it imports anywhere, also where only types are checked."""
     modules = {}
-    for path, tree in _TREES.items():
+    for path, tree in trees().items():
         parts = path.relative_to(_SOURCE).with_suffix("").parts
         modules[".".join(["transduce", *parts]).removesuffix(".__init__")] = tree
     found: dict[str, set[str]] = {name: set() for name in modules}
@@ -150,7 +155,7 @@ def functions(node: ast.AST, prefix: str = "", *, of_class: bool = False) -> Ite
 
 
 def test_no_function_has_many_parameters() -> None:
-    counts = {f"{name_of(path)}: {name}": count for path, tree in _TREES.items() for name, count in functions(tree)}
+    counts = {f"{name_of(path)}: {name}": count for path, tree in trees().items() for name, count in functions(tree)}
     many = {name for name, count in counts.items() if count > _MAX_PARAMETERS}
     assert not many, "look for what belongs together, and give it a name"
 
@@ -178,7 +183,7 @@ def test_the_values_of_a_models_options_are_told_apart_in_one_place() -> None:
     """So that a new value, such as a third position encoding, is treated as another nowhere."""
     wrong = {
         (name_of(path), key, text)
-        for path, tree in _TREES.items()
+        for path, tree in trees().items()
         for key, text in compared(tree)
         if text in choices().get(key, ()) and name_of(path) not in _KNOW_ALL_VALUES | _OTHER_DESCRIPTIONS
     }
@@ -197,7 +202,7 @@ def test_a_decoding_option_touches_few_files(option: str) -> None:
     """The schema, what the engines can do, the search that has it and the engine that hands it on: no more."""
     files = {
         name_of(path)
-        for path, tree in _TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if option in (getattr(node, "attr", ""), getattr(node, "arg", ""), getattr(node, "id", ""))
         or (isinstance(node, ast.Constant) and isinstance(node.value, str) and option in node.value.split())
@@ -216,7 +221,7 @@ def engines_asked_for(tree: ast.AST) -> set[str]:
 def test_only_engines_know_the_name_of_an_engine() -> None:
     """So that a new one touches three files: its own, what engines can do, and how they are loaded."""
     assert engines_asked_for(ast.parse('choice.name == "torch"')) == {"torch"}
-    rooms = {path.relative_to(_SOURCE).parts[0] for path, tree in _TREES.items() if engines_asked_for(tree)}
+    rooms = {path.relative_to(_SOURCE).parts[0] for path, tree in trees().items() if engines_asked_for(tree)}
     assert rooms <= {"engines", "export"}, "ask its capabilities; an export's format may have an engine's name"
 
 
@@ -225,7 +230,7 @@ def test_a_named_corpus_touches_few_files(name: str) -> None:
     """Its entry, and an experiment that uses it."""
     found = {
         name_of(path)
-        for path, tree in _TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value == name
     }
