@@ -134,7 +134,7 @@ def tags(aligner: WordAligner, pairs: Pairs, links: Sequence[Links]) -> dict[str
         start, end = atoms(source)[i]
         marks = [Mark("open", "<b>", start, (True, False)), Mark("close", "</b>", end, (False, True))]
         with aligner.table(source, target, [((0, len(source)), (0, len(target)))]) as table:
-            text, spans = place_marks(source, target, marks, table, lambda a, b, target=target: target[a:b])
+            text, spans = place_marks(source, target, marks, table)
         low, high = text.index("<b>"), text.index("</b>")
         inside = [index for index, (first, last) in enumerate(spans) if low <= first and last <= high]
         around, exact, count = around + (j in inside), exact + (inside == [j]), count + 1
@@ -152,7 +152,7 @@ def points(aligner: WordAligner, pairs: Pairs, links: Sequence[Links]) -> dict[s
         i = chance.choice(choices)
         mark = Mark("point", "<x/>", atoms(source)[i + 1][0], (True, True))
         with aligner.table(source, target, [((0, len(source)), (0, len(target)))]) as table:
-            text, spans = place_marks(source, target, [mark], table, lambda a, b, target=target: target[a:b])
+            text, spans = place_marks(source, target, [mark], table)
         at = text.index("<x/>")
         between += spans[partner[i]][1] <= at < spans[partner[i + 1]][0]
         count += 1

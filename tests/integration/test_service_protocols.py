@@ -79,6 +79,22 @@ def test_html_keeps_its_tags(address: str, translator: Translator) -> None:
     assert "translate=" not in found
 
 
+def test_words_that_tags_cut_come_back_from_every_protocol(address: str) -> None:
+    """A model of random weights writes none of these words: each comes back all the same, with its tags."""
+    words = ["m<sup>2</sup>", "CO<sub>2</sub>", "nas<span>@</span>debian<span>.</span>org", "<sup>1</sup>"]
+    text = "<b>A</b> dog{3} runs on 20 {0}, with {1}, to {2}.".format(*words)
+    deepl = {"text": [text], "source_lang": "EN", "target_lang": "DE"}
+    found = [_asked(address, "/v2/translate", {**deepl, "tag_handling": kind}) for kind in ("xml", "html")]
+    texts = [each["translations"][0]["text"] for each in found]
+    libre = {"q": text, "source": "en", "target": "de", "format": "html"}
+    texts.append(_asked(address, "/translate", libre)["translatedText"])
+    own = {"text": [text], "source": "en", "target": "de", "markup": "html"}
+    texts.append(_asked(address, "/api/translate", own)["translations"][0]["text"])
+    for translation in texts:
+        assert translation != text
+        assert [translation.count(word) for word in words] == [1, 1, 1, 1]
+
+
 def test_our_own_protocol_has_what_the_translator_knows(address: str, translator: Translator) -> None:
     options = TextOptions(split="always", guard=True, confidence=True, alignment=True)
     expected = translator.translate_n_best(_TEXTS, 2, text_options=options, beam_size=3)

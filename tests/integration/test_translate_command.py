@@ -365,6 +365,17 @@ def test_markup_guard_and_confidence(model_folder: Path, tmp_path: Path, capsys:
     assert all(0 < float(row[1]) <= 1 for row in (rows[0], rows[2]))
 
 
+def test_words_that_tags_cut_come_back_from_the_command(model_folder: Path, tmp_path: Path) -> None:
+    words = ["m<sup>2</sup>", "CO<sub>2</sub>", "nas<span>@</span>debian<span>.</span>org", "<sup>1</sup>"]
+    line = "<b>A</b> dog{3} runs on 20 {0}, with {1}, to {2}.".format(*words)
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text(line + "\n", encoding="utf-8")
+    assert run_on(model_folder, source, output, "--markup", "html") == 0
+    translation = output.read_text(encoding="utf-8").rstrip("\n")
+    assert translation != line
+    assert [translation.count(word) for word in words] == [1, 1, 1, 1]
+
+
 def test_calibrate(
     model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """Loops and copies: found, searched for again, or marked."""
 
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -43,6 +44,23 @@ def test_loops_are_found(text: str) -> None:
 )
 def test_normal_repetition_is_no_loop(text: str) -> None:
     assert not repeats(text)
+
+
+def test_a_text_without_spaces_takes_few_calls_for_each_sign() -> None:
+    """Every fourth sign of "a.b-a.b-" repeats, and none of the twelve lengths of phrases may cost calls for each."""
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        found = repeats("a.b-" * 1000)
+    finally:
+        sys.setprofile(None)
+    assert found
+    assert calls < 20 * 4000
 
 
 def test_copies() -> None:

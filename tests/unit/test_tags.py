@@ -84,6 +84,7 @@ size = 300_000
 repeated = (
     "<a ", '<a "', "<a '>\\"", "<!-- ", "<!-- >", "<![CDATA[>", "<? ", "<script>", "<style a>", "<b translate=no>",
     "</script ", "<b>x</b>", "x&nbsp;", "&nbsp;.", "{", "{}", "<b> . ", "www.,", "%0", "<p>x",
+    "a<b>1</b>", "a<b>b ", "<b>1", "a<b><i>b ", "<b>1</b>.", "a<b>@a.de ", "a</b>1<b>",
 )
 texts = [part * (size // len(part)) + ">" for part in repeated]
 texts.append("<" + "a" * size + "<b>")

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from made_documents import member, run, translated, word
-from text_engine import same
+from text_engine import same, text_translator
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.pipeline.text_options import SPLIT_KINDS, Split
 
 GERMAN = {
     "a": "ein",
@@ -58,12 +60,26 @@ HTML = {
     "place for a hyphen": ("a d<wbr>og", "ein Hund"),
 }
 
+ONLY_IN_DOCUMENTS = {"named reference", "place for a hyphen"}  # what is no text of a page
+GERMAN_TRANSLATOR, SAME = text_translator(german), text_translator()
+
 
 @pytest.mark.parametrize("name", HTML)
 def test_html(name: str) -> None:
     source, expected = (f"<p>{text}</p>" for text in HTML[name])
     assert translated(source.encode(), "a.html", german).decode() == expected
     assert translated(source.encode(), "a.html", same).decode() == source
+
+
+@pytest.mark.parametrize("name", sorted(HTML.keys() - ONLY_IN_DOCUMENTS))
+@pytest.mark.parametrize("split", SPLIT_KINDS)
+def test_html_on_plain_lines(name: str, split: Split) -> None:
+    options = TextOptions(markup="html", split=split)
+    source, expected = HTML[name]
+    for before, after in (("", ""), ("<p>", "</p>"), ("<i>", "</i>")):
+        line = f"{before}{source}{after}"
+        assert GERMAN_TRANSLATOR.translate([line], text_options=options) == [f"{before}{expected}{after}"]
+        assert SAME.translate([line], text_options=options) == [line]
 
 
 def test_word() -> None:

@@ -22,7 +22,6 @@ from transduce.translation.documents.segments import (
     segments_of,
     written,
 )
-from transduce.translation.documents.whole_words import reading_of
 from transduce.translation.pipeline.restoring import LEFT_AS_IT_WAS
 from transduce.translation.result import Translation
 
@@ -137,29 +136,19 @@ def _translate_window(window: Sequence[Part | Piece], translate: TranslateTexts,
         if isinstance(piece, AlignedByHand) and has_words(piece):
             progress.warn(f"{shorten(piece, 60, placeholder=' …')!r}: {ALIGNED_BY_HAND}")
     segments = [segment for segment in segments_of(pieces) if segment.translation is None]
-    readings = {segment.source: reading_of(items_of(segment.source)) for segment in segments}
+    texts = list(dict.fromkeys(segment.source for segment in segments))
     kept: dict[str, str] = {}
-    for attempt in (0, 1):
-        waiting = {source: reading for source, reading in readings.items() if attempt < len(reading.texts)}
-        texts = dict.fromkeys(reading.texts[attempt] for source, reading in waiting.items() if source not in kept)
-        found = dict(zip(texts, translate(list(texts)), strict=True)) if texts else {}
-        for source, reading in waiting.items():
-            if source in kept:
-                continue
-            translation = found[reading.texts[attempt]]
-            text = reading.restored(translation.text, attempt)
-            is_kept = text is not None and keeps_tags(items_of(source), items_of(text))
-            if not is_kept and attempt + 1 < len(reading.texts):
-                continue
-            warnings = translation.warnings
-            if translation.source_truncated:
-                warnings = (*warnings, TOO_LONG)
-            elif text is not None and is_kept:
-                kept[source] = text
-            elif LEFT_AS_IT_WAS not in warnings:
-                warnings = (*warnings, LEFT_AS_IT_WAS)
-            for warning in warnings:
-                progress.warn(f"{shorten(plain_text(source), 60, placeholder=' …')!r}: {warning}")
+    for source, translation in zip(texts, translate(texts) if texts else (), strict=True):
+        is_kept = keeps_tags(items_of(source), items_of(translation.text))
+        warnings = translation.warnings
+        if translation.source_truncated:
+            warnings = (*warnings, TOO_LONG)
+        elif is_kept:
+            kept[source] = translation.text
+        elif LEFT_AS_IT_WAS not in warnings:
+            warnings = (*warnings, LEFT_AS_IT_WAS)
+        for warning in warnings:
+            progress.warn(f"{shorten(plain_text(source), 60, placeholder=' …')!r}: {warning}")
     for segment in segments:
         segment.translation = kept.get(segment.source)
     progress.num_segments += len(segments)

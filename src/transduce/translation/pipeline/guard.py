@@ -5,6 +5,7 @@ rare in a good model, and simple counts find them. The thresholds are such that 
 (tests/integration/test_guard.py counts on Multi30k).
 """
 
+import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -116,18 +117,15 @@ def _runs(text: str) -> list[tuple[int, int, bool]]:
         return []  # most texts: a phrase that follows itself has a pair of words twice
     found = []
     for length in range(1, min(_LONGEST_PHRASE, len(words) // 2) + 1):
-        equal = 0
-        for i in range(length, len(words) + 1):
-            if i < len(words) and words[i] == words[i - length]:
-                equal += 1
-                continue
-            phrase = words[i - length : i]
+        equal = bytes(map(operator.eq, words[length:], words))
+        for run in re.finditer(b"\x01{%d,}" % length, equal):
+            phrase = words[run.end() : run.end() + length]
             if length == 1:
                 has_words = len(phrase[0]) > 1 and any(map(str.isalpha, phrase[0]))
             else:  # of one word again and again, or of signs, it is none
                 has_words = len(set(phrase)) > 1 and any(map(str.isalpha, "".join(phrase)))
-            whole = equal + (length > 2)  # the last time, a phrase may end with another sign: ", … , … , … ."
-            if equal >= length and (length == 1 or has_words):
+            # The last time, a phrase may end with another sign: ", … , … , … ."
+            whole = run.end() - run.start() + (length > 2)
+            if length == 1 or has_words:
                 found.append((whole // length + 1, length, has_words))
-            equal = 0
     return found

@@ -19,7 +19,9 @@ from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from transduce.translation.pipeline.atoms import atoms
+from transduce.translation.pipeline.found import Found, Kind
 from transduce.translation.pipeline.items import HINT, LITERALS, PLACEHOLDERS
+from transduce.translation.pipeline.sentences import Span
 from transduce.translation.pipeline.tags import (
     Tags,
     is_block_tag,
@@ -30,11 +32,8 @@ from transduce.translation.pipeline.tags import (
     tag_name,
 )
 from transduce.translation.pipeline.text_options import Markup
+from transduce.translation.pipeline.whole_words import CutText, cut_text, words_of
 
-# open and close: a tag of an inline element; point: a tag or comment without content; space: an invisible entity;
-# placeholder: also a URL or address; literal: another item that is no prose; block: a tag between sentences; text: an
-# entity of a visible character.
-Kind = Literal["open", "close", "point", "space", "placeholder", "literal", "block", "text"]
 Notation = Markup | Literal["items"]  # "items": text within HTML, where tags and entities mean nothing
 
 _BEHIND_WORDS = tuple(".,;:!?…)")  # signs without a space before them
@@ -86,6 +85,11 @@ class MarkedText:
     marks: tuple[Mark, ...]
     after: str  # white space at the end
     runs: tuple[_Run, ...] = ()  # of `plain`
+    has_cut_words: bool = False  # whether tags cut words
+    words: tuple[
+        tuple[str, str | None], ...
+    ] = ()  # those in `plain`, without tags: how each is written; None: as it is
+    first: tuple[str, str] = ("", "")  # what is written around the first letter
 
     def has_marks(self, span: tuple[int, int]) -> bool:
         """Returns whether a mark is in a span of `plain`, or at one of its ends."""
@@ -102,34 +106,30 @@ class MarkedText:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Markup at its span of a text."""
-
-    kind: Kind
-    start: int
-    end: int
-    text: str  # for "text", the character
-
-
-def read_markup(line: str, markup: Markup, kept: Collection[str] = ()) -> list[str | MarkedText]:
+def read_markup(
+    line: str, markup: Markup, kept: Collection[str] = (), *, reads_words: bool = False
+) -> list[str | MarkedText]:
     """Returns the block tags of a line, as strings, and the texts between them; their sources together are the line.
 
     Args:
         line: any text.
         markup: what to look for.
         kept: items that stay in the plain text; in text that is not HTML also tags.
+        reads_words: whether words that tags of HTML cut stay in it, without these tags; else each is a mark.
     """
     result: list[str | MarkedText] = []
     start = 0
     inside: list[Found] = []
     for found in (*scan(line, markup), Found("block", len(line), len(line), "")):
         if found.kind != "block":
-            if not (found.text in kept and may_be_kept(found, markup)):
-                inside.append(found)
+            inside.append(found)
             continue
         if found.start > start:
-            text = _marked_text(line, start, found.start, inside)
+            cut = CutText(inside)
+            if markup == "html":
+                cut = cut_text(line, (start, found.start), inside, reads_words=reads_words)
+            read = [each for each in cut.found if not (each.text in kept and may_be_kept(each, markup))]
+            text = _marked_text(line, (start, found.start), read, cut)
             result.append(text if text.plain else text.source)
         if found.text:
             result.append(found.text)
@@ -234,17 +234,23 @@ def next_to(line: str, item: Found) -> tuple[str, str]:
     )
 
 
-def _marked_text(line: str, start: int, end: int, found: Sequence[Found]) -> MarkedText:
+def _marked_text(line: str, span: Span, found: Sequence[Found], cut: CutText) -> MarkedText:
+    start, end = span
     source = line[start:end]
     before = source[: len(source) - len(source.lstrip())]
     after = source[len(source.rstrip()) :] if before != source else ""
     position, stop = start + len(before), end - len(after)
     plain = _PlainText(start)
+    written: dict[int, str] = {}  # words that tags cut, by where they begin in the plain text
+    cut_words: list[str] = []
     for item in found:
         plain.add(line[position : item.start], position, item.start, whole=False)
         position = item.end
         if item.kind == "text":
             plain.add(item.text, item.start, item.end)
+            if item.start in cut.words:
+                written[plain.length - len(item.text)] = line[item.start : item.end]
+                cut_words.append(item.text)
             continue
         glued = (line[item.start - 1 : item.start] if item.start > start else "", line[item.end : item.end + 1])
         spaced = (not glued[0] or glued[0].isspace(), item.end >= stop or glued[1].isspace())
@@ -256,7 +262,9 @@ def _marked_text(line: str, start: int, end: int, found: Sequence[Found]) -> Mar
     plain.add(line[position:stop], position, stop, whole=False)
     plain.strip_end()
     clipped = tuple(replace(mark, index=min(mark.index, plain.length)) for mark in plain.marks)
-    return MarkedText(source, before, "".join(plain.pieces), clipped, after, tuple(plain.runs))
+    text = "".join(plain.pieces)
+    words = words_of(text, written, cut_words)
+    return MarkedText(source, before, text, clipped, after, tuple(plain.runs), cut.has_words, words, cut.first)
 
 
 class _PlainText:

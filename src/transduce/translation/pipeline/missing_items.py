@@ -45,7 +45,7 @@ def with_missing_items(aligner: "WordAligner", source: MarkedText, found: Transl
             marks.append(mark)
     num_fixed = sum(start < len(begun) for start, _ in atoms(text))
     with aligner.table(source.plain, text, (((0, len(source.plain)), (0, len(text))),)) as table:
-        placed = place_marks(source.plain, text, marks, table, lambda start, end: text[start:end], num_fixed)
+        placed = place_marks(source.plain, text, marks, table, None, num_fixed)
     rest = placed.text[len(begun) :]
     if whole_prefix[-1:].isspace() or not begun:
         rest = rest.lstrip()

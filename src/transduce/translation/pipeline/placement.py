@@ -5,8 +5,7 @@ No mark is lost.
 """
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.markup import Mark
 from transduce.translation.pipeline.sentences import NO_SPACES, Span
-from transduce.translation.pipeline.tags import tag_name
+from transduce.translation.pipeline.tags import partners
 from transduce.translation.pipeline.word_alignment import Table
 
 _DECAY = 0.6  # of a source word's influence on the position of a mark, for each word between them
@@ -51,7 +50,7 @@ def place_marks(
     target: str,
     marks: Sequence[Mark],
     table: Table | None,
-    escape: Callable[[int, int], str],
+    written: Sequence[str] | None = None,
     first: int = 0,
 ) -> Placed:
     """Returns `target` with all `marks` put in.
@@ -61,11 +60,11 @@ def place_marks(
         target: its translation.
         marks: in the source's order.
         table: see `WordAligner.table`; None if there are no marks.
-        escape: returns the target's text from one character to another, in this markup.
+        written: how each target atom is written; None: as it is.
         first: the target atom before which no mark is put.
     """
     target_atoms = atoms(target)
-    if not marks and escape(0, len(target)) == target:
+    if not marks and written is None:
         return Placed(target, target_atoms)
     events: list[list[Mark]] = [[] for _ in range(len(target_atoms) + 1)]
     if marks and table is not None:
@@ -73,14 +72,14 @@ def place_marks(
         root.target = (first, len(target_atoms))
         _place_children(root, table, _scale(table))
         _emit(root, events)
-    return _written(target, target_atoms, events, escape)
+    return _written(target, target_atoms, events, written or [target[slice(*span)] for span in target_atoms])
 
 
 def _tree(marks: Sequence[Mark], source_atoms: Sequence[Span]) -> _Node:
     """Returns the elements as a tree; a tag without its partner is a mark without content."""
     starts = [(start + end) / 2 for start, end in source_atoms]
     at = [int(np.searchsorted(starts, mark.index)) for mark in marks]
-    partner = _partners(marks)
+    partner = partners((mark.kind, mark.text) for mark in marks)
     root = _Node(None, None, 0, len(source_atoms), -1)
     path = [root]
     for i, mark in enumerate(marks):
@@ -93,24 +92,6 @@ def _tree(marks: Sequence[Mark], source_atoms: Sequence[Span]) -> _Node:
         if mark.kind == "open" and i in partner:
             path.append(node)
     return root
-
-
-def _partners(marks: Sequence[Mark]) -> dict[int, int]:
-    """Returns for each tag of an element the index of its partner, if they nest."""
-    partner: dict[int, int] = {}
-    path: list[tuple[str, int]] = []
-    num_open = Counter[str]()
-    for i, mark in enumerate(marks):
-        if mark.kind == "open":
-            path.append((tag_name(mark.text), i))
-            num_open[path[-1][0]] += 1
-        elif mark.kind == "close" and num_open[name := tag_name(mark.text)]:
-            while path[-1][0] != name:  # opened later, and never closed
-                num_open[path.pop()[0]] -= 1
-            num_open[name] -= 1
-            _, partner[i] = path.pop()
-            partner[partner[i]] = i
-    return partner
 
 
 def _scale(table: Table) -> np.ndarray:
@@ -213,7 +194,7 @@ def _emit(node: _Node, events: list[list[Mark]]) -> None:
 
 
 def _written(
-    target: str, target_atoms: Sequence[Span], events: Sequence[Sequence[Mark]], escape: Callable[[int, int], str]
+    target: str, target_atoms: Sequence[Span], events: Sequence[Sequence[Mark]], written_atoms: Sequence[str]
 ) -> Placed:
     ends = [0, *(end for _, end in target_atoms)]
     starts = [*(start for start, _ in target_atoms), len(target)]
@@ -225,7 +206,7 @@ def _written(
         written.append(_boundary(target[ends[boundary] : starts[boundary]], marks, before, after))
         length += len(written[-1])
         if boundary < len(target_atoms):
-            written.append(escape(*target_atoms[boundary]))
+            written.append(written_atoms[boundary])
             spans.append((length, length + len(written[-1])))
             length = spans[-1][1]
     return Placed("".join(written), spans)

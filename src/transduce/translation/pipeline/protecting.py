@@ -157,30 +157,40 @@ def _uncut(text: str) -> list[Span]:
 def attempts(
     lines: Sequence[Sequence[str | Segment]], markup: Markup, checkpoint: Checkpoint
 ) -> Iterator[list[SegmentInput]]:
-    """Yields the segments to translate: with all items first, with some of them, then all that have no translations."""
+    """Yields the segments to translate: with all items first, with some of them, then all that have no translations.
+
+    All this is done first with the words in the texts that tags cut, where there are some, and then without.
+    """
     segments = [part for parts in lines for part in parts if isinstance(part, Segment)]
-    waiting = [(each, _items(each, markup)) for each in checked(segments, checkpoint)]
-    if with_all := _inputs(waiting, markup):
-        yield with_all
-        lost = [(each, items) for each, items in waiting if not each.translations and each.prefix is None]
-        waiting = [(each, each.copied) for each, items in lost if each.copied < items]
-        if with_some := _inputs(waiting, markup):
-            yield with_some
-    rest = [SegmentInput(each, each.marked) for each in segments if not each.translations]
-    if rest:
-        yield rest
+    for reads_words in (True, False):
+        waiting = [each for each in checked(segments, checkpoint) if not each.translations]
+        if reads_words:
+            waiting = [each for each in waiting if each.marked.has_cut_words]
+        items = {id(each): _items(each, markup) for each in waiting}
+        if with_all := _inputs([(each, items[id(each)]) for each in waiting if items[id(each)]], markup, reads_words):
+            yield with_all
+            lost = [each for each in waiting if not each.translations and each.prefix is None]
+            some = [(each, each.copied) for each in lost if each.copied and each.copied < items[id(each)]]
+            if with_some := _inputs(some, markup, reads_words):
+                yield with_some
+        if rest := _inputs([(each, frozenset()) for each in waiting if not each.translations], markup, reads_words):
+            yield rest
 
 
 def _items(segment: Segment, markup: Markup) -> frozenset[str]:
     return frozenset(mark.text for mark in segment.marked.marks if may_be_kept(mark, markup))
 
 
-def _inputs(segments: Iterable[tuple[Segment, frozenset[str]]], markup: Markup) -> list[SegmentInput]:
-    """Returns the segments with these items in their texts; those with none are left out."""
+def _inputs(
+    segments: Iterable[tuple[Segment, frozenset[str]]], markup: Markup, reads_words: bool
+) -> list[SegmentInput]:
+    """Returns the segments as the model is to read them, with these items, and where `reads_words` with cut words."""
     inputs = []
     for segment, kept in segments:
-        if kept:
-            read = read_markup(segment.marked.source, markup, kept)
-            if len(read) == 1 and isinstance(read[0], MarkedText):
-                inputs.append(SegmentInput(segment, read[0], kept))
+        if not kept and not reads_words:
+            inputs.append(SegmentInput(segment, segment.marked))
+            continue
+        match read_markup(segment.marked.source, markup, kept, reads_words=reads_words):
+            case [MarkedText() as marked] if marked.words or not reads_words:
+                inputs.append(SegmentInput(segment, marked, kept))
     return inputs

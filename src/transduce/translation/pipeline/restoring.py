@@ -24,6 +24,8 @@ from transduce.translation.pipeline.sentences import Span
 from transduce.translation.pipeline.spacing import spaced_as
 from transduce.translation.pipeline.survival import copied, has_marks_of, item_spans, without_items
 from transduce.translation.pipeline.text_options import Markup
+from transduce.translation.pipeline.whole_words import rewritten
+from transduce.translation.pipeline.written_atoms import whole_spans, written_of
 from transduce.translation.result import SpanPair, Translation
 from transduce.translation.text_model import TextModel
 
@@ -74,6 +76,13 @@ def restore(
                     segment.translations.append(_with_number_warnings(model, segment.marked, marks, text, markup))
         elif segment.prefix is not None:
             segment.translations = [with_missing_items(aligner, marked, best, segment.prefix) for best in found]
+        elif marked.words:
+            attempted = (_with_marks(aligner, marked, best, best.text, markup) for best in found)
+            segment.translations = [
+                _with_number_warnings(model, segment.marked, each, best.text, markup)
+                for best, each in zip(found, attempted, strict=True)
+                if each is not None
+            ]
         elif not marked.runs:  # the line as it is
             segment.translations = found
         elif markup == "placeholders" and not marked.marks:
@@ -206,19 +215,19 @@ def _with_marks(
     if text != best.text:  # the spans have moved
         sentences = (((0, len(plain)), (0, len(text))),) if best.sentences else ()
         best = replace(best, sentences=sentences, alignment=aligner.links(plain, text) if best.alignment else ())
-    raw_spans, is_plain = item_spans(text, markup, kept), escaped(text, markup) == text
-
-    def escape(start: int, end: int) -> str:
-        raw = is_plain or any(low <= start and end <= high for low, high in raw_spans)
-        return text[start:end] if raw else escaped(text[start:end], markup)
-
-    with aligner.table(plain, text, best.sentences, marked.has_marks) if marked.marks else nullcontext() as table:
-        placed = place_marks(plain, text, marked.marks, table, escape)
-    written = marked.before + placed.text + marked.after
-    if not has_marks_of(written, marked.source, markup):
+    words, plain_spans = rewritten(text, marked.words), atoms(text)
+    if words is None:
         return None
-    plain_spans = atoms(text)
-    spans = [(start + len(marked.before), end + len(marked.before)) for start, end in placed.atoms]
+    written_atoms = None
+    if words or marked.first[0] or escaped(text, markup) != text:
+        written_atoms = written_of(text, plain_spans, words, marked.first, markup, item_spans(text, markup, kept))
+    with aligner.table(plain, text, best.sentences, marked.has_marks) if marked.marks else nullcontext() as table:
+        placed = place_marks(plain, text, marked.marks, table, written_atoms)
+    written = marked.before + placed.text + marked.after
+    spans = whole_spans(placed.atoms, plain_spans, words)
+    if spans is None or not has_marks_of(written, marked.source, markup):
+        return None
+    spans = [(start + len(marked.before), end + len(marked.before)) for start, end in spans]
     return replace(
         best,
         text=written,

@@ -3,7 +3,8 @@
 from collections.abc import Collection
 
 from transduce.translation.pipeline.atoms import atoms
-from transduce.translation.pipeline.markup import Found, next_to, scan
+from transduce.translation.pipeline.found import Found
+from transduce.translation.pipeline.markup import next_to, scan
 from transduce.translation.pipeline.sentences import NO_SPACES, Span
 from transduce.translation.pipeline.text_options import Markup
 

@@ -6,6 +6,8 @@ All of them are found in time that is linear in the length of the text, whatever
 
 import re
 from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
 
 _NAME = r"[A-Za-z][\w:.-]*+"
 _QUOTED = r"""\"[^"]*+\"|'[^']*+'"""
@@ -119,3 +121,25 @@ def is_closing(tag: str) -> bool:
 def is_void(tag: str) -> bool:
     """Returns whether a tag is an element by itself, without content."""
     return tag.endswith("/>") or _VOID.fullmatch(tag_name(tag)) is not None
+
+
+def partners(tags: Iterable[tuple[str, str]]) -> dict[int, int]:
+    """Returns for each tag of an element the index of its partner, if they nest.
+
+    Args:
+        tags: the kind and the text of each; those whose kind is neither "open" nor "close" have no partner.
+    """
+    partner: dict[int, int] = {}
+    path: list[tuple[str, int]] = []
+    num_open = Counter[str]()
+    for i, (kind, text) in enumerate(tags):
+        if kind == "open":
+            path.append((tag_name(text), i))
+            num_open[path[-1][0]] += 1
+        elif kind == "close" and num_open[name := tag_name(text)]:
+            while path[-1][0] != name:  # opened later, and never closed
+                num_open[path.pop()[0]] -= 1
+            num_open[name] -= 1
+            _, partner[i] = path.pop()
+            partner[partner[i]] = i
+    return partner

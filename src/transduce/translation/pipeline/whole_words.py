@@ -1,0 +1,275 @@
+"""What stays where it is in HTML: words that tags cut, references, and text between tags that has no letters.
+
+The model reads such a word without its tags. If it copies the word, the tags are put back into it. If it does not, the
+text is translated again, with a point in place of the word.
+
+    nas<i>@</i>debian.org has CO<sub>2</sub><sup>5</sup>  →  "nas@debian.org has CO2●", "● has ●●"
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Literal, NamedTuple
+
+from transduce.translation.pipeline.found import Found
+from transduce.translation.pipeline.sentences import Span
+from transduce.translation.pipeline.tags import partners
+
+# Letters and digits of scripts that have spaces between words.
+_LETTER = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]"
+_WORD = re.compile(
+    r"(?P<address>(?:https?://|ftp://|www\.)[^\s<>\"'`]{0,2000}[^\s<>\"'`.,;:!?…)\]}»”’]|[\w.+-]{1,256}@[\w-]++(?:\.[\w-]++)+)"
+    rf"|{_LETTER}++(?:[.,:/]\d{_LETTER}*+)*"
+)
+_UNITS = frozenset(("cm", "dm", "ft", "ha", "km", "mi", "mm", "nm", "yd"))
+_FORMULA = re.compile(r"\w|(?:[A-Z][a-z]?){1,5}")  # what a number belongs to: m<sup>2</sup>, NaHCO<sub>3</sub>
+_SIGNS = frozenset(".,;:!?…-–—/\"'()[]„“”‚‘’«»‹›¿¡")  # between words and sentences; others may be references
+_OPENING = frozenset("([{„‚«‹¿¡-–—/#$€£¥&+=~<>@^_|\\")
+_MOST = 60  # characters between tags
+_MOST_WORDS = 50  # in a text, that differ: each is searched for in all of it
+
+
+class Cell(NamedTuple):
+    """A character of a text, a tag, a point between characters, or a break between words."""
+
+    kind: Literal["text", "open", "close", "point", "break"]
+    text: str  # the character, or the tag
+    span: Span  # in the line
+
+
+# word: read first as it is, then a point; point: a point; letters: read first without tags, then with them; first: an
+# element around the first letter of the text.
+Kind = Literal["word", "point", "letters", "first"]
+
+
+class Group(NamedTuple):
+    """Cells that belong together."""
+
+    kind: Kind
+    span: Span  # in the line
+    text: str  # without tags
+    letter: Span  # in the line: its first character
+
+
+class Words:
+    """Finds words in a text."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        longest_first = sorted(set(words), key=len, reverse=True)
+        parts = [
+            (r"(?<!\w)" if word[0].isalnum() else "") + re.escape(word) + (r"(?!\w)" if word[-1].isalnum() else "")
+            for word in longest_first
+        ]
+        self._pattern = re.compile("|".join(parts))
+
+    def at(self, text: str) -> dict[Span, str]:
+        """Returns the words that are found by where they are."""
+        return {match.span(): match[0] for match in self._pattern.finditer(text)}
+
+
+class CutText(NamedTuple):
+    """What is found in a text, where each word that tags cut is one."""
+
+    found: Sequence[Found]
+    has_words: bool = False  # whether there are words that may be read without their tags
+    words: frozenset[int] = frozenset()  # where those begin, in the line, that are: they are "text"
+    first: tuple[str, str] = ("", "")  # tags around the first letter, which is "text"
+
+
+def cut_text(line: str, span: Span, found: Sequence[Found], *, reads_words: bool) -> CutText:
+    """Returns what is found in a text between block tags of HTML, with its words that tags cut, and its references.
+
+    Args:
+        line: the line.
+        span: of the text in it.
+        found: what is in the text, in order.
+        reads_words: whether words are text; else each is a point, but for words of letters alone, whose tags stay.
+    """
+    if not any(each.kind == "open" for each in found):
+        return CutText(found)
+    merged: list[Found] = []
+    words: set[int] = set()
+    has_words, first = False, ("", "")
+    rest = deque(found)
+    for group in groups_of(list(_cells(line, span, found))):
+        start, end = group.span
+        has_words = has_words or group.kind in ("word", "letters")
+        if group.kind == "letters" and not reads_words:
+            continue
+        while rest and rest[0].end <= start:
+            merged.append(rest.popleft())
+        inner: list[Found] = []
+        while rest and rest[0].start < end:
+            inner.append(rest.popleft())
+        if inner[0].start < start or inner[-1].end > end:  # it has a part of an item
+            rest.extendleft(reversed(inner))
+            continue
+        if group.kind == "first":
+            first = line[start : group.letter[0]], line[group.letter[1] : end]
+        elif group.kind != "point" and reads_words:
+            words.add(start)
+        else:
+            merged.append(Found("point", start, end, line[start:end]))
+            continue
+        merged.append(Found("text", start, end, group.text))
+    return CutText([*merged, *rest], has_words, frozenset(words), first)
+
+
+def _cells(line: str, span: Span, found: Iterable[Found]) -> Iterator[Cell]:
+    position, end = span
+    for each in (*found, Found("block", end, end, "")):
+        yield from (Cell("text", line[i], (i, i + 1)) for i in range(position, each.start))
+        position = each.end
+        if each.kind in ("open", "close", "point"):
+            yield Cell(each.kind, each.text, (each.start, each.end))
+        elif each.kind in ("text", "space"):
+            yield from (Cell("text", character, (each.start, each.end)) for character in each.text)
+        elif "<" in each.text:
+            yield Cell("break", each.text, (each.start, each.end))
+        else:
+            yield from (Cell("text", line[i], (i, i + 1)) for i in range(each.start, each.end))
+
+
+def words_of(plain: str, written: dict[int, str], texts: Iterable[str]) -> tuple[tuple[str, str | None], ...]:
+    """Returns all occurrences of the words of a text in their order: how each is written, or None if it had no tags.
+
+    There are none if that cannot be told for sure.
+
+    Args:
+        plain: the text as the model reads it.
+        written: how words that had tags are written, by where they begin in it.
+        texts: these words.
+    """
+    words = set(texts)
+    if not words or len(words) > _MOST_WORDS:
+        return ()
+    found = {start: word for (start, _), word in Words(words).at(plain).items()}
+    return tuple((word, written.get(at)) for at, word in found.items()) if written.keys() <= found.keys() else ()
+
+
+def rewritten(translation: str, words: Sequence[tuple[str, str | None]]) -> dict[Span, str] | None:
+    """Returns how words of a translation are written that had tags, by where they are; None if any word is not there.
+
+    The words are in the translation as often as in the source: the first of equal ones is the first there.
+    """
+    if not words:
+        return {}
+    found = Words(word for word, _ in words).at(translation)
+    if Counter(found.values()) != Counter(word for word, _ in words):
+        return None
+    choices = {word: iter([each for other, each in words if other == word]) for word, _ in words}
+    return {span: text for span, word in found.items() if (text := next(choices[word])) is not None}
+
+
+def groups_of(cells: Sequence[Cell]) -> list[Group]:
+    """Returns the groups of a text, in order; those of all kinds but "letters" are read as they are only once."""
+    # A break keeps the words before it from those after it.
+    text = "".join({"text": cell.text, "break": "\n"}.get(cell.kind, "") for cell in cells)
+    cell_of = [i for i, cell in enumerate(cells) if cell.kind in ("text", "break")]
+    partner = partners((cell.kind, cell.text) for cell in cells)
+    elements = [_Element(start, end, cells, cell_of, text) for start, end in sorted(partner.items()) if start < end]
+    bare = [each for each in elements if each.is_bare]
+    is_bare = [False] * len(cells)
+    for each in bare:
+        is_bare[each.start : each.end + 1] = [True] * (each.end + 1 - each.start)
+    found: list[tuple[int, int, Kind]] = []
+    if first := next((each for each in elements if each.is_first_letter), None):
+        found.append((first.start, first.end + 1, "first"))
+    for match in _WORD.finditer(text):
+        start, last = cell_of[match.start()], cell_of[match.end() - 1]
+        if last - start < match.end() - match.start() or (found and start < found[-1][1]):
+            continue
+        span = _balanced(start, last + 1, cells, partner, widens=bool(match["address"]))
+        if span is None:
+            continue
+        if match["address"] or not _has_letters(match[0]):
+            found.append((*span, "word"))
+        elif any(character.isdigit() for character in match[0]):
+            outside = (cells[i].text for i in range(start, last + 1) if cells[i].kind == "text" and not is_bare[i])
+            stem = "".join(outside).rstrip(".,:/")
+            if not _has_reference(match[0], stem):
+                found.append((*span, "word"))
+            elif match[0].startswith(stem) and (end := cell_of[match.start() + len(stem) - 1]) - start >= len(stem):
+                inner = _balanced(start, end + 1, cells, partner, widens=False)
+                found += [(*inner, "letters")] if inner is not None else []
+        else:
+            found.append((*span, "letters"))
+    words, ends = list(found), [end for _, end, _ in found]
+    latest = 0
+    for each in bare:
+        i = bisect_right(ends, each.start)
+        if each.start < latest or (i < len(words) and words[i][0] <= each.end):
+            continue
+        latest = each.end + 1
+        found.append((each.start, latest, each.kind))
+    return [_group(cells[start:end], kind) for start, end, kind in sorted(found)]
+
+
+def _group(cells: Sequence[Cell], kind: Kind) -> Group:
+    characters = [cell for cell in cells if cell.kind == "text"]
+    text = "".join(cell.text for cell in characters)
+    return Group(kind, (cells[0].span[0], cells[-1].span[1]), text, characters[0].span)
+
+
+def _has_letters(text: str) -> bool:
+    return any(character.isalpha() for character in text)
+
+
+class _Element:
+    """An element of a text: cells [start, end]."""
+
+    def __init__(self, start: int, end: int, cells: Sequence[Cell], cell_of: Sequence[int], text: str) -> None:
+        self.start, self.end = start, end
+        first, last = bisect_right(cell_of, start), bisect_right(cell_of, end)
+        is_short = last - first <= _MOST
+        self.content = text[first:last] if is_short else ""
+        self._is_first = not text[:first].strip() if first <= _MOST else False
+        self._left, self._right = text[max(0, first - 2) : first], text[last : last + 1]
+        self._holds_elements = end - start <= 10 * _MOST and all(
+            cell.kind in ("text", "open", "close") for cell in cells[start:end]
+        )
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has text, and no letter or white space at its ends."""
+        content = self.content
+        return (
+            self._holds_elements and bool(content.strip()) and content == content.strip() and not _has_letters(content)
+        )
+
+    @property
+    def is_first_letter(self) -> bool:
+        """Whether it holds the first letter of the text, and the word goes on after it."""
+        return self._is_first and len(self.content) == 1 and self.content.isalpha() and self._right.isalpha()
+
+    @property
+    def kind(self) -> Kind:
+        """How it is read: as a point where it is a reference, behind a word."""
+        glued = self._left[-1:].strip() and self._left[-1] not in _OPENING
+        return "point" if glued and not set(self.content) <= _SIGNS else "word"
+
+
+def _has_reference(word: str, stem: str) -> bool:
+    """Returns whether a word without the elements that have no letters is a word, and no part of a formula or unit."""
+    is_end = word.startswith(stem) or word.endswith(stem)
+    return is_end and stem.isalpha() and stem != word and not (_FORMULA.fullmatch(stem) or stem in _UNITS)
+
+
+def _balanced(start: int, end: int, cells: Sequence[Cell], partner: dict[int, int], *, widens: bool) -> Span | None:
+    """Returns the cells with the other tags of the elements in them, and what is between.
+
+    Returns None if that has text, unless `widens`.
+    """
+    low, high = start, end
+    new = [range(start, end)]
+    while True:
+        others = [partner.get(i, i) for i in chain(*new)]
+        wider = min([low, *others]), max([high, *(other + 1 for other in others)])
+        if wider == (low, high):
+            return low, high
+        new = [range(high, wider[1]), range(wider[0], low)]
+        if not widens and any(cells[i].kind == "text" for i in chain(*new)):
+            return None
+        low, high = wider
