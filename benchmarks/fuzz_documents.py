@@ -10,8 +10,8 @@ cut off. `--minutes` are by the clock, for each kind. A fault is
 
 - any other exception, an error that does not name the document, or more than 10 seconds of processor time;
 - a document that is changed though the model changes nothing;
-- a document in which more than the case of letters has changed, where the model writes capitals: text or markup that is
-  lost, doubled or moved;
+- where the model writes capitals, a document that has other characters than before, but for their case: text or markup
+  is lost or doubled (tags may move with their words);
 - an archive or XML that cannot be read, or a file that is left behind.
 """
 
@@ -120,10 +120,10 @@ def faults(extension: str, data: bytes, folder: Path, translator: Any, *, change
 
 
 def lost(extension: str, given: bytes, found: bytes) -> Iterator[str]:
-    """Yields where a translation differs from its source in more than the case of letters and white space."""
+    """Yields where a translation has other characters than its source, but for case and white space."""
     if extension not in ARCHIVES:
         sides = [folded(extension, each) for each in (given, found)]
-        if sides[0] != sides[1]:
+        if Counter(sides[0]) != Counter(sides[1]):
             place = next((i for i, (a, b) in enumerate(zip(*sides, strict=False)) if a != b), min(map(len, sides)))
             yield f"not only letters: {' → '.join(repr(each[max(0, place - 30) : place + 30]) for each in sides)}"
         return
@@ -138,11 +138,11 @@ def lost(extension: str, given: bytes, found: bytes) -> Iterator[str]:
             if contents[0] == contents[1]:
                 continue
             if before.filename.endswith("html"):
-                is_same = folded(".html", contents[0]) == folded(".html", contents[1])
+                is_same = Counter(folded(".html", contents[0])) == Counter(folded(".html", contents[1]))
             else:
                 with_runs = extension not in (".docx", ".pptx")
                 frames = [str(xml_frame(each, with_runs=with_runs)).upper().lower() for each in contents]
-                is_same = frames[0] == frames[1]
+                is_same = Counter(frames[0]) == Counter(frames[1])
             if not is_same:
                 yield f"{before.filename}: not only letters"
 

@@ -163,7 +163,7 @@ def opened(given: Sequence[Path], found: Sequence[Path]) -> dict[str, str]:
                     run(["xmlstarlet", "val", "-e", str(after)], after.parent)
                 case _:
                     pass
-        except (AssertionError, subprocess.SubprocessError) as error:
+        except (AssertionError, OSError, subprocess.SubprocessError) as error:
             wrong[before.name] = f"{error} {getattr(error, 'stderr', '') or ''}"[:400]
     return wrong
 
@@ -188,7 +188,9 @@ def _site(pages: Sequence[tuple[Path, Path]]) -> dict[str, str]:
 
 
 def _epub_errors(path: Path) -> int:
-    done = subprocess.run(["epubcheck", str(path)], capture_output=True, text=True, timeout=300)
+    jar = str(Path(shutil.which("epubcheck") or "epubcheck").resolve())  # Debian's is a link to the archive
+    command = ["java", "-jar", jar] if jar.endswith(".jar") else [jar]
+    done = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=300)
     return len(re.findall(r"^(?:ERROR|FATAL)\b", done.stdout + done.stderr, re.MULTILINE))
 
 

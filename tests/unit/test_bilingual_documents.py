@@ -1,5 +1,6 @@
 """PO, XLIFF and TMX: translations are put beside their sources, everything else stays."""
 
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -74,6 +75,15 @@ def test_a_template_gets_the_encoding_of_its_translations() -> None:
     template = HEADER.replace("UTF-8", "CHARSET") + 'msgid "a dog; charset=CHARSET\\n"\nmsgstr ""\n'
     found = translated(template.encode(), "a.pot").decode()
     assert found == HEADER + 'msgid "a dog; charset=CHARSET\\n"\nmsgstr "A DOG; CHARSET=CHARSET\\n"\n'
+
+
+@pytest.mark.parametrize("line", ['msgid "a dog', "msgstr a", "a dog", 'msgctx "a"', '"a" b', "msgid"])
+def test_a_line_of_no_catalogue_is_named(line: str) -> None:
+    """Its message would not be translated: `msgfmt` refuses it too."""
+    with pytest.raises(DataError, match=rf"^a\.po: line 6 is no line of a catalogue: '{re.escape(line)}'\. `msgfmt"):
+        translated(f'{HEADER}{line}\nmsgid "b"\nmsgstr ""\n'.encode(), "a.po")
+    given = f'{HEADER}domain "a"\n  # b\n \n #~ msgid "c"\n'.encode()
+    assert translated(given, "a.po") == given
 
 
 def test_po_in_another_encoding() -> None:

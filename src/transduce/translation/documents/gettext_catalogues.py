@@ -9,10 +9,19 @@ A template that names no encoding ("CHARSET") is named UTF-8: gettext refuses to
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from textwrap import shorten
 
 from transduce.translation.documents.inline_tags import add_tagged_text
 from transduce.translation.documents.plain_text import lines_of
-from transduce.translation.documents.segments import Item, Piece, Render, SegmentBuilder, Tag, written
+from transduce.translation.documents.segments import (
+    Item,
+    Piece,
+    Render,
+    SegmentBuilder,
+    SegmentError,
+    Tag,
+    written,
+)
 
 _FIELD = re.compile(r'\s*(?P<name>msgctxt|msgid|msgid_plural|msgstr)(?:\[(?P<form>\d{1,3})\])?\s*"(?P<text>.*)"\s*\Z')
 _FURTHER = re.compile(r'\s*"(?P<text>.*)"\s*\Z')
@@ -20,6 +29,7 @@ _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
 _CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MAX_PARTS = 1000  # of an entry
+_OTHER = re.compile(r"\s*(?:#|\Z|domain\s+\")")  # comments, empty lines, and what gettext has beside messages
 _FUZZY = re.compile(r"#,.*\bfuzzy\b")
 
 
@@ -65,7 +75,11 @@ class _Entry:
 
 
 def read_po(text: str) -> Iterator[Piece]:
-    """Yields the pieces of a catalogue."""
+    """Yields the pieces of a catalogue.
+
+    Raises:
+        SegmentError: a line is none of a catalogue.
+    """
     for entry in _entries(text):
         texts = {each.name: each.text for each in entry.fields}
         num_forms = sum(each.form is not None for each in entry.fields)
@@ -83,11 +97,14 @@ def read_po(text: str) -> Iterator[Piece]:
 
 def _entries(text: str) -> Iterator[_Entry]:
     entry = _Entry()
-    for line, end in lines_of(text):
+    for number, (line, end) in enumerate(lines_of(text), 1):
         found, further = _FIELD.match(line), _FURTHER.match(line)
         if found is None and further is not None and entry.parts and isinstance(last := entry.parts[-1], _Field):
             last.add(further["text"], line, end)
             continue
+        if found is None and not _OTHER.match(line):  # its message would be left out without a word
+            shown = shorten(line, 60, placeholder=" …")
+            raise SegmentError(f"line {number} is no line of a catalogue: {shown!r}. `msgfmt -c` shows what is wrong.")
         if entry.is_begun_again_by(found["name"] if found is not None else ""):
             yield entry
             entry = _Entry()
