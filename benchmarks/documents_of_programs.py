@@ -11,7 +11,7 @@ around  whether all that is no prose is as it was: each tag, attribute, address,
         word in the element that it was in (`programs/frames.py`, by parsers that the translation does not use)
 counts  whether pandoc counts the same paragraphs, links, pictures, notes, tables, … as before
 left    words of prose that were not translated
-opened  whether the program reads the same words from the translation (soffice, pandoc, msgfmt -c, epubcheck, FFmpeg)
+opened  whether its program reads the same words from it (soffice, pandoc, msgfmt, mkdocs, xliff2po, ffmpeg)
 
 A program that is not installed is named, and what it makes is missing: the exit code is then 1, as it is for any fault.
 """

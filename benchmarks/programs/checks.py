@@ -138,9 +138,6 @@ def opened(given: Sequence[Path], found: Sequence[Path]) -> dict[str, str]:
     for before, after in pairs:
         try:
             match after.suffix:
-                case ".epub":
-                    errors = [_epub_errors(path) for path in (before, after)]
-                    assert errors[0] == errors[1], f"epubcheck: {errors[0]} errors, now {errors[1]}"
                 case ".po" | ".pot":
                     # An empty header is an error of every template.
                     run(
@@ -185,13 +182,6 @@ def _site(pages: Sequence[tuple[Path, Path]]) -> dict[str, str]:
         ]
     wrong = _different(*sides)
     return {pages[0][0].name: f"MkDocs builds another page: {wrong[0]}"} if wrong else {}
-
-
-def _epub_errors(path: Path) -> int:
-    jar = str(Path(shutil.which("epubcheck") or "epubcheck").resolve())  # Debian's is a link to the archive
-    command = ["java", "-jar", jar] if jar.endswith(".jar") else [jar]
-    done = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=300)
-    return len(re.findall(r"^(?:ERROR|FATAL)\b", done.stdout + done.stderr, re.MULTILINE))
 
 
 def _office(pairs: Sequence[tuple[Path, Path]], form: str) -> dict[str, str]:

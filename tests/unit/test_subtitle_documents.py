@@ -120,6 +120,14 @@ def test_a_cue_without_an_empty_line_before_it_keeps_its_times() -> None:
         assert found == given.replace("a dog.", "A DOG.").replace("runs", "RUNS")
 
 
+def test_a_line_with_damaged_times_stays_as_it_is() -> None:
+    """It was a text, whose arrow was taken away, or the texts after it were left in the source language."""
+    given = f"1\n00:00:x1,000 --> 00:00:02,500\na dog\n\n2\n{TIMES[1]}\nruns.\n3,000 --> 00:00:04\na cat\n"
+    for name in ("srt", "vtt"):
+        found = translated(given.encode(), "a", document_format=name).decode()
+        assert found == given.replace("a dog", "A DOG").replace("runs", "RUNS").replace("a cat", "A CAT")
+
+
 _TOKENS = [
     "1\n",
     f"{TIMES[0]}\n",

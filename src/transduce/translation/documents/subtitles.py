@@ -21,9 +21,10 @@ from transduce.translation.documents.inline_tags import INLINE_TAG, add_tagged_t
 from transduce.translation.documents.plain_text import lines_of, rewrapped
 from transduce.translation.documents.segments import Item, Piece, Render, SegmentBuilder, Tag, has_words, written
 
-_TIME = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}\s*-->\s*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}")
+# Only lines with times have an arrow. Where one is damaged, what follows it is a cue all the same.
+_TIME = re.compile(r"[^\n]*-->")
 _SENTENCE_END = re.compile(r"[.!?…。！？:♪][\"'”’»)\]]*(?:<[^<>]*>)*\s*\Z")
-_ARROW = re.compile(r"--+>")  # only lines with times have one
+_ARROW = re.compile(r"--+>")
 _SPEAKER = re.compile(r"\s*+(?:<[^<>]*>|\{\\[^{}]*\})*+\s*+[-–—](?!-)\s*")
 _MAX_CUES = 8  # in one segment
 _MAX_CHARACTERS = 600
