@@ -164,7 +164,7 @@ def run_filter(parts: list[tuple[Path, Path]], output: Path, options: list[str])
     for part in parts:
         command += ["--train", *map(str, part)]
     started = time.perf_counter()
-    process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "2"})
+    process = subprocess.Popen(command, env={"OMP_NUM_THREADS": "1"} | os.environ)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

@@ -180,6 +180,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, nargs=2, required=True, help="two aligned files")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--pairs", type=int, default=10**9, help="at most")
+    parser.add_argument("--skip", type=int, default=0, help="pairs at the beginning, after --shuffle")
     parser.add_argument("--shuffle", action="store_true", help="the order of the lines, before the noise is planted")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.02, 0.15, 0.3], help="0: damage")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="damage: the first only")
@@ -187,11 +188,11 @@ def main() -> None:
     pairs = list(read_pairs(tuple(args.corpus)))
     if args.shuffle:
         random.Random(0).shuffle(pairs)
-    pairs = pairs[: args.pairs]
+    pairs = pairs[args.skip :][: args.pairs]
     result: dict[str, Any] = json.loads(args.output.read_text()) if args.output.exists() else {}
     names = [path.name for path in args.corpus]
     result |= {"date": date.today().isoformat(), "machine": describe_machine(), "corpus": names, "pairs": len(pairs)}
-    result |= {"shuffled": args.shuffle}
+    result |= {"shuffled": args.shuffle, "skipped": args.skip}
     runs: dict[str, Any] = result.setdefault("runs", {})
     for seed in args.seeds:
         for share in args.shares:

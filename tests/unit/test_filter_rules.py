@@ -197,6 +197,18 @@ def test_states_are_those_of_a_plain_forward_backward_pass(num_lines: int) -> No
     np.testing.assert_allclose(state_probabilities(log_odds, 0.2), reference_states(log_odds, 0.2), atol=1e-4)
 
 
+@pytest.mark.parametrize(("noise", "limit"), [(0.0, -2.60), (0.1, -2.60), (0.2, -2.08), (0.3, -2.08), (0.6, -2.08)])
+def test_with_more_noise_a_good_line_needs_little_more_evidence(noise: float, limit: float) -> None:
+    """Between sure lines, odds of 1 to a² / (b c) decide, a, b, c: aligned to aligned, to none, and none to aligned.
+
+    Without noise 0.899² / (0.1 × 0.599), log 2.60; with much of it 0.849² / (0.15 × 0.599), log 2.08.
+    """
+    for odds, is_kept in ((limit - 0.05, False), (limit + 0.05, True)):
+        log_odds = np.full((3, 9), -8.0)
+        log_odds[1] = [8, 8, 8, 8, odds, 8, 8, 8, 8]
+        assert (state_probabilities(log_odds, noise)[4, ALIGNED] > 0.5) == is_kept
+
+
 def test_a_run_that_slipped_is_found_whole_and_a_doubtful_line_is_kept() -> None:
     log_odds = np.tile([[-5.0], [5.0], [-5.0]], (1, 300))
     log_odds[:, 100:120] = [[-5.0], [-5.0], [5.0]]

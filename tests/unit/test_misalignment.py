@@ -242,6 +242,16 @@ def unspaced(sides: Sides) -> Sides:
     return spell(sides[0], 0x4E00, {}), spell(sides[1], 0x6E00, {})
 
 
+def sorted_lines() -> Sides:
+    """Returns a sorted corpus, in which neighbours differ in their last word."""
+    random, pairs = Random(52), list[tuple[str, str]]()
+    for source, target in zip(*translations(250, 53), strict=True):
+        for word in random.sample(range(600), 8):
+            pairs.append((f"{source[:-1]} {HERE[word]}.", f"{target[:-1]} {ABROAD[word]}."))
+    pairs.sort()
+    return [source for source, _ in pairs], [target for _, target in pairs]
+
+
 ALIGNED: dict[str, Callable[[], Sides]] = {
     "translations": lambda: translations(1500, 20),
     "copies": lambda: (translations(1500, 21)[0],) * 2,
@@ -261,6 +271,7 @@ ALIGNED: dict[str, Callable[[], Sides]] = {
         [line for line in translations(400, 25)[1] for _ in range(4)],
     ),
     "neighbours alike": lambda: (sorted(translations(1500, 26)[0]),) * 2,
+    "sorted": sorted_lines,
     "empty lines": lambda: (["", " "] * 700 + translations(100, 27)[0], ["", "x"] * 700 + translations(100, 27)[1]),
     "numbers to words": lambda: ([str(i) for i in range(1500)], [" ".join(map(str, str(i))) for i in range(1500)]),
 }

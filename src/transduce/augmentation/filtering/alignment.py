@@ -4,8 +4,12 @@ For the pair of source line i and target line i + d there are six features: the 
 the ratio of the lengths is from the usual one (twice: once with a limit), and how many numbers and rare words the two
 sides share, and do not share. `calibration.py` learns from the corpus what log-odds they give.
 
-A dictionary that has seen a pair finds it plausible, even if it is wrong. So there are two dictionaries, each learned
-from every second one of the sampled windows, and lines are scored by the one that has not seen them.
+A dictionary that has seen a pair finds it plausible, even if it is wrong. So there are several dictionaries, and lines
+are scored by the one that has not seen them: the sampled windows are dealt to two groups, or to four if they are few,
+and each dictionary is learned from all groups but one.
+
+Wrong pairs teach a dictionary wrong translations. If the corpus has many of them, the dictionaries are learned once
+more, only from the pairs that fit by the first ones.
 
 The log-odds of the three distances go into `slips.py`, which looks at runs of lines.
 """
@@ -28,6 +32,8 @@ _MAX_WORDS = 20_000  # of a vocabulary
 _BLOCK_LINES = WINDOW_LINES
 _CALIBRATION_WINDOWS = 256  # that the regression learns from
 _MIN_FIT = 0.65  # share of the pairs that must fit better than pairs of strangers
+_FEW_LINES = 65_536  # of a sample: up to them there are four dictionaries, which takes three times as long as two
+_MUCH_NOISE = 0.1  # share of noise from which dictionaries are learned again; with less, they are no better for it
 _LENGTH_SLACK, _LENGTH_LIMIT = 5.0, 0.5
 
 
@@ -54,7 +60,7 @@ class AlignmentModel:
 
     Attributes:
         vocabularies: the words of each side.
-        dictionaries: which words translate which, learned from the even windows and from the odd ones.
+        dictionaries: which words translate which; number k is learned from the windows i with i mod their number ≠ k.
         stride: distance of the first lines of two windows.
         stretch: the median of log target length - log source length.
         weights: of the features, by range of lengths.
@@ -62,7 +68,7 @@ class AlignmentModel:
     """
 
     vocabularies: tuple[Vocabulary, Vocabulary]
-    dictionaries: tuple[WordDictionary, WordDictionary]
+    dictionaries: tuple[WordDictionary, ...]
     stride: int
     stretch: float
     weights: Floats
@@ -71,25 +77,29 @@ class AlignmentModel:
     @classmethod
     def learn(cls, windows: Sequence[tuple[Side, Side]], stride: int) -> "AlignmentModel | None":
         """Learns from windows of consecutive lines; returns None if they are too few, or do not fit at all."""
-        if sum(len(source.lengths) for source, _ in windows) < MIN_PAIRS:
+        num_lines = sum(len(source.lengths) for source, _ in windows)
+        if num_lines < MIN_PAIRS:
             return None
-        sides = [joined([window[side].tokens for window in windows]) for side in (0, 1)]
-        source, target = (Vocabulary.of(tokens, _MAX_WORDS) for tokens in sides)
-        dictionaries = []
-        for half in (windows[::2], windows[1::2]):
-            lines = [
-                WordLines.of(joined([window[side].tokens for window in half]), vocabulary)
-                for side, vocabulary in enumerate((source, target))
-            ]
-            dictionaries.append(WordDictionary.learn(lines[0], lines[1], (len(source), len(target))))
-        differences = [_log_length(tgt) - _log_length(src) for src, tgt in windows]
-        stretch = float(np.median(np.concatenate(differences)))
-        model = cls((source, target), (dictionaries[0], dictionaries[1]), stride, stretch, np.zeros((0, 0)), 0.0)
-        return model._calibrated(windows)
+        vocabularies = (
+            Vocabulary.of(joined([source.tokens for source, _ in windows]), _MAX_WORDS),
+            Vocabulary.of(joined([target.tokens for _, target in windows]), _MAX_WORDS),
+        )
+        count = 4 if num_lines <= _FEW_LINES else 2
+        dictionaries = _learn_dictionaries(windows, vocabularies, count)
+        stretch = float(np.median(np.concatenate([_log_length(tgt) - _log_length(src) for src, tgt in windows])))
+        model = cls(vocabularies, dictionaries, stride, stretch, np.zeros((0, 0)), 0.0)._calibrated(windows)
+        if model is None or model.noise < _MUCH_NOISE:
+            return model
+        good = [
+            (source.of_lines(lines), target.of_lines(lines))
+            for i, (source, target) in enumerate(windows)
+            for lines in [np.flatnonzero(model.log_odds(source, target, i * stride)[OWN] > 0)]
+        ]
+        return replace(model, dictionaries=_learn_dictionaries(good, vocabularies, count))._calibrated(windows)
 
     def _calibrated(self, windows: Sequence[tuple[Side, Side]]) -> "AlignmentModel | None":
         """Returns the model with weights; None if the pairs of the windows fit no better than any others."""
-        step = max(1, len(windows) // _CALIBRATION_WINDOWS) | 1  # odd, to have windows of both halves
+        step = max(1, len(windows) // _CALIBRATION_WINDOWS) | 1  # odd, to have windows of all groups
         numbers = range(0, len(windows), step)
         targets = Side(
             joined([windows[i][1].tokens for i in numbers]), np.concatenate([windows[i][1].lengths for i in numbers])
@@ -148,10 +158,25 @@ class AlignmentModel:
         while start < len(sources):
             position = first_line + start
             end = min(len(sources), start + _BLOCK_LINES - position % _BLOCK_LINES)  # strides are multiples of it
-            unseen = self.dictionaries[1 - position // self.stride % 2]
+            unseen = self.dictionaries[position // self.stride % len(self.dictionaries)]
             scores[:, :, start:end] = unseen.scores(sources, targets, (start, end), DISTANCES, slots)
             start = end
         return scores
+
+
+def _learn_dictionaries(
+    windows: Sequence[tuple[Side, Side]], vocabularies: tuple[Vocabulary, Vocabulary], count: int
+) -> tuple[WordDictionary, ...]:
+    """Learns dictionary k from the windows i with i mod count ≠ k."""
+    found = []
+    for k in range(count):
+        chosen = [window for i, window in enumerate(windows) if i % count != k]
+        source, target = (
+            WordLines.of(joined([window[side].tokens for window in chosen]), vocabulary)
+            for side, vocabulary in enumerate(vocabularies)
+        )
+        found.append(WordDictionary.learn(source, target, (len(vocabularies[0]), len(vocabularies[1]))))
+    return tuple(found)
 
 
 def joined(parts: Sequence[Tokens]) -> Tokens:
