@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from running_service import Events, config_of, request_of, run, running, until
 from transduce import Translator
 from transduce.errors import BundleError, ConfigError, DataError
 from transduce.serve import whole_texts
+from transduce.serve.calls import Ticket
 from transduce.serve.config import BatchingConfig, ModelEntry, PivotConfig, ServeConfig
+from transduce.serve.long_requests import LongRequests
 from transduce.serve.requests import (
     DeadlineError,
     ModelUnavailableError,
@@ -24,6 +27,7 @@ from transduce.serve.requests import (
     TranslationRequest,
     UnknownPairError,
 )
+from transduce.serve.scheduler import Scheduler
 from transduce.serve.service import Service
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
@@ -150,6 +154,24 @@ def test_how_long_texts_take_is_known_once_some_were_translated(folder: Path) ->
             assert 0 < short < service.expected_seconds("a", "b", ["A dog runs."] * 100)
             with pytest.raises(UnknownPairError):
                 service.expected_seconds("b", "a", ["A dog runs."])
+
+    run(test)
+
+
+def test_a_long_list_is_admitted_by_the_tokens_that_it_has(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    admitted, seen = LongRequests.admitted, []
+
+    def noted(requests: LongRequests, ticket: Ticket, num_tokens: int, schedulers: Sequence[Scheduler]) -> Any:
+        seen.append((ticket, num_tokens))
+        return admitted(requests, ticket, num_tokens, schedulers)
+
+    monkeypatch.setattr(LongRequests, "admitted", noted)
+
+    async def test() -> None:
+        async with running(config_of(folder)) as service:
+            await service.translate(request_of(*["Two dogs run over the grass.", "A man sees a ball."] * 200))
+        [(ticket, num_tokens)] = seen
+        assert ticket.served_tokens / 1.2 < num_tokens < ticket.served_tokens * 1.2
 
     run(test)
 

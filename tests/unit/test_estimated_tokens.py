@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from transduce.serve.whole_texts import estimated_tokens
+from transduce.serve.whole_texts import estimated_tokens, sampled_tokens
 from transduce.text import SubwordTokenizer
 
 _LETTERS = {
@@ -39,3 +39,20 @@ def test_the_estimate_is_within_a_factor_of_two(script: str) -> None:
 
 def test_scripts_may_be_mixed() -> None:
     assert estimated_tokens(["", "abcd", "北京", "北京abcd", "abcdefgh é"]) == [1, 2, 3, 4, 3]
+
+
+@pytest.mark.parametrize("vocab_size", [1100, 4000])  # short subwords, and long ones
+@pytest.mark.parametrize("script", [*_LETTERS, *_FIRST_CHARACTERS])
+def test_with_samples_the_estimate_is_close(script: str, vocab_size: int) -> None:
+    """A list and a single long text; the second half is of other words, which samples of its beginning would miss."""
+    lines = made_lines(script, random.Random(1))
+    tokenizer = SubwordTokenizer.train(lines[100:], algorithm="bpe", vocab_size=vocab_size)
+    texts = lines[:100] + [line[::-1] for line in lines[:100]]
+    for each in (texts, [" ".join(texts)]):
+        real = sum(map(len, tokenizer.encode_batch(each))) + len(each)  # each ends with EOS
+        assert real / 1.15 < sampled_tokens(each, tokenizer) < real * 1.15
+
+
+def test_samples_of_nothing_are_of_no_tokens() -> None:
+    tokenizer = SubwordTokenizer.train(["a dog"] * 9, algorithm="bpe", vocab_size=300)
+    assert sampled_tokens([""], tokenizer) == 0

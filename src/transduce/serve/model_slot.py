@@ -12,7 +12,9 @@ from transduce.errors import ConfigError, TransduceError
 from transduce.serve.config import BatchingConfig, ModelEntry
 from transduce.serve.requests import ModelUnavailableError, Recorder
 from transduce.serve.scheduler import Scheduler
+from transduce.serve.sentence_queue import STEP_TOKENS
 from transduce.serve.served_model import ServedModel
+from transduce.serve.whole_texts import estimated_tokens, sampled_tokens
 from transduce.translation.directions import Directions
 
 _WATCHED = ("config.json", *CHECKED, SHORTLIST)
@@ -167,6 +169,13 @@ class ModelSlot:
 def schedulers_of(route: Sequence[ModelSlot]) -> list[Scheduler]:
     """Returns what computes for those models that are loaded."""
     return [model.scheduler for slot in route if (model := slot.loaded) is not None]
+
+
+def num_tokens(texts: Sequence[str], route: Sequence[ModelSlot]) -> int:
+    """Returns about how many tokens of the first model texts have together."""
+    estimated = sum(estimated_tokens(texts))
+    model = route[0].loaded
+    return estimated if model is None or estimated <= STEP_TOKENS // 2 else sampled_tokens(texts, model.tokenizer)
 
 
 def _directions(entry: ModelEntry) -> tuple[dict[tuple[str, str], bool], tuple[str, ...]]:

@@ -89,6 +89,11 @@ class ServedModel:
         translator.translate(_WARM_UP)
         return cls(entry.name, translator, batching, recorder, entry.source)
 
+    @property
+    def tokenizer(self) -> SubwordTokenizer:
+        """What writes its source texts as subwords."""
+        return self._main.tokenizer
+
     def whole_texts(self, request: TranslationRequest, text_options: TextOptions) -> WholeTexts | None:
         """Returns the work that translates the texts of a request as they are, or None if it needs `translate`.
 

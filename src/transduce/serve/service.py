@@ -19,7 +19,7 @@ from transduce.serve.config import ServeConfig
 from transduce.serve.cut_text import CutText, StreamedPart
 from transduce.serve.event_loop_calls import EventLoopCalls
 from transduce.serve.long_requests import LongRequests
-from transduce.serve.model_slot import ModelSlot, schedulers_of
+from transduce.serve.model_slot import ModelSlot, num_tokens, schedulers_of
 from transduce.serve.models import Models, ServedPair
 from transduce.serve.pivot import over_pivot, request_from_pivot, request_into_pivot
 from transduce.serve.request_threads import RequestThreads
@@ -171,7 +171,7 @@ class Service:
         """
         route = self._models.route(request.source, request.target)
         with self._accepted(request, route), self._ticket(request) as ticket:
-            tokens = sum(estimated_tokens(request.texts))
+            tokens = num_tokens(request.texts, route)
             async with self._long.admitted(ticket, tokens, schedulers_of(route)):
                 return await self._run(request, route, ticket)
 
@@ -247,8 +247,9 @@ class Service:
         Raises:
             UnknownPairError: no model translates between these languages.
         """
-        tokens = sum(estimated_tokens(texts))
-        return sum(scheduler.seconds_of(tokens) for scheduler in schedulers_of(self._models.route(source, target)))
+        route = self._models.route(source, target)
+        tokens = num_tokens(texts, route)
+        return sum(scheduler.seconds_of(tokens) for scheduler in schedulers_of(route))
 
     @contextlib.contextmanager
     def _accepted(self, request: TranslationRequest, route: Sequence[ModelSlot]) -> Iterator[None]:

@@ -4,11 +4,13 @@ It costs less than a pipeline for each of them, which would wait for the engine 
 way if that can change nothing: the pipeline's result for a text depends on the text and its options only.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from transduce.serve.requests import TranslationRequest
+from transduce.text import SubwordTokenizer
 from transduce.translation.pipeline import Request, run_pipeline
 from transduce.translation.pipeline.checkpoints import Checkpoint, checked, never
 from transduce.translation.pipeline.many_sentences import MANY_SENTENCES, lines_of_many_sentences
@@ -21,6 +23,8 @@ _MAX_TEXTS = 64
 # Characters of a text that goes this way: a longer one waits sentence by sentence, and holds up no others.
 _MAX_CHARACTERS = 1000
 _CHARACTERS_PER_TOKEN = 4
+# Of long texts, the tokens of so many samples of so many characters are counted.
+_SAMPLES, _SAMPLE_CHARACTERS = 32, 200
 # Scripts whose words have a character or two: Chinese, Japanese, Korean.
 _SHORT_WORDS = re.compile(r"[\u1100-\u11ff\u3000-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
 
@@ -57,6 +61,18 @@ def are_short(request: TranslationRequest) -> bool:
 def estimated_tokens(texts: Sequence[str]) -> list[int]:
     """Returns about how many tokens each text has: one for each character of scripts with short words."""
     return list(map(_estimated_tokens, texts))
+
+
+def sampled_tokens(texts: Sequence[str], tokenizer: SubwordTokenizer) -> int:
+    """Returns about how many tokens texts have together: the estimate, corrected by samples from everywhere in them.
+
+    The estimate alone can be wrong by a factor of two: a small vocabulary has short subwords.
+    """
+    text = "\n".join(texts)
+    step = max(_SAMPLE_CHARACTERS, len(text) // _SAMPLES)
+    samples = [text[start : start + _SAMPLE_CHARACTERS] for start in range(0, max(1, len(text)), step)]
+    counted = sum(map(len, tokenizer.encode_batch(samples)))
+    return math.ceil(sum(estimated_tokens(texts)) * counted / sum(estimated_tokens(samples)))
 
 
 def _estimated_tokens(text: str) -> int:
