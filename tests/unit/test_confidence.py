@@ -2,17 +2,20 @@
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from text_engine import text_translator
+from text_engine import TextEngine, text_translator
 from transduce.bundle import Bundle
 from transduce.errors import BundleError, DataError
-from transduce.translation.calibrating import calibrate, measure, reliability
+from transduce.translation.calibrating import calibrate, measure, measure_fit, reliability
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.pipeline.calibration import FILE, load_calibration, save_calibration
+from transduce.translation.pipeline.calibration import FILE, Calibration, features, load_calibration, save_calibration
+from transduce.translation.pipeline.confidence import _with_confidence, with_words
 
 CONFIDENCE = TextOptions(confidence=True)
 
@@ -147,3 +150,79 @@ def test_a_calibration_belongs_to_its_weights(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="cannot be read"):
         load_calibration(bundle)
     assert translator.bundle is None
+
+
+def test_each_word_has_the_probability_of_its_own_pieces() -> None:
+    translator = text_translator()
+    [[best]] = translator.translate_n_best(["Two dogs run."], 1)
+    pieces = translator.tokenizer.piece_bytes(best.ids)
+    values = [-(1 + number) / 10 for number in range(len(pieces) + 1)]  # the last is of the end
+    expected: list[tuple[str, float]] = []
+    for piece, value in zip(pieces, values[:-1], strict=True):
+        if piece.startswith(b" "):
+            expected.append((piece.decode().strip(), value))
+        else:
+            expected[-1] = (expected[-1][0] + piece.decode(), expected[-1][1] + value)
+    found = with_words(best, values, translator.tokenizer)
+    assert found.words == tuple((word, pytest.approx(math.exp(value))) for word, value in expected)
+    assert [word for word, _ in expected] == ["Two", "dogs", "run."]
+    assert found.token_log_probabilities == tuple(values)
+
+
+def test_each_line_has_its_own_confidence() -> None:
+    class Scoring(TextEngine):
+        def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+            return [[-0.01 * len(source)] * (len(ids) + 1) for source, ids in zip(sources, targets, strict=True)]
+
+    translator = text_translator()
+    translator.engine = Scoring(translator.tokenizer, str, 100)
+    lines = ["", "A", "A dog runs."]
+    found = translator.translate_n_best(lines, 2, text_options=CONFIDENCE)
+    lengths = [len(translator.tokenizer.encode(line)) for line in lines]
+    assert [best.confidence for best in found[0]] == [None]
+    assert [best.confidence for best in found[1]] == [pytest.approx(math.exp(-0.01 * lengths[1]))] * 2
+    assert [best.confidence for best in found[2]] == [pytest.approx(math.exp(-0.01 * lengths[2]))] * 2
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "expected"),
+    [
+        ((1.0, 0.0, 0.0, 0.0), 1 / (1 + math.exp(-1))),
+        ((0.0, 1.0, 0.0, 0.0), 1 / (1 + math.exp(2))),  # the mean
+        ((0.0, 0.0, 1.0, 0.0), 1 / (1 + math.exp(3))),  # the minimum
+        ((0.0, 0.0, 0.0, 1.0), 2 / 3),  # the logarithm of two tokens
+    ],
+)
+def test_a_calibrated_confidence_by_hand(coefficients: tuple[float, ...], expected: float) -> None:
+    [[best]] = text_translator().translate_n_best(["A"], 1)
+    best = replace(best, token_log_probabilities=(-1.0, -3.0))
+    found = _with_confidence(best, Calibration(60.0, coefficients, 50, 0.5, 0.1, 0.2))
+    assert (found.confidence, found.calibrated) == (pytest.approx(expected), True)
+    plain = _with_confidence(best, None)
+    assert (plain.confidence, plain.calibrated) == (pytest.approx(math.exp(-2)), False)
+    assert features([-1.0, -3.0, -2.0]) == (1.0, -2.0, -3.0, math.log(3))
+
+
+def test_what_a_calibration_says_of_itself_by_hand() -> None:
+    """All lines look alike: the fit gives each the share of the good ones, of just 60 and more."""
+    fitted = calibrate([[-0.2, -0.8]] * 60, [60.0] * 45 + [59.9] * 15, 60.0)
+    assert (fitted.threshold, fitted.num_lines, fitted.share_good) == (60.0, 60, 0.75)
+    assert fitted.ece < 0.01
+    assert fitted.ece_uncalibrated == pytest.approx(0.75 - math.exp(-0.5))
+    assert fitted.probability([-0.2, -0.8]) == pytest.approx(0.75, abs=0.01)
+
+
+def test_a_fit_is_measured_on_other_lines() -> None:
+    fit = Calibration(60.0, (0.0, 1.0, 0.0, 0.0), 50, 0.5, 0.1, 0.2)
+    given, plain = 1 / (1 + math.exp(0.5)), math.exp(-0.5)  # of a mean of -0.5
+    assert measure_fit(fit, [[-0.2, -0.8]] * 4, [60.0, 60.0, 60.0, 59.0]) == {
+        "lines": 4,
+        "share_good": 0.75,
+        "ece": pytest.approx(0.75 - given),
+        "brier": pytest.approx(0.75 * (1 - given) ** 2 + 0.25 * given**2),
+        "auc": 0.5,
+        "ece_uncalibrated": pytest.approx(0.75 - plain),
+        "brier_uncalibrated": pytest.approx(0.75 * (1 - plain) ** 2 + 0.25 * plain**2),
+        "auc_uncalibrated": 0.5,
+    }
+    assert measure_fit(fit, [[-0.5]] * 2, [60.0, 70.0])["auc"] is None

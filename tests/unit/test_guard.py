@@ -9,7 +9,7 @@ from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.pipeline.guard import COPIES, REPEATS, copies, doubts, repeats
+from transduce.translation.pipeline.guard import COPIES, REPEATS, _retries, copies, doubts, repeats
 
 GUARD = TextOptions(guard=True)
 
@@ -140,3 +140,60 @@ def test_a_number_of_a_hundred_thousand_digits_is_no_word() -> None:
     number = "0" * 100_000
     assert not copies(f"{number} a b c d e", number)
     assert copies(f"{number} a1 _b c3 d e f", f"a1 _b c3 d e f {number}")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_loop"),
+    [
+        ("sehr sehr sehr gut", False),
+        ("sehr sehr sehr sehr gut", True),
+        ("ein Mann ein Mann schläft", False),
+        ("ein Mann ein Mann ein Mann", True),
+        ("!" * 15, False),
+        ("!" * 16, True),
+        ("哈" * 15, False),
+        ("哈" * 16, True),
+        ("a b c d e f g h i j k l " * 3, True),
+        ("a b c d e f g h i j k l m " * 3, False),  # a phrase of thirteen is a refrain
+    ],
+)
+def test_how_often_is_a_loop(text: str, is_loop: bool) -> None:
+    assert repeats(text) is is_loop
+    assert not repeats(text, text)
+
+
+def test_how_much_is_a_copy() -> None:
+    """Of the seven words "a b c d e x y" two of four 4-grams are copied; of "a b c d x y z" one."""
+    source = "a b c d e f g"
+    assert [copies(text, source) for text in ("a b c d e x y", "a b c d x y z", "a b c d e f", "a b c d e")] == [
+        True,
+        False,
+        True,
+        False,  # five words may be a name
+    ]
+
+
+def test_searches_of_what_is_wrong_are_wider_and_then_repeat_no_three_tokens() -> None:
+    def shown(options: DecodeConfig, n_best: int) -> list[tuple[int, int, int, int]]:
+        again = _retries(options, n_best)
+        return [(each.beam_size, each.no_repeat_ngram, each.diversity_groups, each.seed) for each in again]
+
+    assert shown(DecodeConfig(beam_size=1), 1) == [(4, 0, 1, 1), (4, 3, 1, 1)]
+    assert shown(DecodeConfig(beam_size=6, diversity_groups=2), 2) == [(6, 0, 1, 1), (6, 3, 1, 1)]
+    assert shown(DecodeConfig(beam_size=5), 5)[0][0] == 5
+    assert shown(DecodeConfig(beam_size=1, temperature=0.5, seed=7), 1) == [(4, 0, 1, 8), (4, 3, 1, 9)]
+
+
+def test_no_more_translations_than_were_asked_for() -> None:
+    translator, _ = list_translator([LOOP, "ein Hund", "ein Mann"])
+    found = translator.translate_n_best(["A dog."], 1, beam_size=1, text_options=GUARD)  # type: ignore[attr-defined]
+    assert [[best.text for best in line] for line in found] == [["ein Hund"]]
+
+
+def test_an_address_that_is_copied_is_no_copy_of_the_source() -> None:
+    translator = text_translator(lambda text: text.replace("Visit", "Besuche").replace("now", "jetzt"))
+    line = "Visit https://example.org/one/two/three/four/five now"
+    [[best]] = translator.translate_n_best([line], 1, text_options=TextOptions(guard=True, markup="placeholders"))
+    assert (best.text, best.warnings) == ("Besuche https://example.org/one/two/three/four/five jetzt", ())
+    [[best]] = translator.translate_n_best([line], 1, text_options=GUARD)
+    assert best.warnings == (COPIES,)

@@ -16,6 +16,7 @@ from transduce.translation.pipeline import markup as marks
 from transduce.translation.pipeline.missing_items import plain_prefix, with_missing_items
 from transduce.translation.pipeline.protecting import spans_around_items
 from transduce.translation.pipeline.spacing import spaced_as
+from transduce.translation.pipeline.survival import copied, has_marks_of, lost_items, without_items
 from transduce.translation.pipeline.word_alignment import WordAligner
 
 PLAIN = TextOptions(markup="placeholders")
@@ -232,3 +233,35 @@ def test_plain_prefixes_end_where_a_word_may_go_on() -> None:
     assert isinstance(source, marks.MarkedText)
     given = ("A DO", "A ", "A {x}", "A {", "{x}", "", "A {x} D")
     assert [plain_prefix(each, source) for each in given] == ["A DO", "A ", "A ", "A ", "", "", "A D"]
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "markup", "expected"),
+    [
+        ("A {x}", "a {x}", "placeholders", True),
+        ("A", "a {x}", "placeholders", False),
+        ("A {x} {x}", "a {x}", "placeholders", False),
+        ("A {x}", "a {x} {x}", "placeholders", False),
+        ("{x} ISO-9001", "{x} a", "placeholders", True),  # a code may be new
+        ("AB-1 AB-1", "AB-1", "placeholders", False),  # one of the source may not come twice
+        ("A {y}", "a", "placeholders", True),  # nothing had to survive
+        ("A {y}", "a", "html", False),
+        ("</b>A<b>", "<b>a</b>", "html", False),
+        ("</b>A<b>", "</b>a<b>", "html", True),
+    ],
+)
+def test_which_translations_have_the_marks_of_their_source(
+    text: str, source: str, markup: marks.Markup, expected: bool
+) -> None:
+    assert has_marks_of(text, source, markup) is expected
+
+
+def test_items_that_are_lost_copied_or_left_out() -> None:
+    assert lost_items("A {x}", "a {x} {x} %s") == ["{x}", "%s"]
+    assert lost_items("A", "<formal> a {x}") == ["{x}", "<formal>"]
+    assert lost_items("A <formal>", "<formal> a") == []
+    kept = {"{x}", "%s", "AB-1"}
+    assert copied("{x} %s %s AB-1", "{x} {x} %s AB-1", kept, "placeholders") == {"AB-1"}
+    text = "see {x} at https://a.org, AB-1"
+    assert without_items(text, "placeholders") == "see  at , AB-1"
+    assert without_items(text, "placeholders", {"AB-1"}) == "see  at , "

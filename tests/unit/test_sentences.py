@@ -12,6 +12,7 @@ from transduce.errors import ConfigError, TokenizerError
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.joining import merged
 from transduce.translation.pipeline.sentences import fitting_spans, num_sentences, sentence_spans, usual_sentences
+from transduce.translation.result import Translation
 from transduce.translation.translator import Translator
 from transduce.translation.windows import cut_windows
 
@@ -237,3 +238,56 @@ def test_a_whole_is_finished_only_if_each_part_is() -> None:
     for parts, finished in (([best, best], True), ([best, cut_off], False), ([cut_off, best], False)):
         whole = merged(parts, "A dog. A dog.", [(0, 0), (7, 7)])
         assert (whole.finished, whole.source_truncated) == (finished, not finished)
+
+
+def test_a_whole_has_all_of_its_parts() -> None:
+    """Scores and log-probabilities are summed; spans move by where the part begins, on each side by its own."""
+    first = Translation(
+        "A.", -1.0, -2.0, ("x",), True, False, ids=(5,), num_parts=2, sentences=(((0, 3), (0, 2)),),
+        alignment=(((0, 1), (1, 2)),), warnings=("w", "v"), words=(("A.", 0.5),), token_log_probabilities=(-0.1,),
+        required=((("A",), True),), forced=(("A",),),
+    )  # fmt: skip
+    second = Translation(
+        "BB.", -0.5, -0.25, ("y", "z"), True, False, ids=(6, 7), sentences=(((0, 4), (0, 3)),),
+        alignment=(((1, 2), (0, 2)),), warnings=("u", "w"), words=(("BB.", 0.25),),
+        token_log_probabilities=(-0.2, -0.3), required=((("C",), False),), forced=(("B",),),
+    )  # fmt: skip
+    assert merged([first, second], "A. BB.", [(0, 0), (4, 3)]) == Translation(
+        "A. BB.", -1.5, -2.25, ("x", "y", "z"), True, False, ids=(5, 6, 7), num_parts=3,
+        sentences=(((0, 3), (0, 2)), ((4, 8), (3, 6))), alignment=(((0, 1), (1, 2)), ((5, 6), (3, 5))),
+        warnings=("w", "v", "u"), words=(("A.", 0.5), ("BB.", 0.25)), token_log_probabilities=(-0.1, -0.2, -0.3),
+        required=((("A",), True), (("C",), False)), forced=(("A",), ("B",)),
+    )  # fmt: skip
+
+
+def test_a_text_of_just_as_many_tokens_as_the_model_reads_is_whole() -> None:
+    texts = (f"A man! A {'ball runs green'[:length]}".strip() for length in range(16))
+    text = next(each for each in texts if len(SHORT.tokenizer.encode(each)) == LIMIT)
+    less = text_translator(str.upper, max_source_tokens=LIMIT - 1)
+    for translator, split, num_parts, is_truncated in (
+        (SHORT, "auto", 1, False),
+        (SHORT, "never", 1, False),
+        (SHORT, "always", 2, False),
+        (less, "auto", 2, False),
+        (less, "never", 1, True),
+    ):
+        [[best]] = translator.translate_n_best([text], 1, text_options=TextOptions(split=split))  # type: ignore[arg-type]
+        assert (best.num_parts, best.source_truncated) == (num_parts, is_truncated)
+
+
+@pytest.mark.parametrize("markup", ["none", "placeholders", "html"])
+def test_sentences_end_by_the_rules_of_the_language_that_is_named(markup: str) -> None:
+    """In German, neither "bzw." nor the ordinal number ends a sentence; in English both do."""
+    line = "Er sah {x} bzw. Dr. Huber am 3. Mai. Dann ging er."
+    for language, num_parts in (("de", 2), ("en", 4)):
+        options = TextOptions(split="always", markup=markup, language=language)  # type: ignore[arg-type]
+        [[best]] = text_translator().translate_n_best([line], 1, text_options=options)
+        assert (best.text, best.num_parts) == (line, num_parts)
+
+
+def test_a_long_plain_text_with_items_is_cut_before_its_words_are_aligned() -> None:
+    """Of more than 4,000 characters; without items, none are aligned, and the text is whole."""
+    items = TextOptions(markup="placeholders")
+    for line, num_parts in (("a dog {x} " * 420, 2), ("a dog {x} " * 390, 1), ("a dog runs " * 420, 1)):
+        [[best]] = text_translator(max_source_tokens=100_000).translate_n_best([line], 1, text_options=items)
+        assert best.num_parts == num_parts

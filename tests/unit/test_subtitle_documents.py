@@ -101,6 +101,21 @@ def test_a_cue_without_words_gets_its_share() -> None:
     assert subtitles._cut(["one two ", end, "three four"], {end}, [9, 1]) == [["one two "], ["three four"]]
 
 
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [(list("abcdefghi"), [8, 1]), (["a" * 300, "b" * 300, "c", "d"], [3, 1]), (["a" * 300, "b" * 301, "c"], [2, 1])],
+)
+def test_a_text_has_at_most_eight_cues_and_about_600_characters(texts: list[str], numbers: list[int]) -> None:
+    found: list[str] = []
+
+    def noted(text: str) -> str:
+        found.append(text)
+        return text
+
+    translated(srt(*texts).encode(), "a.srt", noted)
+    assert [len(text.split()) for text in found] == numbers
+
+
 def test_a_translation_has_no_arrow_of_times() -> None:
     assert translated(srt("a dog").encode(), "a.srt", lambda _: "a --> b").decode() == srt("a -> b")
     found = translated(b"WEBVTT\n\n00:01.000 --> 00:02.000\na dog\n", "a.vtt", lambda _: "a --> b")

@@ -1,0 +1,70 @@
+"""Tables, numbers and pages of reports, by hand."""
+
+import pytest
+
+from transduce.reporting.page import histogram, page, share_bar
+from transduce.reporting.tables import aligned, clock, mebibytes, seconds, short, table
+
+
+def test_a_table_has_text_on_the_left_and_numbers_on_the_right() -> None:
+    assert table(("a|b", "n"), [("x", "1")]) == "| a\\|b | n |\n| --- | ---: |\n| x | 1 |"
+    assert table(("a", "b", "n"), [("x", "y", "1")], text_columns=2).split("\n")[1] == "| --- | --- | ---: |"
+
+
+def test_each_table_of_a_text_is_aligned() -> None:
+    text = "t\n| a | long |\n| --- | ---: |\n| bcd | 1 |\nend\n| x\\|y | n |\n| --- | --- |\n| z | 22 |\n| no table |"
+    assert aligned(text).split("\n") == [
+        "t",
+        "| a   | long |",
+        "| --- | ---: |",
+        "| bcd |    1 |",
+        "end",
+        *text.split("\n")[5:],  # its last line has another number of columns
+    ]
+    assert aligned("| x\\|y | n |\n| --- | --- |\n| z | 22 |") == "| x\\|y | n   |\n| ---- | --- |\n| z    | 22  |"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (1.234, "1.23"),
+        (-12.34, "-12.3"),
+        (0.0451, "0.0451"),
+        (999.6, "1,000"),
+        (12_345, "12,300"),
+        (1e6, "1.0e+06"),
+        (1.23e-7, "1.2e-07"),
+    ],
+)
+def test_short_numbers_have_three_digits(value: float, shown: str) -> None:
+    assert short(value) == shown
+
+
+def test_units() -> None:
+    assert [seconds(value) for value in (1.23, 1.0, 0.00456, 12.3e-6)] == ["1.23 s", "1.00 s", "4.56 ms", "12.3 µs"]
+    assert [clock(value) for value in (3909, 59.6, 7)] == ["1:05:09", "0:01:00", "0:00:07"]
+    assert mebibytes(3 * 2**20) == "3.00 MiB"
+
+
+def test_a_histogram_is_drawn_by_square_roots() -> None:
+    """The highest bar, of nine, has 192 of 230 units; one of four has two thirds of that, and one of one a third."""
+    drawn = histogram([0.0, 1.0, 2.0], [4, 0], [1, 9], "a & b")
+    assert drawn.count("<rect") == 3
+    for bar in (
+        '<rect class="before" x="8.0" y="70.0" width="311.0" height="128.0"/>',
+        '<rect class="after" x="8.0" y="134.0" width="311.0" height="64.0"/>',
+        '<rect class="after" x="320.0" y="6.0" width="311.0" height="192.0"/>',
+    ):
+        assert bar in drawn
+    for x, anchor, edge in (("8.0", "start", 0), ("320.0", "middle", 1), ("632.0", "end", 2)):
+        assert f'<text x="{x}" y="222" text-anchor="{anchor}">{edge}</text>' in drawn
+    assert 'aria-label="a &amp; b"' in drawn
+
+
+def test_a_page_shows_its_title_as_text() -> None:
+    assert "<title>a &lt; b</title>" in page("a < b", "<p>c</p>")
+    assert "<body>\n<p>c</p>\n</body>" in page("a < b", "<p>c</p>")
+    assert [f"width:{share}" in share_bar(value) for value, share in ((0.5, "50.00%"), (1.5, "100"), (-1, "0.00"))] == [
+        True
+    ] * 3

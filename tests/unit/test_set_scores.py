@@ -1,0 +1,119 @@
+"""Several test sets, each in its own direction: what is asked of the model, and the table of the scores."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import pytest
+
+from transduce.config import DecodeConfig
+from transduce.errors import ConfigError
+from transduce.evaluation import Evaluation, Score, Text
+from transduce.translation.directions import Direction
+from transduce.translation.forced_scores import TargetScore
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.result import Translation
+from transduce.translation.set_scores import EvaluationSet, SetScores, score_sets, scores_table
+
+
+class Noting:
+    """Translates to capitals, and notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.directions = self
+
+    def choose(self, source: str, target: str, domain: str) -> Direction:
+        if target == "xx":
+            raise ConfigError("unknown")
+        return Direction(source, target, domain, target == "fr", ())
+
+    def stream(
+        self, lines: Sequence[str], *, options: DecodeConfig | None, text_options: TextOptions
+    ) -> Iterator[list[Translation]]:
+        self.asked.append((*lines, options, text_options.language, text_options.target, text_options.domain))
+        for line in lines:
+            yield [Translation(line.upper(), 0.0, 0.0, (), finished=True, source_truncated=False)]
+
+    def score(self, sources: Sequence[str], targets: Sequence[str], **asked: str) -> list[TargetScore]:
+        self.asked.append((*sources, *targets, asked))
+        values = [(-float(len(sources)),) * len(target.split()) for target in targets]
+        return [TargetScore(("x",) * len(each), each, 0.0, source_truncated=False) for each in values]
+
+
+SETS = [
+    EvaluationSet(
+        name="one",
+        source=Text("a.en", ["a dog", "a cat"]),
+        references=[Text("a.de", ["A DOG", "A CAT"]), Text("b.de", ["x", "y"])],
+        source_language="en",
+        target_language="de",
+        domain="law",
+    ),
+    EvaluationSet(name="two", source=Text("c.en", ["two big dogs run"]), references=[Text("c.fr", ["DEUX CHIENS"])]),
+    EvaluationSet(
+        name="three", source=Text("d.en", ["a"]), references=[Text("d.fr", ["B"])], target_language="fr"
+    ),
+]  # fmt: skip
+
+
+def test_each_set_is_translated_and_scored_in_its_own_direction() -> None:
+    model, search = Noting(), DecodeConfig(beam_size=2)
+    found = score_sets(cast(Any, model), SETS, search=search, metrics=["bleu-paper"], lowercase=True)
+    assert model.asked == [
+        ("a dog", "a cat", search, "en", "de", "law"),
+        ("a dog", "a cat", "A DOG", "A CAT", {"target_language": "de", "domain": "law"}),
+        ("two big dogs run", search, "", "", ""),
+        ("two big dogs run", "DEUX CHIENS", {"target_language": "", "domain": ""}),
+        ("a", search, "", "fr", ""),
+        ("a", "B", {"target_language": "fr", "domain": ""}),
+    ]
+    assert [each.name for each in found] == ["one", "two", "three"]
+    assert [each.perplexity for each in found] == [pytest.approx(math.exp(n)) for n in (2, 1, 1)]
+    assert [each.subwords for each in found] == [4, 2, 1]
+    assert [each.evaluation.num_references for each in found] == [2, 1, 1]
+    assert [each.pair for each in found] == ["en → de", "? → ?", "? → fr (zero-shot)"]
+    signatures = [each.evaluation.scores["bleu-paper"].signature for each in found]
+    assert [language for each in signatures for language in ("-de", "-fr") if f"moses-like{language}" in each] == [
+        "-de",
+        "-fr",  # by the name of the reference
+        "-fr",
+    ]
+    assert all("lc" in each for each in signatures)
+
+
+def test_a_direction_that_is_unknown_names_its_set_before_anything_is_translated() -> None:
+    model = Noting()
+    unknown = EvaluationSet(name="four", source=SETS[2].source, references=SETS[2].references, target_language="xx")
+    with pytest.raises(ConfigError, match="test set 'four': unknown"):
+        score_sets(cast(Any, model), [*SETS, unknown])
+    assert model.asked == []
+
+
+def test_the_table_has_a_row_for_each_set_and_each_signature_once() -> None:
+    def scored(name: str, domain: str, bleu: float, confidence: float | None = None) -> SetScores:
+        scores = {
+            "bleu": Score(name="BLEU", value=bleu, signature="same", confidence=confidence),
+            "chrf": Score(name="chrF2", value=50, signature=f"of {name}"),
+        }
+        return SetScores(
+            name=name,
+            direction=Direction("en", "de", domain, domain == "law", ()),
+            perplexity=12.345,
+            subwords=10,
+            evaluation=Evaluation(num_lines=1200, num_references=1, scores=scores),
+        )
+
+    assert scores_table([scored("a", "", 30.126)]).split("\n")[0] == (
+        "| test set | languages | lines | perplexity | BLEU | chrF2 |"
+    )
+    assert scores_table([scored("a", "", 30.126), scored("b", "law", 7, 1.5)]).split("\n") == [
+        "| test set | languages | domain | lines | perplexity | BLEU | chrF2 |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
+        "| a | en → de |  | 1,200 | 12.3 | 30.13 | 50.00 |",
+        "| b | en → de (zero-shot) | law | 1,200 | 12.3 | 7.00 ± 1.50 | 50.00 |",
+        "",
+        "BLEU: same",
+        "chrF2: of a",
+        "chrF2: of b",
+    ]
