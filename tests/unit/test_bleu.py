@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import EvaluationError
-from transduce.evaluation import Text, bleu, chrf, evaluate, paper_bleu, tokenized_bleu
+from transduce.evaluation import Evaluation, Score, Text, bleu, chrf, evaluate, paper_bleu, tokenized_bleu
 from transduce.evaluation.paper_tokens import normalize_quotes, paper_tokens, split_compounds
+from transduce.evaluation.sentence_scores import sentence_bleu, sentence_chrf
 
 
 def test_bleu_by_hand() -> None:
@@ -217,3 +218,43 @@ def test_evaluation_as_text_and_as_dict() -> None:
     as_dict = result.to_dict()
     assert list(as_dict["scores"]) == names
     assert as_dict["scores"]["bleu"]["value"] == result.scores["bleu"].value
+
+
+def test_every_reference_and_option_reaches_the_metric() -> None:
+    out, first, second = (
+        Text("out", ["A big dog-x runs «a» far"]),
+        Text("first", ["zzz"]),
+        Text("second", ["A big dog-x runs «a» far"]),
+    )
+    metrics = ["bleu", "bleu-intl", "bleu-paper", "chrf", "chrf++"]
+    found = evaluate(out, [first, second], metrics=metrics, language="de", source=Text("src", ["a b c d"]))
+    assert [score.value for score in found.scores.values()] == [pytest.approx(100)] * 5
+    assert any(each.startswith("out and second are the same text") for each in found.warnings)
+    assert (found.num_references, found.to_dict()["copied_share"]) == (2, 0)
+    assert evaluate(out, [first]).to_dict()["copied_share"] is None
+    marks = {name: score.signature for name, score in found.scores.items()}
+    assert "tok:13a" in marks["bleu"]
+    assert "tok:intl" in marks["bleu-intl"]
+    assert "tok:moses-like-de+quotes+atat" in marks["bleu-paper"]
+    assert ("nw:0" in marks["chrf"], "nw:2" in marks["chrf++"]) == (True, True)
+    given = evaluate(out, [second], metrics=["bleu", "bleu-paper", "chrf"], tokenized=True, lowercase=True)
+    assert all("case:lc" in score.signature for score in given.scores.values())
+    assert "tok:none+quotes+atat" in given.scores["bleu-paper"].signature
+    assert "tok:none" in given.scores["bleu"].signature
+
+
+def test_lengths_and_references_are_compared() -> None:
+    assert bleu(["a b"], [["a b c d"]]).length_ratio == 0.5
+    with pytest.raises(EvaluationError, match=r"1 hypotheses .* of \[1, 2\] lines"):
+        bleu(["a"], [["a"], ["a", "b"]])
+
+
+def test_an_interval_is_shown_around_the_mean_of_the_samples() -> None:
+    score = Score(name="BLEU", value=30, signature="s", confidence=1.5, resampled_mean=29.5)
+    found = Evaluation(num_lines=2, num_references=1, scores={"bleu": score})
+    assert found.to_text() == "BLEU   30.00  (95 % interval: 29.50 ± 1.50)\n    s\n2 lines, 1 reference"
+
+
+def test_a_short_sentence_may_be_perfect() -> None:
+    assert sentence_bleu("a b c", "a b c") == pytest.approx(100)
+    assert sentence_chrf("a b c", "a b c") == pytest.approx(100)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from text_engine import TextEngine, text_translator
 from transduce.bundle import Bundle
 from transduce.errors import BundleError, DataError
 from transduce.translation.calibrating import calibrate, measure, measure_fit, reliability
+from transduce.translation.directions import Direction
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.calibration import FILE, Calibration, features, load_calibration, save_calibration
 from transduce.translation.pipeline.confidence import _with_confidence, with_words
+from transduce.translation.result import Translation
 
 CONFIDENCE = TextOptions(confidence=True)
 
@@ -226,3 +229,29 @@ def test_a_fit_is_measured_on_other_lines() -> None:
         "auc_uncalibrated": 0.5,
     }
     assert measure_fit(fit, [[-0.5]] * 2, [60.0, 70.0])["auc"] is None
+
+
+def test_measuring_asks_for_the_direction_and_reads_no_older_calibration() -> None:
+    class Asked:
+        targets = ("fr",)
+
+        def __init__(self) -> None:
+            self.bundle: object = "a folder"
+            self.directions = self
+            self.asked: list[object] = []
+
+        def choose(self, *given: str) -> Direction:
+            self.asked.append(given)
+            return Direction("en", "fr", "law", False, ())
+
+        def translate_n_best(self, lines: list[str], *given: object, **search: object) -> list[list[Translation]]:
+            assert self.bundle is None
+            self.asked += [lines, given, search]
+            return [[Translation("x", 0.0, 0.0, (), True, False, token_log_probabilities=(-1.0,))] for _ in lines]
+
+    model = Asked()
+    found = measure(cast(Any, model), ["a", " ", "b"], ["x", "y", ""], target="fr", domain="law", beam_size=2)
+    options = TextOptions(confidence=True, language="en", target="fr", domain="law")
+    assert model.asked == [("", "fr", "law"), ["a"], (1,), {"text_options": options, "beam_size": 2}]
+    assert found == ([(-1.0,)], [100.0])
+    assert model.bundle == "a folder"

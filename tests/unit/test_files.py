@@ -139,6 +139,24 @@ def test_a_process_killed_between_two_renamings_loses_nothing(tmp_path: Path) ->
     assert (tmp_path / "target" / "old.txt").read_text() == "old"
 
 
+def test_what_was_set_aside_does_not_replace_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / ".target.abcdefgh.old" / "target").mkdir(parents=True)
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "new.txt").touch()
+    (tmp_path / ".target.ijklmnop.part").symlink_to(tmp_path / "target")  # which no process of ours makes
+    files.remove_leftovers(tmp_path, "target")
+    assert {path.name for path in tmp_path.iterdir()} == {"target", ".target.ijklmnop.part"}
+    assert (tmp_path / "target" / "new.txt").is_file()
+
+
+def test_a_file_whose_name_is_that_of_standard_output_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("-").write_text("x")
+    files.require_free(Path("-"), overwrite=False)
+    with pytest.raises(DataError, match="exists already"):
+        files.require_free(tmp_path / "-", overwrite=False)
+
+
 @pytest.mark.parametrize("text", ["", "[1]", "null", '{"a": ' * 100_000, "\udcff"])
 def test_anything_but_a_json_object_is_a_value_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_bytes(text.encode("utf-8", "surrogateescape"))

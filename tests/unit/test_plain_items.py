@@ -265,3 +265,9 @@ def test_items_that_are_lost_copied_or_left_out() -> None:
     text = "see {x} at https://a.org, AB-1"
     assert without_items(text, "placeholders") == "see  at , AB-1"
     assert without_items(text, "placeholders", {"AB-1"}) == "see  at , "
+
+
+def test_an_item_with_a_full_stop_reaches_the_model_whole() -> None:
+    model = text_translator()
+    model.translate(["One {a dog runs. Two dogs} here. Two."], text_options=SENTENCES)
+    assert model.engine.seen == ["One {a dog runs. Two dogs} here.", "Two."]  # type: ignore[attr-defined]

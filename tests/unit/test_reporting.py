@@ -2,6 +2,7 @@
 
 import pytest
 
+from transduce.bundle import format_metric
 from transduce.reporting.page import histogram, page, share_bar
 from transduce.reporting.tables import aligned, clock, mebibytes, seconds, short, table
 
@@ -68,3 +69,10 @@ def test_a_page_shows_its_title_as_text() -> None:
     assert [f"width:{share}" in share_bar(value) for value, share in ((0.5, "50.00%"), (1.5, "100"), (-1, "0.00"))] == [
         True
     ] * 3
+
+
+def test_measured_values_have_two_decimals_and_large_ones_an_exponent() -> None:
+    values = (1.234, 7, 999_999_999_999, 1e12, -(10**15), "a", {"x": 0.5, "y": 2})
+    assert [format_metric(value) for value in values] == [
+        *("1.23", "7", "999999999999", "1.000e+12", "-1.000e+15", "a", "x 0.50, y 2")
+    ]

@@ -1,9 +1,13 @@
 """GNMT's length penalty, against numbers worked out by hand."""
 
+from collections.abc import Sequence
+from typing import Any, cast
+
 import pytest
 
 from text_engine import text_translator
 from transduce.decoding.scores import NEVER_GENERATED, gnmt_penalty, hypothesis
+from transduce.translation.forced_scores import ScoreSummary, TargetScore, score_targets
 
 
 @pytest.mark.parametrize(
@@ -39,3 +43,30 @@ def test_the_end_mark_of_a_given_translation_counts_as_a_piece() -> None:
     assert len(scored.pieces) == len(scored.log_probabilities) == length
     assert scored.log_probability == pytest.approx(-0.1 * length)
     assert scored.score == pytest.approx(-0.1 * length / ((5 + length) / 6) ** 0.6)
+
+
+class Certain:
+    """Gives each token, and the end, a log-probability of -1."""
+
+    max_source_tokens = 3
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        return [[-1.0] * (len(ids) + 1) for ids in targets]
+
+
+def test_scores_of_given_targets_by_hand() -> None:
+    tokenizer = text_translator().tokenizer
+    empty, dogs = score_targets(cast(Any, Certain()), tokenizer, ["A dog runs over", "A"], ["", "Two dogs run."], 1.0)
+    assert (empty.pieces, empty.log_probabilities, empty.score) == (("</s>",), (-1.0,), -1.0)
+    length = len(tokenizer.encode("Two dogs run.")) + 1
+    assert (dogs.pieces[-1], len(dogs.pieces), dogs.log_probability) == ("</s>", length, -length)
+    assert dogs.score == pytest.approx(-length / ((5 + length) / 6))
+    assert [empty.source_truncated, dogs.source_truncated] == [True, False]
+    summary = ScoreSummary()
+    assert str(summary) == "no lines"
+    summary.add([TargetScore(("</s>",), (-1.0,), -1.0, source_truncated=False)])
+    summary.add([TargetScore(("a", "b", "</s>"), (-1.0, -2.0, -2.0), -3.0, source_truncated=False)])
+    assert str(summary) == (
+        "2 lines, 4 pieces (end marks counted): log-probability -6.000, mean score of a line -2.0000, "
+        "perplexity of a piece 4.482"
+    )

@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 
 from text_engine import TextEngine, text_translator
 from transduce.errors import ConfigError, TokenizerError
+from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.pipeline.joining import merged
+from transduce.translation.pipeline.checkpoints import never
+from transduce.translation.pipeline.joining import _joined, choices_of_parts, merged
+from transduce.translation.pipeline.protecting import attempts, protect
 from transduce.translation.pipeline.sentences import fitting_spans, num_sentences, sentence_spans, usual_sentences
+from transduce.translation.pipeline.splitting import split
 from transduce.translation.result import Translation
 from transduce.translation.translator import Translator
-from transduce.translation.windows import cut_windows
+from transduce.translation.windows import Window, cut_windows
 
 TEXT = "Dr. Smith runs.  Two dogs\trun! “Really?” she asked.\nA man with 3.5 balls"
 LIMIT = 8
@@ -191,7 +195,7 @@ def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"split = 'alway': must be auto, always, never\. Did you mean 'always'\?"):
         TextOptions(split="alway")  # type: ignore[arg-type]
     with pytest.raises(TokenizerError, match="lone surrogate"):
-        SHORT.translate(["\ud800"], text_options=ALWAYS)
+        SHORT.translate(["A \ud800 dog. Two"], text_options=ALWAYS)  # which the splitter cannot encode
 
 
 def test_windows_are_bounded_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,14 +268,14 @@ def test_a_text_of_just_as_many_tokens_as_the_model_reads_is_whole() -> None:
     texts = (f"A man! A {'ball runs green'[:length]}".strip() for length in range(16))
     text = next(each for each in texts if len(SHORT.tokenizer.encode(each)) == LIMIT)
     less = text_translator(str.upper, max_source_tokens=LIMIT - 1)
-    for translator, split, num_parts, is_truncated in (
+    for translator, wanted, num_parts, is_truncated in (
         (SHORT, "auto", 1, False),
         (SHORT, "never", 1, False),
         (SHORT, "always", 2, False),
         (less, "auto", 2, False),
         (less, "never", 1, True),
     ):
-        [[best]] = translator.translate_n_best([text], 1, text_options=TextOptions(split=split))  # type: ignore[arg-type]
+        [[best]] = translator.translate_n_best([text], 1, text_options=TextOptions(split=wanted))  # type: ignore[arg-type]
         assert (best.num_parts, best.source_truncated) == (num_parts, is_truncated)
 
 
@@ -291,3 +295,26 @@ def test_a_long_plain_text_with_items_is_cut_before_its_words_are_aligned() -> N
     for line, num_parts in (("a dog {x} " * 420, 2), ("a dog {x} " * 390, 1), ("a dog runs " * 420, 1)):
         [[best]] = text_translator(max_source_tokens=100_000).translate_n_best([line], 1, text_options=items)
         assert best.num_parts == num_parts
+
+
+def test_parts_are_joined_with_the_white_space_of_the_source() -> None:
+    """Between a Chinese sentence and the next one, a language of words needs a space, which the source has not."""
+    [[blank]] = SHORT.translate_n_best([""], 1)
+    first = replace(blank, text="A.", sentences=(((0, 2), (0, 2)),))
+    second = replace(blank, text="B", sentences=(((0, 1), (0, 1)),))
+    whole = _joined(" 日。x ", [(1, 3), (3, 4)], [first, second])
+    assert (whole.text, whole.sentences) == (" A. B ", (((1, 3), (1, 3)), ((3, 4), (4, 5))))
+    assert _joined("x日。", [(0, 1), (1, 3)], [second, first]).text == "BA."
+    draws = [[replace(blank, text=f"{part}{number}") for number in range(3)] for part in "ab"]
+    chosen = choices_of_parts(draws, 2, drawn=True)
+    assert [[each.text for each in choice] for choice in chosen] == [["a0", "b0"], ["a1", "b1"]]
+
+
+def test_a_line_whose_translation_has_a_beginning_is_not_cut() -> None:
+    line = "a man " * 30
+    for constraints, is_whole in ((Constraints(), False), (Constraints(prefix="A"), True)):
+        window = Window(1, [line], [constraints])
+        [inputs] = attempts(protect(window, TextOptions(), never), "none", never)
+        parts = split(inputs, window, TextOptions(), SHORT, never)
+        assert (len(parts) == 1) == is_whole
+        assert all(part.constraints == constraints for part in parts)

@@ -117,3 +117,12 @@ def test_the_table_has_a_row_for_each_set_and_each_signature_once() -> None:
         "chrF2: of a",
         "chrF2: of b",
     ]
+    found = scored("a", "law", 30.126)
+    values = found.to_dict()
+    assert values["scores"]["bleu"]["value"] == 30.126
+    assert [values[key] for key in ("name", "source_language", "target_language", "domain", "zero_shot")] == [
+        *("a", "en", "de", "law"),
+        True,
+    ]
+    assert (values["perplexity"], values["subwords"]) == (12.345, 10)
+    assert [text.name for text in SETS[0].texts] == ["a.en", "a.de", "b.de"]

@@ -29,6 +29,7 @@ CATS = "Zwei kleine graue Katzen schlafen heute in der warmen Sonne."
         ),
         (["A dog ."] * 2 + ["A dog."] * 8, ["A dog!"] * 10, {}, ["out looks tokenised: it has 2 lines with"]),
         (["A dog ."] + ["A dog."] * 9, ["A dog!"] * 10, {}, []),
+        (["A , b"], ["A, b"], {}, ["out looks tokenised: it has 1 line with"]),
         (["A", "", " ", "B"], ["A", "B", "C", "D"], {}, ["out has 2 empty lines; the first is line 2."]),
         (["A", "B"], ["A", ""], {}, ["ref has 1 empty line; the first is line 2."]),
         (["Do@@ gs"] * 2 + ["Dogs"] * 98, ["Dog"] * 100, {}, ["out has 2 lines with subword marks"]),
@@ -64,7 +65,7 @@ def test_leaks_name_the_lines_of_both_sides() -> None:
     sources = Text("test.en", [DOG, "Thank you.", "A man sits on the bench near the old river today."])
     targets = Text("test.de", ["Ein Hund.", "Danke schön, mein lieber Freund.", CATS])
     training = {
-        "train.en": ["x", DOG.upper().rstrip("."), "Thank you.", DOG],
+        "train.en": ["x", DOG.upper().rstrip("."), "Thank you.", DOG, DOG.replace("brown", "black")],
         "train.tsv": ["y", f"z\t{CATS.replace('graue', 'weiße')}", f"z\t{sources.lines[2]}"],
     }
     leaked_source, leaked_target = leakage_warnings([sources, targets], training)
@@ -82,3 +83,8 @@ def test_leaks_behind_the_first_block_of_training_lines_keep_their_number() -> N
     training = {"train.en": [*(f"number {i}" for i in range(4100)), DOG]}
     [warning] = leakage_warnings([Text("test.en", [DOG])], training)
     assert "line 1 is line 4101 of train.en" in warning
+
+
+def test_lines_of_sixteen_bytes_can_leak_and_shorter_ones_cannot() -> None:
+    for line, number in (("a dog runs home!", 1), ("a dog runs home", 0)):
+        assert len(leakage_warnings([Text("test.en", [line])], {"train.en": [line]})) == number

@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.text import SubwordTokenizer, split_words, word_of_each
+from transduce.text.phrases import phrase_pattern
+from transduce.text.tags import is_tag
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +47,16 @@ def test_piece_bytes_are_those_of_the_text(tokenizer: SubwordTokenizer) -> None:
     text = "the dog ß <s>\x00"
     assert b"".join(tokenizer.piece_bytes(tokenizer.encode(text))) == b" " + text.encode()
     assert tokenizer.piece_bytes([1, 2]) == [b"", b""]  # BOS and EOS stand for no text
+
+
+def test_a_phrase_is_bounded_where_it_ends_with_a_word() -> None:
+    texts = ("x(dog) y", "(dogs", "a dog) x", "underdog) x")
+    assert [bool(phrase_pattern(("(dog",)).search(text)) for text in texts] == [True, False, False, False]
+    assert [bool(phrase_pattern(("dog)",)).search(text)) for text in texts] == [True, False, True, False]
+
+
+def test_a_tag_is_a_whole_token() -> None:
+    assert [is_tag(token) for token in ("<2de>", "<domain:law>", "<2de>x", "x<2de>", "<2>", "<2 de>")] == [
+        *(True, True),
+        *[False] * 4,
+    ]
