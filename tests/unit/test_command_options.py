@@ -14,6 +14,7 @@ from transduce.cli import calibrate, evaluate, info, score, translate
 from transduce.cli.arguments import decode_changes, require_both
 from transduce.cli.constraint_files import ConstraintFiles
 from transduce.cli.failures import report
+from transduce.cli.numbers import real, whole
 from transduce.errors import ConfigError, DataError, EvaluationError
 from transduce.files import sha256
 from transduce.translation.constraints.line_constraints import Constraints
@@ -285,3 +286,19 @@ def test_errors_have_one_line_and_a_code(
     shown = capsys.readouterr().err
     assert shown.startswith(message)
     assert shown.count("\n") == bool(message)
+
+
+def test_numbers_are_read_within_their_range() -> None:
+    assert [whole(1, 10).read(text, "--x") for text in ("1", "10")] == [1, 10]
+    assert [real(0, 1, above=True).read(text, "--x") for text in ("1e-9", "1")] == [1e-9, 1]
+    for number, text, message in (
+        (whole(1, 10), "0", "--x 0: must be a whole number from 1 to 10."),
+        (whole(1, 10), "11", "--x 11: must be a whole number"),
+        (whole(1, 10), "1.5", "--x 1.5: must be a whole number"),
+        (real(0, 1, above=True), "0", "--x 0: must be a number greater than 0 and at most 1."),
+        (real(0, 1), "nan", "--x nan: must be a number"),
+        (real(0, 1), "7" * 50, f"--x {'7' * 40}…: must be"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            number.read(text, "--x")
+        assert str(caught.value).startswith(message)

@@ -238,3 +238,14 @@ def test_any_paragraph_of_open_document(body: str) -> None:
     assert translated(given, "a.odt", same) == given
     found, before = (ET.fromstring(member(data, "content.xml")) for data in (translated(given, "a.odt"), given))
     assert sorted(each.tag for each in found.iter()) == sorted(each.tag for each in before.iter())
+
+
+def test_progress_is_that_of_all_parts_and_never_goes_back() -> None:
+    """Parts of 30 and 70 bytes: what is read of one, in characters, counts up to its size."""
+    calls: list[tuple[int, int]] = []
+    progress = parts.Progress(100, lambda done, total: calls.append((done, total)), print)
+    for size, steps in ((30, (10, 50)), (70, (0, 60, 100))):
+        progress.begin(parts.Part("a", size, parts.Content(str.encode, [])))
+        for progress.within in steps:
+            progress.report()
+    assert calls == [(10, 100), (30, 100), (30, 100), (90, 100), (100, 100)]

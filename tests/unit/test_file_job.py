@@ -1,5 +1,6 @@
 """What a job on a file depends on, and what it counts and warns of."""
 
+import gzip
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ import pytest
 
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError
+from transduce.files import zstd
 from transduce.translation.pipeline import Request, TextOptions
 from transduce.translation.pipeline.many_sentences import (
     MANY_SENTENCES,
@@ -20,6 +22,7 @@ from transduce.translation.result import Translation
 from transduce.translation.streams import Columns, PlainLines
 from transduce.translation.streams.cluster import _common
 from transduce.translation.streams.file_job import _description, _Tally
+from transduce.translation.streams.output import open_stream
 from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows
 
 FINGERPRINT = JobFingerprint({"the model": "12"}, "torch on cpu", None)
@@ -124,3 +127,19 @@ def test_every_worker_must_be_like_the_first(version: str, fingerprint: JobFinge
     introduced = [("a", "1", FINGERPRINT), ("b", "1", FINGERPRINT), ("c", version, fingerprint)]
     with pytest.raises(ConfigError, match=message):
         _common(introduced, cast(Any, SimpleNamespace(path="here")))
+
+
+@pytest.mark.parametrize("lines", [[], ["a", "b"]])
+def test_packed_outputs_do_not_depend_on_the_time_and_have_checksums(tmp_path: Path, lines: list[str]) -> None:
+    data = {}
+    for suffix in ("gz", "zst"):
+        path = tmp_path / f"out.{suffix}"
+        with open_stream(path, {}, resume=False) as output:
+            for line in lines:
+                output.write([line], [line])
+        data[suffix] = path.read_bytes()
+    assert (
+        gzip.decompress(data["gz"]) == zstd.decompress(data["zst"]) == "".join(f"{line}\n" for line in lines).encode()
+    )
+    assert data["gz"][4:8] == bytes(4)  # no time of change (RFC 1952)
+    assert data["zst"][4] & 0b100  # the flag of the checksum (RFC 8878)

@@ -2,14 +2,19 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
+from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.pipeline.guard import COPIES, REPEATS, _retries, copies, doubts, repeats
+from transduce.translation.pipeline.checkpoints import never
+from transduce.translation.pipeline.guard import COPIES, REPEATS, _retries, copies, doubts, guard, repeats
+from transduce.translation.pipeline.splitting import Part
+from transduce.translation.result import Translation
 
 GUARD = TextOptions(guard=True)
 
@@ -197,3 +202,23 @@ def test_an_address_that_is_copied_is_no_copy_of_the_source() -> None:
     assert (best.text, best.warnings) == ("Besuche https://example.org/one/two/three/four/five jetzt", ())
     [[best]] = translator.translate_n_best([line], 1, text_options=GUARD)
     assert best.warnings == (COPIES,)
+
+
+def test_only_what_is_wrong_is_searched_again_and_warnings_are_added() -> None:
+    asked: list[list[str]] = []
+
+    def search(parts: Sequence[Part], options: DecodeConfig, n_best: int) -> list[list[Translation]]:
+        asked.append([part.text for part in parts])
+        return [[looped] if part.text == "b" else [fine] for part in parts]
+
+    fine = Translation("ein Hund", 0.0, 0.0, (), True, False)
+    looped = replace(fine, text=LOOP, warnings=("w",))
+    parts = [Part(text, index, (0, 1), Constraints()) for index, text in enumerate("abc")]
+    given = [[fine], [looped, looped], [looped]]
+    found = guard(given, parts, DecodeConfig(), 2, search, never, same_language=False)
+    assert asked == [["b", "c"], ["b"]]
+    assert [[(each.text, each.warnings) for each in line] for line in found] == [
+        [("ein Hund", ())],
+        [(LOOP, ("w", REPEATS))] * 2,
+        [("ein Hund", ())],
+    ]

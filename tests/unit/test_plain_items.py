@@ -3,6 +3,7 @@
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,13 +12,16 @@ from hypothesis import strategies as st
 from text_engine import reversing, text_translator
 from transduce.serve.cut_text import CutText
 from transduce.serve.requests import TranslationRequest
+from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions, items
 from transduce.translation.pipeline import markup as marks
-from transduce.translation.pipeline.missing_items import plain_prefix, with_missing_items
-from transduce.translation.pipeline.protecting import spans_around_items
+from transduce.translation.pipeline.checkpoints import never
+from transduce.translation.pipeline.missing_items import naming_lost_items, plain_prefix, with_missing_items
+from transduce.translation.pipeline.protecting import Segment, protect, spans_around_items
 from transduce.translation.pipeline.spacing import spaced_as
 from transduce.translation.pipeline.survival import copied, has_marks_of, lost_items, without_items
 from transduce.translation.pipeline.word_alignment import WordAligner
+from transduce.translation.windows import Window
 
 PLAIN = TextOptions(markup="placeholders")
 SENTENCES = TextOptions(markup="placeholders", split="always")
@@ -271,3 +275,29 @@ def test_an_item_with_a_full_stop_reaches_the_model_whole() -> None:
     model = text_translator()
     model.translate(["One {a dog runs. Two dogs} here. Two."], text_options=SENTENCES)
     assert model.engine.seen == ["One {a dog runs. Two dogs} here.", "Two."]  # type: ignore[attr-defined]
+
+
+def test_items_of_a_line_whose_translation_has_a_beginning() -> None:
+    lines = ["a {x}", "a", "a {x} %s"]
+    segments = protect(Window(1, lines, [Constraints(prefix="A")] * 3), PLAIN, never)
+    assert [each.prefix for [each] in segments if isinstance(each, Segment)] == ["A", None, "A"]
+    [source] = marks.read_markup("a www.a.org dog", "placeholders")
+    assert isinstance(source, marks.MarkedText)
+    assert [plain_prefix(each, source) for each in ("A window", "A w", "w")] == ["A window", "A ", ""]
+    [[found]] = text_translator(str.upper).translate_n_best(["a dog"], 1)
+    other = replace(found, text="A CAT", warnings=("w",), alignment=(((0, 1), (0, 1)),))
+    aligner = WordAligner(text_translator(str.upper))
+    lost = with_missing_items(aligner, source, other, "A DO")  # which does not begin so
+    assert (lost.text, lost.warnings) == ("A CAT", ("w", "'www.a.org' is not in the translation."))
+    assert naming_lost_items(other, "a cat") is other
+    whole = with_missing_items(aligner, source, replace(other, text="A DOG"), "A")
+    links = [(source.source[a:b], whole.text[c:d]) for (a, b), (c, d) in whole.alignment]
+    assert (whole.text, ("dog", "DOG") in links, ("www", "www") in links) == ("A www.a.org DOG", True, True)
+
+
+def test_white_space_behind_the_last_sentence_stays_and_a_lone_end_holds_no_sentences() -> None:
+    assert text_translator(str.upper).translate(["A dog {x}. Two men. "], text_options=SENTENCES) == [
+        "A DOG {x}. TWO MEN. "
+    ]
+    text = "</i> One dog. <i>Two dogs. Three</i> men."
+    assert [text[a:b] for a, b in spans_around_items(text, "en")] == ["</i> One dog.", "<i>Two dogs. Three</i> men."]

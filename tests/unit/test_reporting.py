@@ -1,8 +1,11 @@
 """Tables, numbers and pages of reports, by hand."""
 
+from dataclasses import replace
+
 import pytest
 
-from transduce.bundle import format_metric
+from transduce.bundle import format_metric, model_card
+from transduce.config import Config, ModelConfig, TrainConfig
 from transduce.reporting.page import histogram, page, share_bar
 from transduce.reporting.tables import aligned, clock, mebibytes, seconds, short, table
 
@@ -76,3 +79,22 @@ def test_measured_values_have_two_decimals_and_large_ones_an_exponent() -> None:
     assert [format_metric(value) for value in values] == [
         *("1.23", "7", "999999999999", "1.000e+12", "-1.000e+15", "a", "x 0.50, y 2")
     ]
+
+
+def test_the_card_of_a_model_has_its_numbers() -> None:
+    model = ModelConfig(vocab_size=1234, num_encoder_layers=3, num_decoder_layers=1, d_model=32, d_ff=48, num_heads=2)
+    model = replace(model, d_k=8, d_v=12, dropout=0.3)
+    config = Config(name="m", model=model, train=TrainConfig(max_steps=2000, label_smoothing=0.2))
+    ancestor = {"name": "old", "path": "runs/old", "sha256": "12", "new_words": 7}
+    lines = model_card(config, 56789, {"bleu": 30.126, "ancestor": ancestor}).split("\n")
+    for line in (
+        "| parameters | 56,789 |",
+        "| layers | 3 encoder, 1 decoder |",
+        "| d_model, d_ff | 32, 48 |",
+        "| heads, d_k, d_v | 2, 8, 12 |",
+        "| training | at most 2,000 steps, dropout 0.3, label smoothing 0.2 |",
+        "| started from | old (`runs/old`, 7 new words), SHA-256 of its weights `12` |",
+        "| bleu | 30.13 |",
+    ):
+        assert line in lines
+    assert not any(line.startswith("| ancestor") for line in lines)

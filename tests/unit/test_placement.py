@@ -1,0 +1,88 @@
+"""Where marks go by the weights of the words, worked out by hand, and the white space around them."""
+
+import numpy as np
+import pytest
+
+from transduce.translation.pipeline import markup, placement
+from transduce.translation.pipeline.markup import MarkedText
+from transduce.translation.pipeline.placement import place_marks
+
+
+def placed(line: str, target: str, weights: list[list[float]]) -> str:
+    [piece] = markup.read_markup(line, "html")
+    assert isinstance(piece, MarkedText)
+    escape = lambda start, end: target[start:end]  # noqa: E731
+    return place_marks(piece.plain, target, piece.marks, np.array(weights, float), escape).text
+
+
+def by_order(*columns: int) -> list[list[float]]:
+    """Returns the weights of words that each come from one word of the source."""
+    return [[float(column == each) for column in range(len(columns))] for each in columns]
+
+
+@pytest.mark.parametrize(
+    ("line", "target", "weights", "expected"),
+    [
+        # R has 0.7 of its weight in the element and Q a half, as an article might.
+        ("<b>a</b> c", "P R Q", [[0.9, 0.1], [0.7, 0.3], [0.5, 0.5]], "<b>P R</b> Q"),
+        # Of the share of P within <i>, 0.45 of 0.7 is in <b>; of all of it, less than half.
+        (
+            "x <i><b>a</b> c</i>",
+            "X P Q C",
+            [[1, 0, 0], [0.3, 0.45, 0.25], [0, 0.9, 0.1], [0, 0.1, 0.9]],
+            "X <i><b>P Q</b> C</i>",
+        ),
+        # Alone, <i> would go to the beginning: tags without partners keep their order, and items do not bind them.
+        ("x </b> y <i> z {n} q", "A B C D", by_order(2, 0, 3, 1), "A B</b> {n} C D <i>"),
+        ("x {n} y <i> z q", "A B C D", by_order(2, 0, 3, 1), "<i>A B {n} C D"),
+        # A tag within a word goes to the side that is nearer.
+        ("a d<b>ogs</b> run", "A B C", by_order(0, 1, 2), "A <b>B</b> C"),
+    ],
+)
+def test_marks_by_hand(line: str, target: str, weights: list[list[float]], expected: str) -> None:
+    assert placed(line, target, weights) == expected
+
+
+def test_partners_of_tags_that_cross() -> None:
+    [piece] = markup.read_markup("<i>x<b>y</i>z</b> <b>v</b>", "html")
+    assert isinstance(piece, MarkedText)
+    assert placement._partners(piece.marks) == {0: 2, 2: 0, 4: 5, 5: 4}
+
+
+def test_a_stretch_has_no_word_that_is_taken() -> None:
+    gains, taken = np.array([0.1, 0.5, 0.4, -0.1, 0.2]), np.array([False, True, False, False, False])
+    assert placement._best_stretch(gains, 0, 5, taken) == (2, 5)
+    assert placement._best_stretch(gains, 0, 2, taken) == (0, 1)
+    assert placement._best_stretch(gains, 1, 2, taken) == (1, 1)  # none is free
+    assert placement._best_stretch(-gains, 2, 4, taken) == (3, 4)
+
+
+def test_a_point_is_not_put_into_an_element() -> None:
+    """Of the boundaries at the ends of the element, 0 has one word wrong, and 3 two, the second farther off."""
+    weights = np.eye(3)
+    assert placement._best_boundary(weights, 1, 0, 3, []) == 1
+    assert placement._best_boundary(weights, 1, 0, 3, [(0, 3)]) == 0
+    assert placement._best_boundary(weights, 2, 0, 3, [(0, 2), (2, 3)]) == 2
+
+
+def item(text: str, spaced: tuple[bool, bool], next_to: tuple[str, str] = ("", "")) -> markup.Mark:
+    return markup.Mark("placeholder", text, 0, spaced, next_to)
+
+
+@pytest.mark.parametrize(
+    ("gap", "marks", "around", "expected"),
+    [
+        (" ", [item("{a}", (True, True))], ("dog", "runs"), " {a} "),
+        ("", [item("{a}", (True, True))], ("dog", "."), " {a}"),
+        ("", [item("{a}", (False, True))], ("(", "runs"), "{a} "),
+        (" ", [item("{a}", (True, True)), item("{b}", (True, False), ("", ")"))], ("dog", "runs"), " {a} {b} "),
+        (" ", [item("{a}", (True, True)), item("{b}", (True, False), ("", ")"))], ("dog", ")"), " {a} {b}"),
+    ],
+)
+def test_white_space_around_items(gap: str, marks: list[markup.Mark], around: tuple[str, str], expected: str) -> None:
+    assert placement._boundary(gap, marks, *around) == expected
+
+
+def test_what_keeps_a_word_from_an_item() -> None:
+    pairs = [("(", "dog"), ("(", "Dog"), ("px", "dog"), ("Dog", "dog"), ("", "dog"), ("(", "."), ("(", "犬"), ("(", "")]
+    assert [placement._is_parted(*pair) for pair in pairs] == [True] * 3 + [False] * 5
