@@ -16,7 +16,7 @@ from transduce.data.batching import share
 from transduce.data.mixture import CorpusRows, Mixture, draw, temperature_weights
 from transduce.data.mixture_report import corpus_shares, describe_shares
 from transduce.data.store import ParallelStore, StoreWriter
-from transduce.errors import ConfigError, DataError
+from transduce.errors import ConfigError, DataError, TrainingError
 from transduce.training.batch_order import BatchOrder
 from transduce.training.progress import Progress
 
@@ -153,6 +153,18 @@ def test_a_look_at_later_phases_does_not_change_what_comes_next(store: ParallelS
     for step in (0, 7, 23):
         order.plan(step, 0)
     assert walk(order, Progress(), 12) == walk(BatchOrder(store, config), Progress(), 12)
+
+
+def test_the_batch_after_the_next_is_told_within_an_epoch(store: ParallelStore) -> None:
+    order, progress = BatchOrder(store, config_of((1.0, 0.4, 2.0), *PHASES)), Progress()
+    for _ in range(60):
+        ahead, epoch = order.rows_after_next(progress), progress.epoch
+        order.advance(progress)
+        expected = order.next_rows(progress).tolist() if progress.epoch == epoch else None
+        assert (None if ahead is None else ahead.tolist()) == expected, progress.step
+    size = len(order.plan(0, 0))
+    with pytest.raises(TrainingError, match=f"batch {size} of epoch 0 is next, and an epoch has {size}: "):
+        order.next_rows(Progress(batch=size))
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 7])
@@ -303,3 +315,18 @@ def test_corpora_have_the_languages_of_the_recipe_unless_they_name_their_own() -
     data = DataConfig(corpora=corpora, source_language="en", target_language="de")
     languages = [(corpus.source_language, corpus.target_language) for corpus in data.training_corpora]
     assert languages == [("en", "de"), ("en", "fr")]
+
+
+def test_sets_have_the_languages_of_the_recipe_or_of_all_its_corpora() -> None:
+    def data(*pairs: tuple[str, str], source: str = "", target: str = "") -> DataConfig:
+        corpora = tuple(CorpusConfig(files=("x",), source_language=own, target_language=to) for own, to in pairs)
+        return DataConfig(corpora=corpora, validation=("v",), source_language=source, target_language=target)
+
+    several = data(("en", "de"), ("en", "fr"), source="en", target="fr")
+    assert several.held_out_languages == ("en", "fr")
+    assert data(("en", "de"), ("en", "de"), source="en").held_out_languages == ("en", "de")
+    assert data(("en", ""), ("de", ""), source="en").held_out_languages == ("en", "")
+    assert [(each.source_language, each.target_language) for each in several.validation_corpora] == [("en", "fr")]
+    assert several.described_languages("?", "!") == "en → de, fr"
+    assert data(("", "de"), ("en", "de")).described_languages("?", "!") == "en → de"
+    assert DataConfig(target_language="nl").described_languages("?", "!") == "? → nl"

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from transduce.training.schedule import cooldown, noam
+from transduce.config import Config, apply_settings
+from transduce.training.schedule import cooldown, describe_rate, learning_rate, noam
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,15 @@ def test_noam_depends_on_the_width_and_the_factor() -> None:
 def test_a_cooldown_is_a_line_to_zero_over_the_last_steps() -> None:
     assert [cooldown(step, 10, 4) for step in range(1, 12)] == [1, 1, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2, 0]
     assert [cooldown(step, 10, 0) for step in (1, 10, 11)] == [1, 1, 1]
+
+
+def test_the_rate_of_a_configuration_has_its_factor_and_its_cooldown() -> None:
+    """At step 8 of 10 with a cooldown over 4 steps, three fifths of it are left."""
+    config = apply_settings(Config(), [f"train.{key}" for key in ("warmup_steps=4", "learning_rate_factor=0.3")])
+    assert learning_rate(3, config) == pytest.approx(0.3 * 512**-0.5 * 3 * 4**-1.5)
+    config = apply_settings(config, ["train.max_steps=10", "train.cooldown_steps=4"])
+    assert learning_rate(8, config) == pytest.approx(0.3 * 512**-0.5 * 8**-0.5 * 0.6)
+    assert describe_rate(config) == (
+        f"learning rate: rises from 0 to {0.3 * 512**-0.5 / 2:.1e} (init.learning_rate × train.learning_rate_factor "
+        f"0.3) at step 4 and falls to {0.3 * 512**-0.5 * 10**-0.5 / 5:.1e} at step 10"
+    )

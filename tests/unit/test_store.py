@@ -1,12 +1,15 @@
 """The Arrow store: what goes in comes out, and damage is noticed."""
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from transduce.config import TrainConfig
 from transduce.data import store as store_module
+from transduce.data.mixture import CorpusRows
 from transduce.data.store import ParallelStore, StoreWriter, id_type
 from transduce.errors import DataError
 
@@ -126,3 +129,31 @@ def test_negative_row_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "a.arrow", [[1]], [[2]])
     with pytest.raises(IndexError, match="counted from 0"):
         ParallelStore.open(tmp_path / "a.arrow").source(-1)
+
+
+def test_the_rows_of_each_corpus(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    write(path, rows(6, 1), rows(6, 2))
+    corpora = (CorpusRows("a", 1, 0, 0), CorpusRows("b", 3, 0, 0), CorpusRows("c", 2, 0, 0))
+    found = ParallelStore.open(path, corpora).rows_of_corpora()
+    assert found == {"a": range(1), "b": range(1, 4), "c": range(4, 6)}
+    assert ParallelStore.open(path).rows_of_corpora() == {"": range(6)}
+    with pytest.raises(DataError, match="has 6 pairs, and the corpora of its manifest do not"):
+        ParallelStore.open(path, corpora[1:])
+
+
+def test_a_plan_has_the_budgets_the_seed_and_the_rows_that_are_asked_for(tmp_path: Path) -> None:
+    """Sides of 3 tokens, EOS counted: a batch of at most 12 and 6 has two rows, one of 12 and 12 four."""
+    path = tmp_path / "a.arrow"
+    write(path, [[1, 2]] * 16, [[3, 4]] * 16)
+    store = ParallelStore.open(path)
+
+    def batches(source: int, target: int, *, seed: int = 1, chosen: list[int] | None = None) -> list[list[int]]:
+        train = TrainConfig(source_batch_tokens=source, target_batch_tokens=target, seed=seed)
+        plan = store.plan_epoch(train, 0, None if chosen is None else np.array(chosen))
+        return [plan.batch(index).tolist() for index in range(len(plan))]
+
+    assert {len(batch) for batch in batches(12, 6)} == {len(batch) for batch in batches(6, 12)} == {2}
+    assert {len(batch) for batch in batches(12, 12)} == {4}
+    assert batches(12, 12, seed=2) != batches(12, 12)
+    assert sorted(chain(*batches(12, 12, chosen=[5, 5, 9]))) == [5, 5, 9]

@@ -18,6 +18,7 @@ from transduce.training import log as log_module
 from transduce.training.event_file import EventFile
 from transduce.training.log import TimeLeft, TrainingLog
 from transduce.training.progress import Progress
+from transduce.training.records import RecordFile
 from transduce.training.step import StepResult
 
 RESULT = StepResult(20.0, 10.0, target_tokens=10, source_tokens=8, gradient_norm=1.0, learning_rate=0.1)
@@ -40,6 +41,43 @@ def test_time_between_steps_counts_and_paused_time_does_not(tmp_path: Path, monk
     assert record["source_tokens_per_second"] == pytest.approx(24 / 3.0)
     assert record["loss"] == pytest.approx(2.0)
     assert record["perplexity"] == pytest.approx(math.e)  # of the negative log-likelihood, not of the smoothed loss
+
+
+def test_what_is_recorded_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first step, every third and the last; updates that were left out have no part in the loss."""
+    monkeypatch.setattr(log_module, "_tensorboard", lambda *_: None)
+    left_out = StepResult(math.nan, 5.0, target_tokens=30, source_tokens=9, gradient_norm=2.0, learning_rate=0.3)
+    other = StepResult(90.0, 60.0, target_tokens=30, source_tokens=9, gradient_norm=3.0, learning_rate=0.2)
+    with TrainingLog(tmp_path, TrainConfig(max_steps=7, log_steps=3), show=True) as log:
+        log.begin(0)
+        for step, result in enumerate((RESULT, RESULT, other, left_out, left_out, left_out, RESULT), start=1):
+            log.step(result, Progress(step=step, epoch=step // 4, target_tokens=100 * step, seconds=1.23456))
+        scores = {"bleu": 17.256, "best_score": 1.0, "perplexity.news": math.inf}
+        log.validation(scores, Progress(step=7, epoch=1, target_tokens=700), best=True)
+        log.validation({"bleu": 1.0}, Progress(step=8), best=False)
+    *records, validation, _ = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(r["kind"], r["step"], r["epoch"], r["target_tokens"], r["seconds"]) for r in records] == [
+        ("train", step, step // 4, 100 * step, 1.235) for step in (1, 3, 6, 7)
+    ]
+    # Steps 2 and 3: (20 + 90) / (10 + 30) nats per token, and (10 + 60) / 40 without smoothing.
+    assert [r["loss"] for r in records] == [2.0, pytest.approx(110 / 40), None, 2.0]
+    assert records[1]["perplexity"] == pytest.approx(math.exp(70 / 40))
+    assert [(r["learning_rate"], r["gradient_norm"]) for r in records[1:3]] == [(0.2, 3.0), (0.3, 2.0)]
+    assert validation == {
+        "kind": "validation",
+        "step": 7,
+        "epoch": 1,
+        "seconds": 0.0,
+        "target_tokens": 700,
+        **(scores | {"perplexity.news": None}),
+    }
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition("  ")[0] for line in said[:4]] == ["step 1/7", "step 3/7", "step 6/7", "step 7/7"]
+    assert said[1].startswith("step 3/7  loss 2.750  ppl 5.75  lr 2.00e-01  ")
+    assert said[4] == "step 7: validation bleu 17.26  best score 1.00  perplexity of news inf  (best so far)"
+    assert said[5] == "step 8: validation bleu 1.00"
 
 
 def test_the_time_left_does_not_jump(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,6 +194,20 @@ def test_what_a_crashed_training_recorded_past_its_checkpoint_is_dropped(tmp_pat
         log.begin(3)
         log.step(RESULT, Progress(step=4))
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 2, 3, 4]
+
+
+def test_the_record_of_a_validation_that_comes_again_is_dropped_and_damaged_lines_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    kept = ['{"kind": "validation", "step": 2}', '{"kind": "train", "step": 4}']
+    metrics.write_text("\n".join([kept[0], "{}", kept[1], "[1]", '{"kind": "validation", "step": 4}']) + "\n")
+    RecordFile(metrics).begin(4, without="validation")
+    assert metrics.read_text().splitlines() == kept
+    assert capsys.readouterr().err == f"warning: {metrics}: line 2 is no record of a step: damaged, and left out\n"
+    metrics.write_text('{"kind": "train", "step": 4}\n')
+    RecordFile(metrics).begin(3)
+    assert not metrics.exists()  # nothing is left
 
 
 def test_a_record_without_its_line_end_comes_again(tmp_path: Path) -> None:

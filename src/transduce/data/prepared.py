@@ -126,8 +126,8 @@ def prepared_facts(folder: Path) -> dict[str, Any]:
     }
     for kind, corpora in (("train", _rows(manifest, "corpora")), ("validation", _rows(manifest, "validation_sets"))):
         for corpus in corpora if len(corpora) > 1 else ():
-            counts = asdict(corpus)
-            parts[f"{kind}: {counts.pop('name')}"] = {"pairs": counts.pop("num_pairs"), **counts}
+            counts = {"source_tokens": corpus.source_tokens, "target_tokens": corpus.target_tokens}
+            parts[f"{kind}: {corpus.name}"] = {"pairs": corpus.num_pairs} | counts
     batches = report.get("epoch", {}).get("num_batches")
     return {"vocab_size": manifest["vocab_size"], "parts": parts, "batches_in_an_epoch": batches}
 

@@ -126,7 +126,7 @@ def _distribution(
 ) -> Distribution:
     """Returns the histogram of values in 48 bins; those beyond the limits are counted in the first or the last."""
     edges = np.linspace(*limits, 49)
-    inside = np.clip(values, *limits)
+    inside = np.clip(values.astype(np.float64), *limits)  # as float32 the limits may lie outside of the bins
     before, after = (np.histogram(each, edges)[0] for each in (inside, inside[kept]))
     shown = np.exp(edges) if exponential else edges
     return Distribution(name, [round(float(edge), 4) for edge in shown], before.tolist(), after.tolist())
