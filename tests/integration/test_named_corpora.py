@@ -165,6 +165,22 @@ def test_every_corpus_is_https_and_unambiguous() -> None:
             assert file.member or file.remote.name == f"{file.name}.gz"
 
 
+@pytest.mark.parametrize(("name", "other"), [("wmt14-en-de", "de"), ("wmt14-en-fr", "fr")])
+def test_each_file_of_wmt14_has_the_text_of_its_language(name: str, other: str) -> None:
+    members = {file.name: (file.remote.name, file.member) for file in NAMED_CORPORA[name].files}
+    for side, kind in (("en", "src"), (other, "ref")):
+        assert members[f"newstest2013.{side}"] == ("test.tgz", f"test/newstest2013-src.{side}.sgm")
+        assert members[f"newstest2014.{side}"] == (
+            "test-full.tgz",
+            f"test-full/newstest2014-{other}en-{kind}.{side}.sgm",
+        )
+        for corpus, folder in (("europarl-v7", "training/"), ("commoncrawl", ""), ("news-commentary-v9", "training/")):
+            file = f"{corpus}.{other}-en.{side}"
+            assert members[file][1] == f"{folder}{file}"
+    for file, (_, member) in members.items():  # the others too
+        assert member.removesuffix(".sgm").removesuffix(".gz").endswith(Path(file.removesuffix(".gz")).suffix)
+
+
 def test_a_new_corpus_is_one_entry() -> None:
     """No other module knows a corpus by its name, except the experiments, which use those of the paper."""
     source = Path(named_corpora.__file__).parents[1]

@@ -8,7 +8,7 @@ import pytest
 
 from made_models import made_bundle
 from transduce.config import Config, InitConfig, apply_settings, from_dict, load_recipe, to_dict
-from transduce.config.ancestor import ancestor_folder
+from transduce.config.ancestor import ancestor_folder, inherited
 from transduce.config.loading import recipe_start
 from transduce.errors import ConfigError
 from transduce.training.schedule import describe_rate, learning_rate
@@ -72,6 +72,15 @@ def test_shape_subwords_and_search_are_inherited(model: Path, tmp_path: Path) ->
     assert (config.model.d_model, config.model.norm, config.model.num_decoder_layers) == (32, "pre", 2)
     assert config.decode.max_extra_tokens == 5
     assert config.train.max_steps == 7000
+
+
+def test_what_a_model_determines_is_inherited_and_nothing_else() -> None:
+    own = ["name=mine", "data.max_tokens=5", "train.max_steps=7", "data.folder=here"]
+    of_model = ["model.d_ff=8", "text.vocab_size=300", "data.format=trees", "data.rare_words=signatures"]
+    of_model += ["data.source_language=en", "data.target_language=de", "decode.beam_size=2"]
+    others = ["name=old", "data.max_tokens=9", "train.max_steps=70", "data.folder=there", "data.max_ratio=2"]
+    start, ancestor = apply_settings(Config(), own), apply_settings(Config(), [*of_model, *others])
+    assert inherited(start, ancestor) == apply_settings(Config(), [*own, *of_model])
 
 
 def test_a_preset_gives_the_training_and_not_the_shape(model: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Where parses err, counted by hand."""
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -178,18 +177,21 @@ def test_report() -> None:
 
 
 def test_json() -> None:
-    result = analyse(_VERB_ATTACHMENT, _NOUN_ATTACHMENT).to_dict()
-    assert result["labels"][0] | {"f1": 0} == {
-        "label": "NP",
-        "gold": 3,
-        "parsed": 4,
-        "gold_matched": 3,
-        "parsed_matched": 3,
-        "recall": 100,
-        "precision": 75,
-        "f1": 0,
-    }
-    assert result["attachments"][1] == {"label": "PP", "gold_parent": "VP", "parsed_parent": "NP", "count": 1}
-    assert result["extra"] == [{"production": "NP → NP PP", "count": 1}]
-    assert (result["lengths"][0]["shortest"], result["lengths"][0]["longest"]) == (1, 10)
-    assert Counter(map(str, result)) == Counter(["labels", "lengths", "confusions", "attachments", "missed", "extra"])
+    """All labels, the most frequent first; of errors of a kind, the most frequent first, equal ones by name."""
+    same = "(A (B (C (D (NN a)))))"
+    gold = ["(S (NP (NN a)) (NN b))"] * 2 + [_VERB_ATTACHMENT, same]
+    parsed = ["(S (ADJP (NN a)) (NN b))"] * 2 + [_NOUN_ATTACHMENT, same]
+    found = analyse_brackets(gold, parsed).to_dict()
+    counts = [(each["label"], each["gold"], each["parsed"], each["gold_matched"]) for each in found["labels"]]
+    assert counts[:2] == [("NP", 5, 4, 3), ("S", 3, 3, 3)]
+    assert sorted(label for label, *_ in counts[2:]) == ["A", "ADJP", "B", "C", "D", "PP", "VP"]
+    assert (found["labels"][0]["recall"], found["labels"][0]["precision"]) == (60, 75)
+    (band,) = found["lengths"]
+    assert (band["shortest"], band["longest"], band["num_sentences"]) == (1, 10, 4)
+    assert found["confusions"] == [{"gold": "NP", "parsed": "ADJP", "count": 2}]
+    assert found["attachments"] == [
+        {"label": label, "gold_parent": "VP", "parsed_parent": "NP", "count": 1} for label in ("NP", "PP")
+    ]
+    assert found["missed"] == [{"production": "NP → NN", "count": 2}]
+    assert found["extra"] == [{"production": "ADJP → NN", "count": 2}, {"production": "NP → NP PP", "count": 1}]
+    assert [*found] == ["labels", "lengths", "confusions", "attachments", "missed", "extra"]

@@ -107,7 +107,14 @@ def test_what_is_no_tree_is_an_error_of_its_sentence() -> None:
 def test_no_parse_is_skipped() -> None:
     summary = score_brackets([_GOLD, _GOLD, _GOLD], ["", " ", _GOLD]).summary()
     assert (summary.num_sentences, summary.num_skipped, summary.num_errors, summary.num_valid) == (3, 2, 0, 1)
-    assert summary.recall == 100
+    rates = (
+        summary.recall,
+        summary.complete_match,
+        summary.no_crossing,
+        summary.few_crossing,
+        summary.tagging_accuracy,
+    )
+    assert rates == (100, 100, 100, 100, 100)  # of the one that was compared
     assert score(_GOLD, "(S (. .))").status == "skipped"
 
 
@@ -168,3 +175,12 @@ def test_json() -> None:
     assert result["all"]["num_errors"] == 1
     assert list(result["errors"]) == ["1"]
     assert [sentence["status"] for sentence in result["sentences"]] == ["error", "valid"]
+
+
+def test_the_summary_up_to_the_cutoff_and_the_share_of_right_tags() -> None:
+    gold, parsed = "(S (NN a) (NN b) (NN c))", "(S (NN a) (NNS b) (NN c))"
+    result = score_brackets([_GOLD, gold], [_GOLD, parsed], replace(COLLINS, cutoff_length=3)).to_dict()
+    short, both = result["up_to_cutoff"], result["all"]
+    assert (short["num_sentences"], both["num_sentences"], result["cutoff_length"]) == (1, 2, 3)
+    assert short["tagging_accuracy"] == pytest.approx(200 / 3)  # of words, not of the one bracket
+    assert both["tagging_accuracy"] == pytest.approx(100 * 6 / 7)  # the full stop does not count

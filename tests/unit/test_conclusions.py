@@ -54,7 +54,8 @@ def test_eight_layers_are_compared_by_perplexity_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epochs", "depth", "dropout"), [(2.0, "holds in part", "not testable"), (20.0, "holds", "holds")]
+    ("epochs", "depth", "dropout"),
+    [(2.0, "holds in part", "not testable"), (10.0, "holds", "holds"), (20.0, "holds", "holds")],
 )
 def test_what_takes_long_is_not_testable_after_two_epochs(epochs: float, depth: str, dropout: str) -> None:
     printed = {row.name: [(row.printed["perplexity"], row.printed["bleu"])] for row in TABLE3.rows}
@@ -121,6 +122,7 @@ def test_alike_means_within_a_margin_even_at_the_far_end_of_the_doubt() -> None:
     assert verdict(results_of({"base": base, "E": [(5.0, 30.4)]}), "(E)", "bleu") == "holds"
     assert verdict(results_of({"base": base, "E": [(5.0, 29.4)]}), "(E)", "bleu") == "does not hold"
     assert verdict(results_of({"base": base, "E": [(5.2, 30.0)]}), "(E)", "perplexity") == "does not hold"
+    assert verdict(results_of({"base": base, "E": [(5.09, 30.0)]}), "(E)", "perplexity") == "holds"  # 2 % are 0.10
     unsure = {"base": [(5.0, 30.0), (5.0, 30.4)], "E": [(5.0, 30.4), (5.0, 30.8)]}
     assert verdict(results_of(unsure), "(E)", "bleu") == "undecided"
 
@@ -136,6 +138,8 @@ def test_several_comparisons_together() -> None:
     assert verdict(results_of({"base": base, "B1": base}), "(B)", "bleu") == "undecided"
     assert verdict(results_of({"base": base}), "(B)", "bleu") == "not measured"
     assert verdict(results_of({"B1": base}), "(B)", "bleu") == "not measured"
+    assert finding(results_of({"base": base}), "(B)", "bleu").details == ("B1 not measured", "B2 not measured")
+    assert finding(results_of({"B1": base}), "(B)", "bleu").details == ("base not measured", "B2 not measured")
 
 
 def test_label_smoothing_has_two_sides() -> None:

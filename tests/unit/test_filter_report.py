@@ -1,19 +1,21 @@
 """What is known of each filtered pair: where it is, why it is dropped, and what the report counts."""
 
+import json
 import math
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from transduce.augmentation.filtering.judgement import RULE_NUMBERS, Judgement
+from transduce.augmentation.filtering.judgement import RULE_NUMBERS, Judgement, judge
 from transduce.augmentation.filtering.profile import CorpusProfile
 from transduce.augmentation.filtering.report import make_report
 from transduce.augmentation.filtering.slips import AFTER, ALIGNED, BEFORE, NONE
-from transduce.augmentation.filtering.writing import Dropped, Examples
-from transduce.config.filter_options import RULES
+from transduce.augmentation.filtering.writing import Dropped, Examples, Writer
+from transduce.config.filter_options import RULES, FilterOptions
 from transduce.data.corpus import Part
 
 PARTS = tuple(Part((Path("folder") / f"{name}.en", Path("folder") / f"{name}.de")) for name in "abc")
@@ -100,6 +102,60 @@ def test_measures_are_shown_before_and_after() -> None:
     judged.drop(np.array([2]), "cross-entropy")
     entropy = make_report([], PROFILE, judged, Examples(), {"off": []}).distributions[-1]
     assert (sum(entropy.before), sum(entropy.after)) == (2, 1)
+
+
+def test_odds_of_alignment_are_those_of_each_part(tmp_path: Path) -> None:
+    """A model that likes the pairs of the first part, and not those of the second."""
+    parts = []
+    for name, size in (("a", 30), ("b", 20)):
+        path = tmp_path / f"{name}.tsv"
+        path.write_text("".join(f"word {name} {i}\tWort {name} {i}\n" for i in range(size)))
+        parts.append(Part((path,)))
+    begun = []
+
+    def log_odds(source: Any, target: Any, first_line: int) -> Any:
+        begun.append((first_line, len(source.lengths)))
+        return np.tile([[-5.0], [-5.0 if first_line else 5.0], [-5.0]], (1, len(source.lengths)))
+
+    model: Any = SimpleNamespace(noise=0.2, log_odds=log_odds)
+    profile = CorpusProfile(("", ""), 1.0, None, None, model, ())
+    off = tuple(rule for rule in RULES if rule != "alignment")
+    dropped = {}
+    for least in (0.5, 1.0):
+        judged = judge(parts, profile, FilterOptions(off=off, min_alignment=least), progress=False)
+        dropped[least] = np.flatnonzero(judged.rules == RULE_NUMBERS["alignment"]).tolist()
+    assert begun == [(0, 30), (30, 20)] * 2
+    assert dropped == {0.5: list(range(30, 50)), 1.0: list(range(50))}
+
+
+def test_what_is_kept_is_written_and_what_is_not_is_logged(tmp_path: Path) -> None:
+    """A table of three columns, and two files."""
+    long = ("On 3 May the house will vote on this good report again", "Am 3. Mai stimmt das Haus wieder darüber ab")
+    rows = [(*long, "x"), ("the <b>dog</b>", "der Hund", "y"), ("a dog runs", "ein Hund rennt", "z")]
+    pairs = [("a cat runs", "eine Katze rennt"), rows[2][:2], ("", "leer"), (long[0].upper(), long[1]), ("yes", "ja")]
+    (tmp_path / "a.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    for side, name in enumerate(("b.en", "b.de")):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+    parts = (Part((tmp_path / "a.tsv",)), Part((tmp_path / "b.en", tmp_path / "b.de")))
+    profile, options, folder = CorpusProfile(("", ""), 1.0, None, None, None, ()), FilterOptions(), tmp_path / "out"
+    folder.mkdir()
+    writer = Writer(parts, profile, options, judge(parts, profile, options, progress=False))
+    examples = writer.run(folder, corpus=True, progress=False)
+    assert (folder / "a.tsv").read_text(encoding="utf-8") == "".join("\t".join(rows[i]) + "\n" for i in (0, 2))
+    assert (folder / "b.en").read_text(encoding="utf-8") == "a cat runs\nyes\n"
+    assert (folder / "b.de").read_text(encoding="utf-8") == "eine Katze rennt\nja\n"
+    log = [json.loads(line) for line in (folder / "dropped.jsonl").read_text(encoding="utf-8").splitlines()]
+    expected = [
+        ("a.tsv", 2, "markup", "the source has a tag: <b>", *rows[1][:2]),
+        ("b.en", 2, "duplicate", "repeats a.tsv:3", *pairs[1]),
+        ("b.en", 3, "empty", "the source is empty", *pairs[2]),
+        ("b.en", 4, "near-duplicate", "100% of its words are those of a.tsv:1", *pairs[3]),
+    ]
+    assert [tuple(row.values()) for row in log] == expected
+    assert [*log[0]] == ["file", "line", "rule", "reason", "source", "target"]
+    for row in expected:
+        (example,) = examples.of(row[2])
+        assert (example.location, example.reason, example.source) == (f"{row[0]}:{row[1]}", row[3], row[4])
 
 
 def test_examples_are_six_of_each_rule_from_all_over_the_corpus() -> None:
