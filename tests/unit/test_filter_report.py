@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from transduce.augmentation.filtering.cross_entropy import score_corpus
 from transduce.augmentation.filtering.judgement import RULE_NUMBERS, Judgement, judge
 from transduce.augmentation.filtering.profile import CorpusProfile
 from transduce.augmentation.filtering.report import make_report
 from transduce.augmentation.filtering.slips import AFTER, ALIGNED, BEFORE, NONE
+from transduce.augmentation.filtering.text_rules import PairBlock, check_text
+from transduce.augmentation.filtering.vocabulary import Vocabulary
 from transduce.augmentation.filtering.writing import Dropped, Examples, Writer
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.data.corpus import Part
+from transduce.translation.forced_scores import TargetScore
 
 PARTS = tuple(Part((Path("folder") / f"{name}.en", Path("folder") / f"{name}.de")) for name in "abc")
 PROFILE = CorpusProfile(("", ""), 2.0, None, None, None, ("a note",))
@@ -156,6 +160,75 @@ def test_what_is_kept_is_written_and_what_is_not_is_logged(tmp_path: Path) -> No
     for row in expected:
         (example,) = examples.of(row[2])
         assert (example.location, example.reason, example.source) == (f"{row[0]}:{row[1]}", row[3], row[4])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "options", "reason"),
+    [
+        ("a b c", "d e f", {"max_words": 3}, ""),
+        ("a b", "d e f g", {"max_words": 3}, "the target has 4 words"),
+        ("ab " * 400, "Wort " * 200, {}, "the source has about 400 words"),  # by the first 1000 characters of 1200
+        ("a dog runs over the green grass today", "ja", {}, "the target is 3.9 times as short as usual"),  # 47 to 12
+        ("yes", "ein Hund rennt heute über das grüne Gras", {}, "the target is 3.8 times as long as usual"),
+        ("On 3 May 1995", "Am 3. Mai 1959", {}, "the source has 1995, the target 1959"),
+        ("the dog runs", "the dog runs ", {}, "source and target are the same"),
+        ("the big dog runs", "the big dog runs fast", {}, "80% of the target's words are also in the source"),
+        ("a <i>dog</i>", "ein Hund", {}, "the source has a tag: <i>"),
+        ("a dog", "ein \ufffdHund", {}, "the target has U+FFFD, bytes that are not UTF-8"),
+        ("a dog", "?!", {}, "the target has no words"),
+        ("the dog runs home", "le chien va le chien va", {}, "the target repeats 3 words at once, the source does not"),
+        ("The dog runs to the house of its friend.", "Der Hund rennt zum", {}, "the target is short, and ends within"),
+    ],
+)
+def test_a_reason_is_in_words(source: str, target: str, options: dict[str, Any], reason: str) -> None:
+    profile = CorpusProfile(("", ""), 1.0, None, None, None, ())
+    found = check_text(PairBlock([("yes", "ja"), (source, target)], profile), FilterOptions(**options))
+    assert [*found] == [1] * bool(reason)
+    assert not reason or found[1][1].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("lines", "foreign", "reason"),
+    [
+        (("der Hund und die Katze", "x"), (True, False), "the source is in another language (probably de)"),
+        (("the dog and the cat of ours", "x"), (True, False), "the source is in another language"),  # its own, it seems
+        (("x", "the dog and the cat of ours"), (False, True), "the target is in another language (probably en)"),
+        (("x", "der die the of"), (False, True), "the target is in another language"),  # one as well as the other
+        (("x", "the cat"), (False, True), "the target is in another language"),  # one word says nothing
+        (("der Hund und die Katze", "the cat"), (True, True), "the source is in another language (probably de)"),
+    ],
+)
+def test_another_language_is_named_where_words_tell_it(
+    lines: tuple[str, str], foreign: tuple[bool, bool], reason: str
+) -> None:
+    block = PairBlock([lines], CorpusProfile(("en", "fr"), 1.0, None, None, None, ()))
+    block.__dict__["foreign"] = tuple(np.array([each]) for each in foreign)
+    off = tuple(rule for rule in RULES if rule != "language")
+    assert check_text(block, FilterOptions(off=off)) == {0: ("language", reason)}
+
+
+def test_pairs_are_scored_by_their_place_in_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.data.corpus.CHUNK_PAIRS", 2)
+    parts = []
+    for name, numbers in (("a", "123"), ("b", "45")):
+        path = tmp_path / f"{name}.tsv"
+        path.write_text("".join(f"s{number}\t{number}\n" for number in numbers))
+        parts.append(Part((path,)))
+
+    def score(sources: Any, targets: Any) -> list[TargetScore]:
+        """Returns for each of two pieces minus the digit of the line."""
+        return [TargetScore(("x", "y"), (-int(line.strip("s")),) * 2, 0.0, False) for line in sources]
+
+    models: Any = (SimpleNamespace(score=score),) * 2
+    chosen = np.array([False, True, True, False, True])
+    found = score_corpus(parts, chosen, models, progress=False)
+    assert found[chosen].tolist() == [2, 3, 5]
+    assert np.isnan(found[~chosen]).all()
+
+
+def test_of_two_words_in_one_slot_the_more_frequent_is_known() -> None:
+    words = np.array([5 << 42 | 1, 5 << 42 | 2, 6 << 42], np.uint64)
+    assert Vocabulary(words, np.array([0.5, 0.3, 0.2])).ids(words).tolist() == [0, -1, 2]
 
 
 def test_examples_are_six_of_each_rule_from_all_over_the_corpus() -> None:

@@ -14,6 +14,8 @@ from transduce.augmentation.filtering.near_duplicates import NearDuplicates, ban
 from transduce.augmentation.filtering.profile import CorpusProfile, _learn
 from transduce.augmentation.filtering.slips import AFTER, ALIGNED, NONE, state_probabilities, transitions
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
+from transduce.augmentation.filtering.unfamiliar_words import UnfamiliarWords
+from transduce.augmentation.filtering.vocabulary import Vocabulary
 from transduce.augmentation.filtering.words import NUMBER, SIGN, WORD, Tokens, tokens_of
 from transduce.config.filter_options import FilterOptions
 from transduce.data.shifted_lines import WindowSampler
@@ -94,6 +96,7 @@ def broken(source: str, target: str, **options: object) -> str:
         ("the dog runs", "***---***", "junk"),
         ("...", "!!!", ""),
         ("the dog", "\u200b\u00a0\ufeff\u3164", "empty"),
+        ("\u3164\u115f \u2800", "der Hund", "empty"),
         ("the dog runs home now", "le chien va va va va", "repetition"),
         ("the dog runs home now", "le chien va le chien va", "repetition"),
         ("no, no, no, no, no", "non, non, non, non, non", ""),
@@ -105,6 +108,8 @@ def broken(source: str, target: str, **options: object) -> str:
         ("It costs 12,500.75 now", "Es kostet jetzt 12 500,75 nur", ""),
         ("1.5 million in 2004", "1 500 000 im Jahr 2004", ""),
         ("the 90s, at 8 p.m.", "die 1990er, um 20.00 Uhr", ""),
+        ("it costs 90 here", "es kostet hier 190", "numbers"),
+        ("at 13 with them", "um 25 bei ihnen", "numbers"),
         ("the 5 dogs", "die fünf Hunde", ""),
         ("Ångström, Âme, Château", "Ångström, âme, château vieux", ""),
         ("word " * 201, "Wort " * 201, "length"),
@@ -157,6 +162,13 @@ def test_a_corpus_without_full_stops_on_one_side_has_no_truncated_lines(
         assert {i: rule for i, (rule, _) in found.items()} == expected
 
 
+def test_the_usual_ratio_is_the_median(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten characters are added to both sides."""
+    for lengths, expected in (((10, 10, 90), 1.0), ((20, 20, 90), 1.5), ((10, 20), 1.25)):
+        profile = profile_of([("s" * 10, "t" * length) for length in lengths], monkeypatch)
+        assert profile.usual_ratio == pytest.approx(expected)
+
+
 def test_limits_can_be_set() -> None:
     assert broken("a b c", "d e f", max_words=2) == "length"
     assert broken("a dog runs over the green grass today", "ja", max_ratio=9) == ""
@@ -169,6 +181,40 @@ def test_a_rule_that_does_not_exist_is_an_error_with_a_suggestion() -> None:
         FilterOptions(off=("aligment",))
     with pytest.raises(ConfigError, match="max_ratio"):
         FilterOptions(max_ratio=0.5)
+
+
+def test_a_vocabulary_has_the_words_that_occur_twice_the_most_frequent_first() -> None:
+    tokens = tokens_of(["b a a", "a b c"])
+    hashes = dict(zip("baac", tokens.hashes[[0, 1, 2, 5]].tolist(), strict=True))
+    found = Vocabulary.of(tokens, 10)
+    assert found.words.tolist() == [hashes["a"], hashes["b"]]
+    assert found.shares.tolist() == pytest.approx([3 / 6, 2 / 6])
+    assert found.ids(tokens.hashes).tolist() == [1, 0, 0, 0, 1, -1]
+    assert Vocabulary.of(tokens, 1).ids(tokens.hashes).tolist() == [-1, 0, 0, 0, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "num_words", "foreign", "fits"),
+    [
+        (-2.5, 3, False, False),  # of fewer than four words nothing is said
+        (-2.0, 4, True, False),
+        (-0.75, 8, False, False),  # in all -6, which is not less
+        (-0.75, 9, True, False),
+        (-0.65, 12, False, False),  # less than -6 in all, but each word says little
+        (2.5, 3, False, False),
+        (0.75, 4, False, False),
+        (0.76, 4, False, True),
+    ],
+)
+def test_a_line_is_in_another_language_by_all_of_its_words(
+    evidence: float, num_words: int, foreign: bool, fits: bool
+) -> None:
+    """No word is known: each has the evidence of the first class. A line of one word stands before it."""
+    classes = np.array([evidence, 0, 0, 0, 0, 0, 0])
+    words = UnfamiliarWords(Vocabulary.of(tokens_of([]), 10), classes)
+    tokens = tokens_of(["x", " ".join(["y"] * num_words)])
+    assert words.find(tokens).tolist() == [False, foreign]
+    assert words.fits(tokens).tolist() == [False, fits]
 
 
 # --- slips ----------------------------------------------------------------------------------------------------
@@ -252,6 +298,12 @@ def test_pairs_that_differ_in_case_signs_numbers_or_a_word_are_near_duplicates()
 
 def test_pairs_with_another_word_on_each_side_of_a_short_line_are_not() -> None:
     assert near([("a dog runs", "ein Hund rennt"), ("a cat runs", "eine Katze rennt"), ("!", "?"), ("...", "!")]) == []
+
+
+def test_sides_that_change_places_are_no_near_duplicate() -> None:
+    source, target = "one two three four five six", "eins zwei drei vier sechs sieben"
+    assert near([(source, target), (target, source)]) == []
+    assert near([(source, target), (source, target)]) == [(1, 0)]
 
 
 def test_candidates_are_those_that_a_comparison_of_all_pairs_finds() -> None:

@@ -129,7 +129,7 @@ def ends_open(lines: Sequence[str]) -> NDArray[np.int8]:
 
 def is_invisible(line: str) -> bool:
     """Returns whether a line has spaces, format characters and blank letters only."""
-    return not line[:1].isalnum() and all(
+    return all(
         character in "\u115f\u1160\u2800\u3164\uffa0" or unicodedata.category(character)[0] in "ZC"
         for character in line
     )
