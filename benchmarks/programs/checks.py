@@ -29,6 +29,7 @@ _COPIED = re.compile(
     r"\]\([^()]*\)|\{[^{}]*\}|<(?P<name>code|pre|script|style|svg|annotation|kbd)\b.*?</(?P=name)>|<!--.*?-->|<[^>]*>|```.*?```|`[^`]*`",
     re.DOTALL,
 )
+_BUILT = re.compile(rb"Build Date UTC : [^\n]*")
 _MOST_SHOWN = 5
 
 
@@ -66,7 +67,8 @@ def _catalogue(given: str, found: str) -> list[str]:
     entries = []
     for text in (given, found):
         with tempfile.NamedTemporaryFile(suffix=".po") as file:
-            Path(file.name).write_text(text, encoding="utf-8")
+            # A template's encoding is named in its translation, as msginit does.
+            Path(file.name).write_text(text.replace("charset=CHARSET", "charset=UTF-8"), encoding="utf-8")
             entries.append(run(["msgcat", "--no-wrap", file.name], Path("/")).split("\n\n"))
     wrong = []
     for i, (before, after) in enumerate(zip(*entries, strict=True)):
@@ -154,7 +156,8 @@ def opened(given: Sequence[Path], found: Sequence[Path]) -> dict[str, str]:
                     run(["xmlstarlet", "val", "-e", str(after)], after.parent)
                     with tempfile.TemporaryDirectory() as folder:
                         shutil.copy(after, f"{folder}/a.xlf")
-                        words = run(["xliff2po", "--progress=none", f"{folder}/a.xlf", "-"], after.parent)
+                        run(["xliff2po", "--progress=none", "a.xlf", "a.po"], Path(folder))
+                        words = (Path(folder) / "a.po").read_text(encoding="utf-8")
                     assert "msgstr" in words, "xliff2po finds no unit"
                 case ".tmx" | ".xhtml":
                     run(["xmlstarlet", "val", "-e", str(after)], after.parent)
@@ -177,7 +180,10 @@ def _site(pages: Sequence[tuple[Path, Path]]) -> dict[str, str]:
             shutil.copy(found, folder / "docs" / given.name)
         run(["mkdocs", "build", "-q", "--strict", "-f", "mkdocs.yml"], folder)
         sides = [
-            [frame_of("a.html", (each / "site" / page).read_bytes()) for page in ("index.html", "guide/index.html")]
+            [
+                frame_of("a.html", _BUILT.sub(b"", (each / "site" / page).read_bytes()))
+                for page in ("index.html", "guide/index.html")
+            ]
             for each in (source, folder)
         ]
     wrong = _different(*sides)
@@ -186,7 +192,9 @@ def _site(pages: Sequence[tuple[Path, Path]]) -> dict[str, str]:
 
 def _office(pairs: Sequence[tuple[Path, Path]], form: str) -> dict[str, str]:
     """Compares what LibreOffice reads of documents and of their translations."""
-    wrong = {}
+    wrong: dict[str, str] = {}
+    if not pairs:
+        return wrong
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for i, pair in enumerate(pairs):
