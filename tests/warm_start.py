@@ -132,7 +132,8 @@ def _request(address: str, arguments: list[str]) -> None:
                 signal.signal(number, lambda received, _: os.kill(process, received))
             code = int(file.readline())
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
+        if -code in _PASSED_ON:
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     sys.exit(code)
 

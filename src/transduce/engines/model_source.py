@@ -52,10 +52,16 @@ def _shown(node: object) -> str:
         return f"[{','.join(map(_shown, node))}]"
     if not isinstance(node, ast.AST):
         return repr(node)
-    fields = {name: value for name, value in ast.iter_fields(node) if value not in (None, []) and name != "kind"}
-    if (
-        isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        and ast.get_docstring(node, clean=False) is not None
-    ):
-        fields["body"] = node.body[1:]
-    return f"{type(node).__name__}({','.join(f'{name}={_shown(value)}' for name, value in fields.items())})"
+    fields = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if value is None or value == [] or name == "kind":
+            continue
+        if (
+            name == "body"
+            and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            value = node.body[1:]
+        fields.append(f"{name}={_shown(value)}")
+    return f"{type(node).__name__}({','.join(fields)})"

@@ -11,6 +11,7 @@ from transduce.engines.model_source import syntax_digest
 _WORKER = "transduce.experiments.ablation.worker"
 _ROOT = Path(__file__).parents[3]
 _DIGITS = 12
+_BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")  # where a statement has others: no expression imports
 
 
 @cache
@@ -39,7 +40,7 @@ def reached(start: str) -> dict[str, bytes]:
 
 def _imports(node: ast.AST) -> Iterator[str]:
     """Yields the names that are imported, which may be of modules; not those for type checkers only."""
-    for child in ast.iter_child_nodes(node):
+    for child in (each for block in _BLOCKS for each in getattr(node, block, ())):
         if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             continue
         if isinstance(child, ast.ImportFrom) and child.module is not None:
