@@ -19,7 +19,7 @@ from transduce.training.validation import perplexity
 
 pytestmark = pytest.mark.computes
 
-NUM_SYMBOLS, LONGEST = 20, 10
+NUM_SYMBOLS, LONGEST = 12, 7
 FIRST_SYMBOL = len(SPECIAL_TOKENS)
 VOCAB_SIZE = FIRST_SYMBOL + NUM_SYMBOLS
 NUM_TRAINING, NUM_HELD_OUT = 30_000, 250
@@ -38,8 +38,8 @@ CONFIG = Config(
         norm="pre",
     ),
     train=TrainConfig(
-        source_batch_tokens=1000,
-        target_batch_tokens=1000,
+        source_batch_tokens=600,
+        target_batch_tokens=600,
         warmup_steps=200,
         learning_rate_factor=0.6,
         max_gradient_norm=0.5,
@@ -73,7 +73,7 @@ def write(path: Path, sources: list[list[int]], targets: list[list[int]]) -> Par
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("task", "num_steps"), [("copy", 800), ("reverse", 2000)])
+@pytest.mark.parametrize(("task", "num_steps"), [("copy", 400), ("reverse", 900)])
 def test_a_small_model_learns_the_task_perfectly(tmp_path: Path, task: str, num_steps: int) -> None:
     def answer(sequence: list[int]) -> list[int]:
         return sequence if task == "copy" else sequence[::-1]
@@ -83,7 +83,9 @@ def test_a_small_model_learns_the_task_perfectly(tmp_path: Path, task: str, num_
     train = write(tmp_path / "train.arrow", training, [answer(sequence) for sequence in training])
     validation = write(tmp_path / "validation.arrow", held_out, wanted)
 
-    config = replace(CONFIG, train=replace(CONFIG.train, max_steps=num_steps))
+    # With seeds 1 to 3: all 250, perplexity at most 1.0012. A rate that stays high loses one or two, by luck.
+    train_config = replace(CONFIG.train, max_steps=num_steps, cooldown_steps=num_steps // 2)
+    config = replace(CONFIG, train=train_config)
     model = new_model(config, Compute.of(config.train.device, config.train.precision))
     trainer = Trainer(model, config, tmp_path, train, show_progress=False)
     trainer.fit()
