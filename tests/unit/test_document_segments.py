@@ -3,7 +3,7 @@
 import io
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from made_documents import WORD_SPACE, archive, book, member, open_document, run, slides, translated, word
 from text_engine import same, text_translator
+from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
 from transduce.translation.documents import (
     FORMATS,
@@ -24,6 +25,7 @@ from transduce.translation.documents import (
 from transduce.translation.documents.segments import items_of, keeps_tags, markup_of
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
+from transduce.translation.translator import Translator
 
 
 def translation(text: str, *, truncated: bool = False, warnings: tuple[str, ...] = ()) -> Translation:
@@ -249,3 +251,61 @@ def test_progress_is_that_of_all_parts_and_never_goes_back() -> None:
         for progress.within in steps:
             progress.report()
     assert calls == [(10, 100), (30, 100), (30, 100), (90, 100), (100, 100)]
+
+
+def test_what_a_document_is_translated_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def stream(_: Translator, texts: list[str], **given: object) -> Iterator[list[Translation]]:
+        asked.append((texts, given))
+        return iter([[translation(text.upper(), warnings=("v", "w"))] for text in texts])
+
+    monkeypatch.setattr(Translator, "stream", stream)
+    page, output, calls = b"<p>a dog</p><p>12</p><p>two</p>", io.BytesIO(), []
+    warnings: list[str] = []
+    options, glossary = DecodeConfig(beam_size=1), {"dog": "HUND"}
+    summary = translate_document(
+        text_translator(),
+        page,
+        output,
+        name="a.html",
+        options=options,
+        text_options=TextOptions(guard=True, markup="none"),
+        glossary=glossary,
+        warn=warnings.append,
+        on_progress=lambda *numbers: calls.append(numbers),
+    )
+    texts = TextOptions(guard=True, markup="html", split="always")
+    given = {"options": options, "text_options": texts, "glossary": glossary, "window": 2}
+    assert asked == [(["a dog", "two"], given)]
+    assert output.getvalue() == b"<p>A DOG</p><p>12</p><p>TWO</p>"
+    assert calls == [(len(page), len(page))]
+    assert warnings == [f"a.html: '{text}': {warning}" for text in ("a dog", "two") for warning in "vw"]
+    assert (summary.num_segments, summary.num_warnings) == (2, 4)
+
+
+def test_progress_within_an_archive_is_in_bytes_of_its_texts() -> None:
+    calls: list[tuple[int, int]] = []
+    data = word(f"<w:p>{run('a dog')}</w:p>")
+    translated(data, "a.docx", on_progress=lambda *numbers: calls.append(numbers))
+    size = len(member(data, "word/document.xml"))
+    assert calls[-1] == (size, size)
+
+
+def test_windows_end_at_a_number_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tag has three characters, or four at the end, and each text nine."""
+    monkeypatch.setattr(parts, "WINDOW_CHARACTERS", 12)
+    windows: list[Sequence[str]] = []
+
+    def noted(texts: Sequence[str]) -> list[Translation]:
+        windows.append(texts)
+        return [translation(text) for text in texts]
+
+    translate_document(noted, b"<p>aaaa bbbb</p><p>cccc dddd</p>", io.BytesIO(), name="a.html")
+    assert windows == [["aaaa bbbb"], ["cccc dddd"]]
+
+
+def test_what_the_model_is_not_to_see() -> None:
+    assert markup_of(["5\u202fkm\u2007a\u00a0b"]) == "5&#8239;km&#8199;a&#160;b"
+    assert markup_of(["Do\u00adg"]) == "Dog"
+    assert translated(b'msgid "12 %"\nmsgstr ""\n', "a.po", lambda _: "x") == b'msgid "12 %"\nmsgstr "12 %"\n'

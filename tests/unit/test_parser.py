@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -120,3 +121,17 @@ def test_the_model_reads_a_sentence_as_it_was_trained_to(monkeypatch: pytest.Mon
     assert engine.sentences == ["ONE TWO"]
     assert tree is not None
     assert [leaf.word for leaf in tree.leaves()] == ["one", "two"]
+
+
+def test_a_parser_is_loaded_as_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def load(_: type[Translator], *given: object, **options: object) -> Translator:
+        asked.append((given, options))
+        return Translator(ToldEngine(), _TOKENIZER, DecodeConfig())
+
+    monkeypatch.setattr(Translator, "load", classmethod(load))
+    path = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0" / "parser"
+    given = {"engine": "torch", "device": "cpu", "threads": 3, "quantization": "int8"}
+    Parser.load(path, **given)  # type: ignore[arg-type]
+    assert asked == [((path,), given)]
