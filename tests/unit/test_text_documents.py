@@ -260,3 +260,36 @@ def test_any_text_stays_as_it_is_if_the_model_changes_nothing(text: str) -> None
 def test_many_marks_end_soon(token: str) -> None:
     text = f"a dog {token * 2000} cat\n".encode()
     assert translated(text, "a.md", same) == text
+
+
+def seen(text: str) -> list[str]:
+    """Returns the texts that a plain text is read as."""
+    found: list[str] = []
+
+    def noted(text: str) -> str:
+        found.append(text)
+        return text
+
+    translated(text.encode(), "a.txt", noted)
+    return found
+
+
+@pytest.mark.parametrize(("width", "is_wrapped"), [(49, False), (50, True), (120, True), (121, False)])
+def test_lines_of_fifty_to_120_characters_may_be_wrapped(width: int, is_wrapped: bool) -> None:
+    line = "a" * (width - 4) + " dog"
+    assert len(line) == width
+    assert seen(f"{line}\nruns\n") == ([f"{line} runs"] if is_wrapped else [line, "runs"])
+
+
+def test_a_line_is_wrapped_where_the_next_word_would_not_have_fitted() -> None:
+    """The longest line has 60 characters. Before a word of four letters, one of 55 is short, and one of 56 is not."""
+    longest = "a" * 56 + " dog"
+    assert seen(f"{longest}\n{'b' * 56}\nruns far away\n") == [f"{longest} {'b' * 56} runs far away"]
+    assert seen(f"{longest}\n{'b' * 55}\nruns far away\n") == [f"{longest} {'b' * 55}", "runs far away"]
+    assert seen(f"{longest}\n- runs\n") == [longest, "runs"]  # an item of a list
+
+
+def test_a_wrapped_item_keeps_its_indents() -> None:
+    first, second = "a" * 50 + " dog", "b" * 50 + " cat"
+    found = translated(f"1. {first}\n   {second}\n   runs\n".encode(), "a.txt", str.upper).decode()
+    assert found == f"1. {first.upper()}\n   {second.upper()}\n   RUNS\n"

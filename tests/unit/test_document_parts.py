@@ -1,0 +1,110 @@
+"""What readers of documents are made of, by hand: trimmed texts, words that tags cut, cues, trees of XML."""
+
+import itertools
+
+import pytest
+
+from made_documents import translated
+from transduce.translation.documents import subtitles, xml_tree
+from transduce.translation.documents.gettext_catalogues import _unescaped
+from transduce.translation.documents.segments import Item, SegmentError, Tag, _trimmed, items_of
+from transduce.translation.documents.whole_words import _has_reference, _Words, reading_of
+from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of
+
+ITALIC, BOLD, END_ITALIC, END_BOLD = Tag("open", 1), Tag("open", 2), Tag("close", 1), Tag("close", 2)
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ([ITALIC, BOLD, "a dog", END_BOLD, END_ITALIC], (2, 3, [1, 2])),  # the outermost first
+        ([ITALIC, " ", END_ITALIC, "a"], (3, 4, [])),
+        (["a", ITALIC, " ", END_ITALIC], (0, 1, [])),
+        ([Tag("point", 1), " ", "a", " "], (2, 3, [])),
+        ([ITALIC, "a", END_ITALIC, "b"], (0, 4, [])),
+        ([END_ITALIC, "a", BOLD], (1, 2, [])),  # their partners are elsewhere
+        ([ITALIC, "a", END_ITALIC, BOLD, "b", END_BOLD], (0, 6, [])),
+    ],
+)
+def test_what_is_around_a_text(items: list[Item], expected: tuple[int, int, list[int]]) -> None:
+    assert _trimmed(items) == expected
+
+
+def test_words_that_tags_cut() -> None:
+    reading = reading_of(items_of("H<x1>2</x1>O runs"))
+    assert reading.texts == ("H2O runs", "<x2/> runs")
+    assert reading.points == {"<x2/>": "H<x1>2</x1>O"}
+    assert reading.restored("H2O rennt", 0) == "H<x1>2</x1>O rennt"
+    assert reading.restored("H2O H2O rennt", 0) is None
+    assert reading.restored("Wasser rennt", 0) is None
+    assert reading.restored("<x2/> rennt", 1) == "H<x1>2</x1>O rennt"
+    assert list(_Words({".": None, "...": None}).of("a... b.")) == ["...", "."]
+
+
+def test_texts_with_too_much_that_tags_cut_are_read_with_points_only() -> None:
+    names = ["".join(pair) for pair in itertools.product("abcdefgh", repeat=2)]
+    for count, num_texts in ((50, 2), (51, 1)):
+        text = " ".join(f"{name}<x{number}>q</x{number}>z" for number, name in enumerate(names[:count], 1))
+        assert len(reading_of(items_of(text)).texts) == num_texts
+    for length, num_texts in ((60, 2), (61, 1)):
+        assert len(reading_of(items_of(f"dog <x1>{'1' * length}</x1> runs")).texts) == num_texts
+
+
+def test_references_at_a_word() -> None:
+    pairs = [("dog1", "dog"), ("1dog", "dog"), ("dog12.3", "dog."), ("do1g", "dog"), ("m2", "m"), ("km2", "km")]
+    assert [_has_reference(*pair) for pair in pairs] == [True] * 3 + [False] * 3
+
+
+_TIME = "00:00:01,000 --> 00:00:02,500"
+
+
+def test_a_word_for_two_cues_goes_to_the_longer_one() -> None:
+    source = f"1\n{_TIME}\na big dog runs over the green grass\n\n2\n{_TIME}\nnow\n"
+    found = translated(source.encode(), "a.srt", lambda _: "Hund").decode()
+    assert found == f"1\n{_TIME}\nHund\n\n2\n{_TIME}\n\n"
+
+
+def test_an_arrow_alone_begins_no_cue_and_none_arises() -> None:
+    source = f"a --> b\na dog\n\n1\n{_TIME}\n-A dog.\n"
+    found = translated(source.encode(), "a.srt", lambda _: "-> b").decode()
+    assert found == f"a --> b\na dog\n\n1\n{_TIME}\n-> b\n"
+
+
+def test_elements_that_cross_are_closed_by_their_number() -> None:
+    assert subtitles._closed([[ITALIC, BOLD, "one", END_ITALIC, "two "], ["three", END_BOLD]]) == [
+        [ITALIC, BOLD, "one", END_ITALIC, "two ", END_BOLD],
+        [BOLD, "three", END_BOLD],
+    ]
+
+
+def blocks(text: str) -> tuple[XmlDocument, list[str | Node]]:
+    document = XmlDocument(text.encode(), "a.xml", {"urn:w": "w", "urn:d": "d"})
+    return document, list(document.blocks({"w:p"}, lambda node: node.name == "d:s"))
+
+
+def test_blocks_are_found_by_the_namespaces_around_them() -> None:
+    text = (
+        '<r xmlns:q="urn:w" xmlns="urn:d"><q:p>a &amp; <![CDATA[&amp;]]></q:p><s><q:p>skipped</q:p></s>'
+        '<q:p xmlns:z="urn:z">b</q:p><q:p xmlns:q="urn:other">x</q:p><p>y</p><q:p><q:p>c</q:p></q:p></r>'
+    )
+    document, found = blocks(text)
+    nodes = [each for each in found if isinstance(each, Node)]
+    assert [document.inner(node) for node in nodes] == ["a &amp; <![CDATA[&amp;]]>", "b", "<q:p>c</q:p>"]
+    assert [document.characters(each) for each in nodes[0].children] == ["a & ", "&amp;"]
+    assert "".join(each if isinstance(each, str) else document.source(each) for each in found) == text
+    assert document.start_tag(nodes[1]) == '<q:p xmlns:z="urn:z">'
+    assert [document.end_tag(node) for node in nodes] == ["</q:p>"] * 3
+
+
+def test_elements_are_counted_in_each_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text and the end of its block are two."""
+    monkeypatch.setattr(xml_tree, "MAX_NODES", 2)
+    _, found = blocks('<r xmlns:q="urn:w"><q:p>a</q:p><q:p>b</q:p><x/><x/></r>')
+    assert len(found) == 5
+    with pytest.raises(SegmentError, match="more than 2 elements"):
+        blocks('<r xmlns:q="urn:w"><q:p>a<b/></q:p></r>')
+
+
+def test_characters_of_attributes_and_messages() -> None:
+    assert attributes_of('<a b="" c=\'"\' x:d = "&amp;\'">') == {"b": "", "c": '"', "x:d": "&'"}
+    assert _unescaped(r"\n\t\r\a\b\f\v \x41\101 \q\\n") == "\n\t\r\a\b\f\v AA q\\n"
