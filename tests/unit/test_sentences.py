@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from text_engine import TextEngine, text_translator
+from transduce.config import DataConfig
 from transduce.errors import ConfigError, TokenizerError
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions
@@ -287,6 +290,11 @@ def test_sentences_end_by_the_rules_of_the_language_that_is_named(markup: str) -
         options = TextOptions(split="always", markup=markup, language=language)  # type: ignore[arg-type]
         [[best]] = text_translator().translate_n_best([line], 1, text_options=options)
         assert (best.text, best.num_parts) == (line, num_parts)
+    german = text_translator()  # where none is named, the model's
+    data = DataConfig(source_language="de", target_language="en")
+    german.bundle = cast(Any, SimpleNamespace(config=SimpleNamespace(data=data), metrics={}))
+    [[best]] = german.translate_n_best([line], 1, text_options=TextOptions(split="always", markup=markup))  # type: ignore[arg-type]
+    assert best.num_parts == 2
 
 
 def test_a_long_plain_text_with_items_is_cut_before_its_words_are_aligned() -> None:
