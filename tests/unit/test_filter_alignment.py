@@ -182,3 +182,11 @@ def test_the_share_of_noise_is_that_of_a_mixture_of_two_normal_distributions() -
     weights, noise, _ = calibrate(features, np.full((4, 8000), 10))
     assert noise == pytest.approx(0.2 + 0.8 * 0.0228, abs=0.02)  # 2.3 % of the good ones are below 0 too
     assert weights[2, 1] == pytest.approx(4, rel=0.15)  # the log-ratio of the two densities is 4x
+
+
+def test_own_pairs_fit_where_they_are_better_than_strangers_whatever_neighbours_are() -> None:
+    """In a sorted corpus, neighbours are as good. A good pair is above a stranger in Φ(4 / √2), or 99.8 % of cases."""
+    values = np.random.default_rng(5).normal([[2.0], [2.0], [2.0], [-2.0]], 1, (4, 4000))
+    features = np.stack([np.ones_like(values), values], axis=2)
+    _, _, fit = calibrate(features, np.full((4, 4000), 10))
+    assert fit == pytest.approx(0.998, abs=0.004)

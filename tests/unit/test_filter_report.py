@@ -178,6 +178,7 @@ def test_what_is_kept_is_written_and_what_is_not_is_logged(tmp_path: Path) -> No
         ("a dog", "?!", {}, "the target has no words"),
         ("the dog runs home", "le chien va le chien va", {}, "the target repeats 3 words at once, the source does not"),
         ("The dog runs to the house of its friend.", "Der Hund rennt zum", {}, "the target is short, and ends within"),
+        ("Der Hund rennt zum", "The dog runs to the house of its friend.", {}, "the source is short, and ends within"),
     ],
 )
 def test_a_reason_is_in_words(source: str, target: str, options: dict[str, Any], reason: str) -> None:

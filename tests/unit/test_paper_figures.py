@@ -9,7 +9,7 @@ import pytest
 
 from transduce import Attention
 from transduce.errors import ConfigError
-from transduce.experiments.paper import figures
+from transduce.experiments.paper import figures, figures_report
 from transduce.experiments.paper.figures import ModelLayer, SentenceAttention, Sentences, entropy_bits, structural_heads
 from transduce.experiments.paper.figures_report import draw, render
 from transduce.inspection import Panel, draw_panels, view
@@ -42,6 +42,7 @@ def test_heads_that_look_at_words_and_not_where_another_looks() -> None:
     weights = np.stack([first, same, other])
     assert structural_heads(weights, [0.9, 0.8, 0.3]) == [0, 2]
     assert structural_heads(weights, [0.1, 0.8, 0.3]) == [1, 2]
+    assert structural_heads(weights, [-0.1, -0.8, -0.3]) == [0, 1]  # never the same one twice
     assert structural_heads(weights[:1], [0.1]) == [0]
 
 
@@ -74,6 +75,59 @@ def test_figure_4_takes_the_heads_that_find_the_antecedent(layer: ModelLayer) ->
     assert values["on_antecedent"] == pytest.approx(on_antecedent, abs=1e-4)
     assert np.array(values["weights"][0]) == pytest.approx(weights[values["heads"][0] - 1], abs=1e-4)
     assert values["entropy"] == pytest.approx(entropy_bits(weights[:, 4]), abs=1e-4)
+
+
+def test_the_weights_are_those_of_the_layer(random_attention: MakeAttention) -> None:
+    attention = random_attention("one two three", "x")
+    first, second = view(attention, "encoder", words=True).weights
+    assert not np.array_equal(first, second)
+    for layer, expected in ((1, first), (2, second)):
+        assert np.array_equal(seen(attention, layer).weights, expected)
+
+
+def test_figure_5_takes_the_heads_with_a_peak_that_is_at_no_fixed_distance(layer: ModelLayer) -> None:
+    values = figures._figure5(layer, SENTENCES, print)
+    found = values["statistics"]
+    fixed = zip(found["previous"], found["diagonal"], found["next"], strict=True)
+    scores = [peak - max(shares) for peak, shares in zip(found["peak"], fixed, strict=True)]
+    assert values["scores"] == pytest.approx(scores, abs=2e-4)
+    weights = layer.attend(SENTENCES.anaphora).weights
+    assert values["heads"] == [head + 1 for head in structural_heads(weights, scores)]
+    assert values["heads"][0] == 1 + int(np.argmax(scores))
+    assert np.array(values["weights"]) == pytest.approx(weights[[head - 1 for head in values["heads"]]], abs=1e-4)
+
+
+def test_an_antecedent_that_occurs_twice_counts_twice(
+    random_attention: MakeAttention, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attention = seen(random_attention("dog dog its", "x"))
+    monkeypatch.setattr(ModelLayer, "attend", lambda self, sentence: attention)
+    sentences = Sentences("", "", (), "dog dog its", "its", "dog")
+    values = figures._figure4(ModelLayer(Path("model"), None), sentences, print)
+    assert values["on_antecedent"] == pytest.approx(attention.weights[:, 2, :2].sum(axis=1), abs=1e-4)
+    assert values["even_share"] == 0.5  # of three words and "</s>"
+
+
+def test_the_claims_by_hand() -> None:
+    third = {"word": "two", "far": [0.1, 0.5, 0.3], "even_share": 0.2, "most_far": ["a", "b", "c"]}
+    fourth = {"word": "its", "antecedent": "dog", "heads": [3, 1], "on_antecedent": [0.4, 0.1, 0.6]}
+    fourth |= {"entropy": [1.0, 2.0, 0.5], "usual_entropy": [2.0, 2.5, 3.0], "even_share": 0.25}
+    fifth = {"heads": [2, 3], "scores": [0.1, 0.9, 0.4]}
+    assert figures_report._about_claims(third, fourth, fifth) == [
+        "“two”: 2 of 3 heads give words more than three away more than an even share (20%); at most 50% (head 2, most "
+        "of it to “b”)",
+        "from “its” to “dog”: head 3 60%, head 1 40% (an even share: 25%)",
+        "head 3 0.50 bits (all words 3.00), head 1 1.00 bits (all words 2.00)",
+        "score: head 2 0.90, head 3 0.40",
+    ]
+
+
+def test_the_weights_of_chosen_heads_are_drawn_as_theirs() -> None:
+    kept = [[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.25, 0.75]]]
+    values = {"words": ["a", "b"], "num_layers": 3, "num_heads": 4, "layer": 2, "weights": kept}
+    drawn = figures_report._view(values, [4, 2]).weights
+    assert (drawn[1, 3].tolist(), drawn[1, 1].tolist()) == (kept[0], kept[1])
+    assert drawn.sum() == np.sum(kept)
 
 
 def test_the_report_and_the_pictures(layer: ModelLayer, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from transduce.parser import Parse
 from transduce.text import SubwordTokenizer
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
+from transduce.translation.pipeline import TextOptions
 from transduce.treebank import Leaf, Tree, read_trees
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -211,11 +212,20 @@ def test_systems_are_trained_or_given(recipe: Path, tmp_path: Path) -> None:
 def test_the_papers_bleu_is_tokenised_by_the_target_language(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    echo = SimpleNamespace(stream=lambda sources, **_: ([SimpleNamespace(text=source)] for source in sources))
+    asked: list[TextOptions] = []
+
+    def stream(sources: list[str], text_options: TextOptions) -> Iterator[list[SimpleNamespace]]:
+        asked.append(text_options)
+        return ([SimpleNamespace(text=source)] for source in sources)
+
+    echo = SimpleNamespace(stream=stream)
     monkeypatch.setattr(table2, "Translator", SimpleNamespace(load=lambda *_, **__: echo))
     system = table2.System("own", "en-fr", trained_models.recipe_config(recipe, tmp_path / "corpora"), tmp_path, None)
     (test,) = system.config.data.test_corpora
-    assert "|tok:moses-like-fr+" in table2._test(system, test, False, print)["signature"]
+    plain, tokenized = (table2._test(system, dataclasses.replace(test, domain="law"), each, print) for each in (0, 1))
+    assert "|tok:moses-like-fr+" in plain["signature"]
+    assert ("tok:13a" in plain["sacrebleu_signature"], "tok:none" in tokenized["sacrebleu_signature"]) == (True, True)
+    assert asked == [TextOptions(target="de", domain="law")] * 2
 
 
 @pytest.mark.parametrize(
