@@ -1,10 +1,14 @@
 """What readers of documents are made of, by hand: trimmed texts, words that tags cut, cues, trees of XML."""
 
+import io
 import itertools
+import zipfile
 
 import pytest
 
-from made_documents import translated
+from made_documents import archive, run, translated, word
+from transduce.errors import DataError
+from transduce.translation.documents import archive as archives
 from transduce.translation.documents import subtitles, xml_tree
 from transduce.translation.documents.gettext_catalogues import _unescaped
 from transduce.translation.documents.segments import Item, SegmentError, Tag, _trimmed, items_of
@@ -108,3 +112,29 @@ def test_elements_are_counted_in_each_block(monkeypatch: pytest.MonkeyPatch) -> 
 def test_characters_of_attributes_and_messages() -> None:
     assert attributes_of('<a b="" c=\'"\' x:d = "&amp;\'">') == {"b": "", "c": '"', "x:d": "&'"}
     assert _unescaped(r"\n\t\r\a\b\f\v \x41\101 \q\\n") == "\n\t\r\a\b\f\v AA q\\n"
+
+
+def test_an_archive_keeps_its_comment_and_the_rights_of_its_files() -> None:
+    """Python's module gives files without rights those of a private file."""
+    file = io.BytesIO(word(f"<w:p>{run('a dog')}</w:p>"))
+    with zipfile.ZipFile(file, "a") as given:
+        given.comment = b"kept"
+        for each in given.infolist():
+            each.external_attr = 0
+    with zipfile.ZipFile(io.BytesIO(translated(file.getvalue(), "a.docx"))) as found:
+        assert b"A DOG" in found.read("word/document.xml")
+        assert found.comment == b"kept"
+        assert [each.external_attr for each in found.infolist()] == [0] * len(given.namelist())
+
+
+def test_what_is_unpacked_of_an_archive_is_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = archive({"a": b"x" * 8, "b": b"y" * 8})
+    monkeypatch.setattr(archives, "MAX_TEXT_BYTES", 15)
+    opened = archives.Archive(io.BytesIO(data), "a.zip", "ZIP")
+    first, second = opened.members
+    assert opened.read(first) == b"x" * 8
+    with pytest.raises(DataError, match=r"a\.zip, b: unpacked it is larger"):
+        opened.read(second)
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 1)
+    with pytest.raises(DataError, match="has more than 1 files"):
+        archives.Archive(io.BytesIO(data), "a.zip", "ZIP")
