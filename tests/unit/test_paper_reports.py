@@ -1,13 +1,17 @@
 """The figures that the reports of `transduce paper` work out from measurements, by hand."""
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from transduce.experiments.paper import positions, scaling_report, table1
+from transduce.config import Config, preset
+from transduce.experiments.paper import positions, scaling_report, table1, table3, table4, table4_report
 from transduce.experiments.paper.compatibility import KINDS
 from transduce.experiments.paper.layer_types import Shape
+from transduce.treebank import Leaf, Tree
 
 MIB = 2**20
 
@@ -163,3 +167,87 @@ def test_growth_is_a_power_of_n_or_of_its_logarithm() -> None:
     assert table1._path_growth(plain, samples) == "2, 4, 6: n^0.50"  # ln 3 / ln 9
     grid = [{"n": n, "d": d, "k": 3, "r": 8, "flops": n * n * d} for n in (2, 4) for d in (8, 16)]
     assert table1._powers(grid, "flops") == "n^2.00 · d^1.00"
+
+
+def test_paths_of_a_recurrent_layer_go_forwards_only() -> None:
+    for name, steps in (("attention", 1), ("recurrent", 5), ("convolution", 4)):
+        assert table1._path(table1.ROWS[name], 5, print) == {"n": 5, "steps": steps}
+
+
+# --- Tables 3 and 4 ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "tokenized", "jobs"),
+    [
+        ({"jobs": 4, "seeds": 3, "tokenized": True}, True, 3),  # no more than a row has trainings
+        ({"jobs": 2, "seeds": 3}, False, 2),
+        ({}, False, 1),  # the scale has two seeds and a tokenised corpus, but of a recipe of its own
+    ],
+)
+def test_the_trainings_of_table_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], tokenized: bool, jobs: int
+) -> None:
+    monkeypatch.setattr(table3, "recipe_config", lambda recipe, data: preset("tiny"))
+    experiment = table3.experiment(table3.Table3Options("laptop", tmp_path, recipe=tmp_path / "own.toml", **options))
+    study = experiment.measurements[0].measure.func.__self__  # type: ignore[attr-defined]
+    assert (study.jobs, study.ablation.tokenized) == (jobs, tokenized)
+    assert study.ablation.num_seeds == experiment.settings["seeds"] == options.get("seeds", 2)
+    assert (study.ablation.base.model.d_model, study.ablation.base.train.max_steps) == (64, 4000)
+
+
+def test_what_the_paper_prints_in_table_4() -> None:
+    expected = {
+        "WSJ only, discriminative": {
+            "Vinyals & Kaiser et al. (2014)": 88.3,
+            "Petrov et al. (2006)": 90.4,
+            "Zhu et al. (2013)": 90.4,
+            "Dyer et al. (2016)": 91.7,
+            "Transformer (4 layers)": 91.3,
+        },
+        "semi-supervised": {
+            "Zhu et al. (2013)": 91.3,
+            "Huang & Harper (2009)": 91.3,
+            "McClosky et al. (2006)": 92.1,
+            "Vinyals & Kaiser et al. (2014)": 92.1,
+            "Transformer (4 layers)": 92.7,
+        },
+        "multi-task": {"Luong et al. (2015)": 93.0},
+        "generative": {"Dyer et al. (2016)": 93.3},
+    }
+    found: dict[str, dict[str, float]] = {}
+    for parser, training, f1 in table4_report.LITERATURE:
+        found.setdefault(training, {})[parser] = f1
+    assert found == expected
+
+
+def test_a_parser_is_scored_on_all_sentences_and_on_short_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three sentences the longest has 26 words, and its parse lacks one of two brackets."""
+
+    def tree(num_words: int) -> Tree:
+        return Tree("S", (Tree("NP", tuple(Leaf("NN", "a") for _ in range(num_words))),))
+
+    gold = [tree(3), tree(25), tree(26)]
+    parses = [(gold[0], False), (gold[1], True), (Tree("S", tuple(gold[2].leaves())), False)]
+    trained: list[Any] = []
+    parser = SimpleNamespace(reparse=lambda trees, label: parses)
+    bundle = SimpleNamespace(config=preset("tiny"), metrics={"steps": 9})
+    monkeypatch.setattr(table4, "trained", lambda config, run, *_, **__: trained.append((config, run)))
+    monkeypatch.setattr(table4.Bundle, "load", lambda model: bundle)
+    monkeypatch.setattr(table4.Parser, "load", lambda model: parser)
+    monkeypatch.setattr(table4, "read_test_trees", lambda config: {"toy": gold})
+    task = table4.Task(Config(name="own"), None, tmp_path, None, tmp_path / "silver", False, False)
+    (tmp_path / "runs" / "supervised-seed7").mkdir(parents=True)
+    values = table4._train(task, table4.SUPERVISED, 7, print)
+    ((config, run),) = trained
+    assert (config.name, config.train.seed, run) == ("own-supervised", 7, tmp_path / "runs" / "supervised-seed7")
+    assert (values["setting"], values["seed"], values["silver_trees"], values["metrics"]) == (
+        *("supervised", 7, 0),
+        bundle.metrics,
+    )
+    scores, short = values["scores"]["toy"], values["short_scores"]["toy"]
+    assert (scores["sentences"], short["sentences"], short["f1"]) == (3, 2, 100)
+    assert scores["f1"] == pytest.approx(100 * 2 * 5 / (6 + 5))
+    assert (scores["repaired"], short["repaired"]) == (pytest.approx(100 / 3), 50)
+    written = [(run / "parses" / f"toy.{side}").read_text(encoding="utf-8") for side in ("gold", "parsed")]
+    assert written == ["".join(f"{each}\n" for each in trees) for trees in (gold, [each for each, _ in parses])]

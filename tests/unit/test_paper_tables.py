@@ -14,6 +14,7 @@ from transduce import files
 from transduce.bundle import save_bundle
 from transduce.config import Config, DataConfig, apply_settings, load_recipe, preset
 from transduce.errors import ConfigError, TrainingError
+from transduce.evaluation import bleu, paper_bleu
 from transduce.experiments.paper import table2, table2_report, table3, table4, table4_report, trained_models
 from transduce.experiments.paper.catalogue import EXPERIMENTS
 from transduce.experiments.paper.experiment import Experiment, run_experiment
@@ -226,6 +227,12 @@ def test_the_papers_bleu_is_tokenised_by_the_target_language(
     assert "|tok:moses-like-fr+" in plain["signature"]
     assert ("tok:13a" in plain["sacrebleu_signature"], "tok:none" in tokenized["sacrebleu_signature"]) == (True, True)
     assert asked == [TextOptions(target="de", domain="law")] * 2
+    (corpus := tmp_path / "corpora" / "own").joinpath("test.en").write_text("a well-known dog runs home\n")
+    (corpus / "test.de").write_text("a well-known cat runs home\n")
+    found = table2._test(system, test, False, print)
+    lines, references = ["a well-known dog runs home"], [["a well-known cat runs home"]]
+    assert found["bleu"] == paper_bleu(lines, references, language="fr").value
+    assert found["sacrebleu"] == bleu(lines, references).value != found["bleu"]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,27 @@ def test_the_printed_rows() -> None:
     assert len(page.splitlines()) == 2 + 10
 
 
+def test_what_the_paper_prints() -> None:
+    """BLEU and FLOPs, for English-German and English-French."""
+    printed = {
+        "ByteNet": (23.75, None, None, None),
+        "Deep-Att + PosUnk": (None, 39.2, None, 1.0e20),
+        "GNMT + RL": (24.6, 39.92, 2.3e19, 1.4e20),
+        "ConvS2S": (25.16, 40.46, 9.6e18, 1.5e20),
+        "MoE": (26.03, 40.56, 2.0e19, 1.2e20),
+        "Deep-Att + PosUnk ensemble": (None, 40.4, None, 8.0e20),
+        "GNMT + RL ensemble": (26.30, 41.16, 1.8e20, 1.1e21),
+        "ConvS2S ensemble": (26.36, 41.29, 7.7e19, 1.2e21),
+        "Transformer (base model)": (27.3, 38.1, 3.3e18, 3.3e18),
+        "Transformer (big)": (28.4, 41.8, 2.3e19, 2.3e19),
+    }
+    found = {
+        each.name: tuple(values.get(pair) for values in (each.bleu, each.flops) for pair in ("en-de", "en-fr"))
+        for each in LITERATURE
+    }
+    assert found == printed
+
+
 def test_a_row_of_ours() -> None:
     metrics = {"training_flops": 123 * 10**15, "training_flops_estimate": 4.56e18, "steps": 10}
     ours = measured_system("ours", "en-fr", 38.0, metrics)

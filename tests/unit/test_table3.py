@@ -11,6 +11,20 @@ from transduce.errors import ConfigError
 from transduce.experiments.ablation.built_in import TABLE3, at_width
 
 
+def test_what_the_paper_prints() -> None:
+    """Perplexity, BLEU and, where they differ from the base's, parameters × 10⁶."""
+    printed = (
+        "base 4.92 25.8 65|A1 5.29 24.9|A2 5.00 25.5|A3 4.91 25.8|A4 5.01 25.4|B1 5.16 25.1 58|B2 5.01 25.4 60|"
+        "C1 6.11 23.7 36|C2 5.19 25.3 50|C3 4.88 25.5 80|C4 5.75 24.5 28|C5 4.66 26.0 168|C6 5.12 25.4 53|"
+        "C7 4.75 26.2 90|D1 5.77 24.6|D2 4.95 25.5|D3 4.67 25.3|D4 5.47 25.7|E 4.92 25.7|big 4.33 26.4 213"
+    )
+    expected = {}
+    for line in printed.split("|"):
+        name, *figures = line.split()
+        expected[name] = dict(zip(("perplexity", "bleu", "parameters"), map(float, figures), strict=False))
+    assert {row.name: dict(row.printed) for row in TABLE3.rows} == expected
+
+
 def test_over_the_papers_base_the_rows_are_the_papers() -> None:
     base = preset("paper-base")
     configs = TABLE3.configs(base)
