@@ -10,7 +10,14 @@ from transduce.errors import BundleError
 from transduce.files import sha256
 from transduce.training.averaging import average, average_checkpoints, compare_with_single
 from transduce.training.checkpoints import prune
-from transduce.training.progress import OPTIMIZER, WEIGHTS, CheckpointKind, Progress, write_state
+from transduce.training.progress import (
+    OPTIMIZER,
+    WEIGHTS,
+    CheckpointKind,
+    Progress,
+    check_checkpoint,
+    write_state,
+)
 from transduce.training.run_folder import checkpoint_path, checkpoints
 
 
@@ -101,6 +108,15 @@ def test_checkpoints_of_stops_are_not_counted_among_those_that_are_kept(tmp_path
     run_with(tmp_path, {1: regular, 2: regular, 3: stopped, 4: regular, 5: stopped, 6: stopped})
     prune(tmp_path, 2)
     assert checkpoints(tmp_path) == [checkpoint_path(tmp_path, step) for step in (2, 4, 6)]
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, OPTIMIZER])
+def test_both_files_of_a_checkpoint_are_compared_with_their_checksums(tmp_path: Path, name: str) -> None:
+    file = checkpoint_path(run_with(tmp_path, {2: CheckpointKind.REGULAR}), 2) / name
+    assert check_checkpoint(file.parent).step == 2
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+    with pytest.raises(BundleError, match=f"{file}: damaged: its checksum differs"):
+        check_checkpoint(file.parent)
 
 
 def test_without_a_regular_checkpoint_the_newest_is_the_model(

@@ -6,11 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-from transduce.config import Config, preset
+from transduce.config import Config, apply_settings, preset
+from transduce.errors import TrainingError
+from transduce.experiments.ablation.results import Results, TrialResult
+from transduce.experiments.ablation.trials import Ablation
 from transduce.experiments.paper import positions, scaling_report, table1, table3, table4, table4_report
 from transduce.experiments.paper.compatibility import KINDS
 from transduce.experiments.paper.layer_types import Shape
+from transduce.training.batch import Batch
 from transduce.treebank import Leaf, Tree
 
 MIB = 2**20
@@ -135,6 +140,26 @@ def test_the_report_on_positions() -> None:
     assert cells(shifted, "7") == ["1.0e-08", "1.0e-07", "1.0e-06", "1.0e-05", "1.0e-04"]
 
 
+@pytest.mark.parametrize("kind", positions.KINDS)
+def test_a_copy_is_right_with_its_end(kind: positions.Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every token is predicted, but the end of every other sequence is not."""
+    settings = positions.SETTINGS["smoke"]
+    assert positions.copy_config(settings, kind, 3).model.max_positions == 6 + 1  # the longest and its end
+    assert positions.copy_config(settings, kind, 3).train.seed == 3
+
+    def right_tokens(model: str, batch: Batch) -> torch.Tensor:
+        right = torch.ones(batch.target_BT.shape, dtype=torch.bool)
+        right[::2, -1] = False
+        return right.flatten()
+
+    monkeypatch.setattr(positions, "train", lambda *_: ("a model", 0.25))
+    monkeypatch.setattr(positions, "right_tokens", right_tokens)
+    found = positions._copy(settings, kind, 3, print)
+    assert (found["kind"], found["seed"], found["loss"]) == (kind, 3, 0.25)
+    assert found["tokens_right"] == {str(n): pytest.approx(1 - 0.5 / (n + 1)) for n in (2, 4, 6)}
+    assert found["sequences_right"] == {"2": 0.5, "4": 0.5, "6": 0.5}
+
+
 # --- Table 1 ----------------------------------------------------------------------------------------------------
 
 
@@ -194,6 +219,43 @@ def test_the_trainings_of_table_3(
     assert (study.jobs, study.ablation.tokenized) == (jobs, tokenized)
     assert study.ablation.num_seeds == experiment.settings["seeds"] == options.get("seeds", 2)
     assert (study.ablation.base.model.d_model, study.ablation.base.train.max_steps) == (64, 4000)
+
+
+def test_a_row_has_the_trainings_of_its_own_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of an earlier call with more seeds do not count; one that failed is an error."""
+    trials = [TrialResult(row, seed, bleu=float(seed)) for row in ("base", "A1") for seed in (1, 2, 3)]
+    ablation = Ablation(table3.GRID, preset("tiny"), tmp_path, 2)
+    study = table3.Study(ablation, jobs=2, demo=False, show_progress=False)
+    asked: list[Any] = []
+
+    def ablate(*arguments: Any, jobs: int, show_progress: bool) -> Results:
+        asked.append((*arguments, jobs))
+        return Results("table3", "tiny", "a BLEU", (), tuple(trials))
+
+    monkeypatch.setattr(table3, "ablate", ablate)
+    found = study.measure("A1", print)
+    assert [(each["row"], each["seed"], each["bleu"]) for each in found["seeds"]] == [("A1", 1, 1.0), ("A1", 2, 2.0)]
+    assert (found["bleu"], asked) == ("a BLEU", [(ablation, ["A1"], 2)])
+    trials[4] = replace(trials[4], error="no memory")
+    with pytest.raises(TrainingError, match="table3, row A1, seed 2: no memory"):
+        study.measure("A1", print)
+
+
+def test_gold_trees_of_the_semi_supervised_parser_are_all_repeated(tmp_path: Path) -> None:
+    (tmp_path / "semi.toml").write_text("[data]\nformat = 'trees'\ntrain = [['x']]\nrepeat = [10]\n[model]\nd_ff = 8\n")
+    config = apply_settings(Config(), ["data.format=trees", "data.train=[['a'],['b']]", "data.folder=here"])
+    semi = table4._semi_recipe(tmp_path / "semi.toml", config, ["train.max_steps=9"])
+    assert semi.data == replace(config.data, repeat=(10, 10))
+    assert (semi.model.d_ff, semi.train.max_steps) == (8, 9)
+
+
+def test_a_bar_of_table_4_is_a_mean_with_the_deviation_of_a_sample() -> None:
+    scores = {("supervised", "toy"): [{"f1": 80.0}, {"f1": 82.0}], ("semi-supervised", "toy"): [{"f1": 83.0}]}
+    bars = [bar[:3] for bar in table4_report._bars(scores, ", short")]
+    assert bars == [
+        ("ours: supervised, toy, short", 81.0, pytest.approx(2**0.5)),
+        ("ours: semi-supervised, toy, short", 83.0, 0.0),
+    ]
 
 
 def test_what_the_paper_prints_in_table_4() -> None:

@@ -16,7 +16,7 @@ from transduce.training.device import Compute
 from transduce.training.distributed import local_device
 from transduce.training.outcome import End, end_of
 from transduce.training.progress import Progress
-from transduce.training.step import make_optimizer, require_positions, seed_dropout
+from transduce.training.step import StepResult, make_optimizer, require_positions, seed_dropout
 from transduce.training.validation import Validation, mean_scorer, update_best
 
 
@@ -37,6 +37,13 @@ def test_what_ends_a_training(step: int, seconds: float, without_better: int, en
     assert end_of(limits, progress) == end
     unlimited = replace(limits, max_minutes=0, early_stopping=0)
     assert end_of(unlimited, progress) == (End.MAX_STEPS if step == 10 else None)
+
+
+@pytest.mark.parametrize(
+    ("loss", "norm", "finite"), [(1, 1, True), (1, "nan", False), ("inf", 1, False), ("nan", "inf", False)]
+)
+def test_an_update_is_made_where_loss_and_gradient_are_finite(loss: Any, norm: Any, finite: bool) -> None:
+    assert StepResult(float(loss), 1.0, 1, 1, float(norm), 0.1).finite == finite
 
 
 def test_the_time_left_is_that_of_the_steps_left() -> None:
