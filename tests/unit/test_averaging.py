@@ -1,6 +1,7 @@
 """The mean of checkpoints."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,10 @@ from transduce.training.progress import (
     CheckpointKind,
     Progress,
     check_checkpoint,
+    checkpoint_kind,
+    last_progress,
+    read_progress,
+    update_progress,
     write_state,
 )
 from transduce.training.run_folder import checkpoint_path, checkpoints
@@ -108,6 +113,28 @@ def test_checkpoints_of_stops_are_not_counted_among_those_that_are_kept(tmp_path
     run_with(tmp_path, {1: regular, 2: regular, 3: stopped, 4: regular, 5: stopped, 6: stopped})
     prune(tmp_path, 2)
     assert checkpoints(tmp_path) == [checkpoint_path(tmp_path, step) for step in (2, 4, 6)]
+
+
+def test_scores_are_added_to_a_checkpoint_and_its_kind_stays(tmp_path: Path) -> None:
+    kinds = {2: CheckpointKind.REGULAR, 10: CheckpointKind.RESUME_ONLY, 9: CheckpointKind.FINAL}
+    run = run_with(tmp_path, kinds)
+    assert (last_progress(tmp_path / "none"), last_progress(run)) == (None, Progress(step=10))
+    for step, kind in kinds.items():
+        path = checkpoint_path(run, step)
+        update_progress(path, Progress(step=step, validations={"bleu": 9.0}))
+        assert check_checkpoint(path).validations == {"bleu": 9.0}
+        assert checkpoint_kind(path) == kind
+    update_progress(tmp_path / "none", Progress())  # it may have been removed meanwhile
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"step": -1}, {"batch": 1.5}, {"epoch": True}, {"seconds": -0.5}, {"best_score": "x"}, {"cost": {}}]
+)
+def test_progress_that_cannot_be_is_damaged(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    write_state(tmp_path, Progress(**({"step": 3, "seconds": 0.0} | wrong)), CheckpointKind.REGULAR, {})
+    with pytest.raises(BundleError, match="incomplete or damaged checkpoint"):
+        read_progress(tmp_path)
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, OPTIMIZER])

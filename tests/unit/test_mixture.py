@@ -150,7 +150,7 @@ def test_a_look_at_later_phases_does_not_change_what_comes_next(store: ParallelS
     """As before training begins: updates of every phase are tried for their memory."""
     config = config_of((1.0, 0.4, 2.0), *PHASES)
     order = BatchOrder(store, config)
-    for step in (0, 7, 23):
+    for step in (23, 7):
         order.plan(step, 0)
     assert walk(order, Progress(), 12) == walk(BatchOrder(store, config), Progress(), 12)
 
@@ -165,6 +165,14 @@ def test_the_batch_after_the_next_is_told_within_an_epoch(store: ParallelStore) 
     size = len(order.plan(0, 0))
     with pytest.raises(TrainingError, match=f"batch {size} of epoch 0 is next, and an epoch has {size}: "):
         order.next_rows(Progress(batch=size))
+
+
+def test_the_rows_of_an_epoch_are_drawn_from_the_seed_of_the_run(store: ParallelStore) -> None:
+    for seed in (1, 5):
+        order = BatchOrder(store, config_of((0.3, 0.4, 2.0), seed=seed))
+        expected = order.mixture.rows(order.mixture.phases[0], seed, 3)
+        assert expected is not None
+        assert sorted(order.plan(0, 3).rows.tolist()) == sorted(expected.tolist())
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 7])

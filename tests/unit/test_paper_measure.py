@@ -1,5 +1,6 @@
 """What `transduce paper` measures with: counts and fits come out as worked out by hand."""
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -100,5 +101,11 @@ def test_the_loss_of_a_training_is_the_mean_of_its_last_tenth(monkeypatch: pytes
     )
     config = Config(model=model, train=TrainConfig(max_steps=20))
     batch = learning.copying([np.array([5, 6])], CPU)
-    _, loss = learning.train(config, lambda generator: batch, Compute.of("cpu"), lambda line: None)
+    clipped: list[float] = []
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda parameters, norm: clipped.append(norm))
+    trained, loss = learning.train(config, lambda generator: batch, Compute.of("cpu"), lambda line: None)
     assert loss == pytest.approx((19 + 20) / 2)
+    assert (trained.training, clipped) == (False, [])
+    clips = replace(config, train=replace(config.train, max_gradient_norm=0.5, max_steps=3))
+    learning.train(clips, lambda generator: batch, Compute.of("cpu"), lambda line: None)
+    assert clipped == [0.5] * 3

@@ -12,6 +12,7 @@ from transduce.config import TrainConfig, apply_settings, preset
 from transduce.errors import DataError
 from transduce.model import Transformer
 from transduce.training import distributed, validation
+from transduce.training.cost import CostAccount
 from transduce.training.device import Compute
 from transduce.training.distributed import local_device
 from transduce.training.outcome import End, end_of
@@ -51,6 +52,8 @@ def test_the_time_left_is_that_of_the_steps_left() -> None:
     assert Progress().seconds_left(10) == 0
     seen = Progress(step=4, seconds=10, target_tokens=70).metrics()
     assert seen == {"steps": 4, "training_seconds": 10, "target_tokens_seen": 70}
+    counted = Progress(cost=CostAccount(flops=5, steps=1)).metrics()
+    assert (counted["training_flops"], counted["training_flops_steps"]) == (5, 1)
 
 
 def test_scores_of_several_sets_are_their_mean_and_each_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
