@@ -36,7 +36,7 @@ def splits_of(run: Path, model: Any, *, ranks: Ranks | None = None, **train: Any
 def test_the_limit_of_a_step_is_that_of_the_last_split_before_it(tmp_path: Path, model: Transformer) -> None:
     splits = splits_of(tmp_path, model)
     assert (splits.limit(1), splits.least) == (4000, 4000)
-    for step, limits in ((1, [900]), (5, [200, 300]), (9, [100]), (7, [150])):
+    for step, limits in ((1, [900]), (5, [200, 300]), (9, [100]), (7, [140]), (7, [150])):
         splits.add(step, limits, "tried")
     assert [entry.from_step for entry in splits.entries] == [1, 5, 7]  # what followed step 7 no longer holds
     assert [splits.limit(step) for step in (1, 4, 5, 6, 7, 99)] == [900, 900, 200, 200, 150, 150]
@@ -69,6 +69,17 @@ def test_a_resumed_run_follows_its_record(
     assert [splits.limit(5), splits.limit(6)] == [limits[0], limits[-1]]
     assert [entry.from_step for entry in splits.entries[1:]] == [6] * (len(limits) - 1)
     assert not step or read_splits(tmp_path / MICRO_BATCHES) == splits.entries
+
+
+def test_the_last_setting_of_a_record_is_compared(tmp_path: Path, model: Transformer) -> None:
+    for step, setting in ((1, "auto"), (6, 60)):
+        splits = splits_of(tmp_path, model, micro_batch_tokens=setting)
+        splits.load(step - 1)
+        splits.add(step, [step], "tried")
+    for setting, known in ((60, True), ("auto", False)):
+        splits = splits_of(tmp_path, model, micro_batch_tokens=setting)
+        assert splits.load(9) == known
+        assert [entry.from_step for entry in splits.entries] == [1, 6]
 
 
 def test_a_resumed_run_computes_layers_twice_where_its_record_says_so(tmp_path: Path, model: Transformer) -> None:

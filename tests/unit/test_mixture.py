@@ -223,6 +223,14 @@ def test_shares_are_told_by_phase() -> None:
     assert describe_shares(shares[:1]) == ""
 
 
+def test_shares_are_worked_out_from_target_tokens(store: ParallelStore) -> None:
+    config = config_of((0.3, 0.4, 2.0))
+    order = BatchOrder(store, config)
+    plan = order.plan(0, 0)
+    tokens = store.target_lengths[plan.rows].sum() / len(plan)
+    assert order.description(plan) == describe_shares(corpus_shares(order.mixture, config.train, tokens))
+
+
 def test_a_phase_after_the_last_step_is_not_told() -> None:
     mixture = mixture_of((100, 10), (1.0, 2.0), PhaseConfig(from_step=80, weights={"a": 0.1}))
     assert {s.from_step for s in corpus_shares(mixture, TrainConfig(max_steps=80), 24.0)} == {0}

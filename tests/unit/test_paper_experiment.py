@@ -129,6 +129,17 @@ def test_each_measurement_names_its_machine(tmp_path: Path, monkeypatch: pytest.
     assert "Times of different machines" in text
 
 
+def test_the_footer_counts_the_minutes_of_all_measurements(tmp_path: Path) -> None:
+    results = experiment_module._Results(Counting().experiment("ab"), tmp_path / "results.json")
+    results.add("a", {}, 90.0)
+    results.add("b", {}, 30.0)
+    assert "; 2 cells in 2.0 minutes, scale `smoke`." in results.footer()
+    assert "different machines" not in results.footer()
+    results.cells["b"]["machine"] = len(results._values["machines"])
+    results._values["machines"].append(describe_machine())
+    assert "**Times of different machines stand in one table" in results.footer()
+
+
 def test_progress_names_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
 
