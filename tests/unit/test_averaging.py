@@ -206,3 +206,24 @@ def test_the_mean_is_compared_with_the_best_checkpoint_too(
         said = capsys.readouterr().err
         assert said.count("warning") == bool(advice)
         assert advice in said
+
+
+def test_models_are_compared_by_the_measure_of_the_training_now(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The best one was chosen by its perplexity, before the training was resumed with another measure."""
+    (tmp_path / "best").mkdir()
+    scores = {"bleu": 14.8, "perplexity": 25.0, "step": 4.0}
+    best = Progress(step=4, best_by="perplexity", validations=scores)
+    write_state(tmp_path / "best", best, CheckpointKind.BEST, {})
+    last = Progress(step=9, best_by="bleu", validations={"bleu": 13.0, "perplexity": 31.0, "step": 9.0})
+    metrics = {"validation_bleu": 14.0, "validation_perplexity": 30.0, "averaged_steps": "3, 6, 9"}
+    compare_with_single(tmp_path, metrics, last, show=True)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == (
+        "validation: bleu 14.00, perplexity 30.00 by the mean of the checkpoints after steps 3, 6, 9; bleu 13.00, "
+        "perplexity 31.00 by the last one alone"
+    )
+    assert (
+        "by bleu, this mean of checkpoints (14.00) is worse than the best checkpoint, after step 4 (14.80)" in said[1]
+    )

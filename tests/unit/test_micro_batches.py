@@ -11,9 +11,16 @@ import torch
 from transduce.config import TrainConfig, apply_settings, preset
 from transduce.errors import TrainingError
 from transduce.model import Transformer
+from transduce.model.packing import ROUNDED_MULTIPLE, rounded_size
 from transduce.training import micro_batches
 from transduce.training.distributed import Ranks
-from transduce.training.micro_batches import BatchSplits, checkpoints_activations, read_splits, snapshot_bytes
+from transduce.training.micro_batches import (
+    BatchSplits,
+    checkpoints_activations,
+    collate_for,
+    read_splits,
+    snapshot_bytes,
+)
 from transduce.training.run_folder import MICRO_BATCHES
 
 CPU, GIB = torch.device("cpu"), 1 << 30
@@ -93,6 +100,24 @@ def test_a_resumed_run_computes_layers_twice_where_its_record_says_so(tmp_path: 
     assert splits.description() == "micro-batches of at most 900 target tokens, layers computed twice"
     splits.add(4, [4000], "set")
     assert splits.description() == "whole batches, layers computed twice"
+
+
+def test_sizes_are_rounded_where_the_recipe_says_so_and_never_beyond_learned_positions(
+    tmp_path: Path, model: Transformer
+) -> None:
+    settings = [*(f"model.{size}" for size in SIZES), "model.positions=learned", "model.max_positions=9"]
+    learned = Transformer(apply_settings(preset("tiny"), settings).model)
+    store: Any = SimpleNamespace(pairs=lambda rows: ([[5] * 8] * 3, [[6] * 2] * 3))  # 9 and 3 positions with EOS
+    rows = np.arange(3)
+    for rounded in (True, False):
+        splits_of(tmp_path, learned, rounded_shapes=rounded)
+        splits_of(tmp_path, model, rounded_shapes=rounded)
+        batch = collate_for(learned, store, rows, CPU)
+        assert (batch.source_BS.size(1), batch.target_lengths_B.tolist()[:3]) == (9, [3, 3, 3])
+        assert batch.target_BT.shape == ((rounded_size(3), rounded_size(3, ROUNDED_MULTIPLE)) if rounded else (3, 3))
+        free = collate_for(model, store, rows, CPU)  # sinusoids have no limit
+        assert free.source_BS.size(1) == (rounded_size(9, ROUNDED_MULTIPLE) if rounded else 9)
+    assert rounded_size(9, ROUNDED_MULTIPLE) > 9
 
 
 def test_where_memory_runs_out_the_largest_micro_batch_is_halved(tmp_path: Path, model: Transformer) -> None:
