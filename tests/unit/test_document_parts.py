@@ -12,6 +12,7 @@ from transduce.translation.documents import archive as archives
 from transduce.translation.documents import subtitles, xml_tree
 from transduce.translation.documents.gettext_catalogues import _unescaped
 from transduce.translation.documents.segments import Item, SegmentError, Tag, _trimmed, items_of
+from transduce.translation.documents.text_encoding import decode
 from transduce.translation.documents.whole_words import _has_reference, _Words, reading_of
 from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of
 
@@ -138,3 +139,25 @@ def test_what_is_unpacked_of_an_archive_is_bounded_in_all(monkeypatch: pytest.Mo
     monkeypatch.setattr(archives, "MAX_MEMBERS", 1)
     with pytest.raises(DataError, match="has more than 1 files"):
         archives.Archive(io.BytesIO(data), "a.zip", "ZIP")
+
+
+def test_encodings_that_documents_declare() -> None:
+    assert decode(b'<meta charset="iso-8859-9">\xdd\x80', "a", "html").text.endswith("\u0130\u20ac")  # as browsers do
+    for data, declared_by, message in (
+        (b"a\x00b", "", "is not text: it has null characters"),
+        (b'<?xml version="1.0" encoding="iso-2022-jp"?>\x1b(Ba', "xml", "cannot be written in its encoding"),
+        (b" " * 1024 + b'<meta charset="iso-8859-1">\xe9', "html", "is not utf-8 text"),  # too late, as for browsers
+    ):
+        with pytest.raises(DataError, match=message):
+            decode(data, "a", declared_by)
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "expected"),
+    [
+        (b'<p title="dog">1</p>', "a \"b\" & 'c'", b"<p title=\"a &quot;b&quot; &amp; 'c'\">1</p>"),
+        (b"<p title='dog'>1</p>", "a \"b\" & 'c'", b"<p title='a \"b\" &amp; &#39;c&#39;'>1</p>"),
+    ],
+)
+def test_quotes_of_a_translation_do_not_end_an_attribute(source: bytes, text: str, expected: bytes) -> None:
+    assert translated(source, "a.html", lambda _: text) == expected
