@@ -3,13 +3,14 @@
 import io
 import itertools
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from made_documents import archive, run, translated, word
 from transduce.errors import DataError
+from transduce.translation.documents import Languages, require_format, subtitles, translate_document, xml_tree
 from transduce.translation.documents import archive as archives
-from transduce.translation.documents import subtitles, xml_tree
 from transduce.translation.documents.gettext_catalogues import _unescaped
 from transduce.translation.documents.segments import Item, SegmentError, Tag, _trimmed, items_of
 from transduce.translation.documents.text_encoding import decode
@@ -161,3 +162,26 @@ def test_encodings_that_documents_declare() -> None:
 )
 def test_quotes_of_a_translation_do_not_end_an_attribute(source: bytes, text: str, expected: bytes) -> None:
     assert translated(source, "a.html", lambda _: text) == expected
+
+
+def test_languages_and_protected_words_of_bilingual_files() -> None:
+    both = Languages("en", "de")
+    tmx = '<tmx version="1.1"><header srclang="en"/><body><tu><tuv lang="en"><seg>a dog</seg></tuv></tu></body></tmx>'
+    assert "<seg>A DOG</seg>" in translated(tmx.encode(), "a.tmx", languages=both).decode()
+    unit = '<unit id="u"><segment><source>a dog</source></segment></unit>'
+    for given, count in ((' trgLang="fr"', 1), ("", 1)):
+        text = f'<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en"{given}>{unit}</xliff>'
+        found = translated(text.encode(), "a.xlf", languages=both).decode()
+        assert (found.count("trgLang"), ">A DOG</target>" in found) == (count, True)
+    source = '<source>a <mrk mtype="protected">dog</mrk> runs</source>'
+    text = f'<xliff version="1.2"><file><body><trans-unit id="1">{source}</trans-unit></body></file></xliff>'
+    assert '>A <mrk mtype="protected">dog</mrk> RUNS</target>' in translated(text.encode(), "a.xlf").decode()
+
+
+def test_a_format_that_is_named_counts_and_an_output_is_not_replaced(tmp_path: Path) -> None:
+    assert require_format("html", Path("a.txt")).title == "HTML"
+    assert translated(b"<p>a dog</p><code>b dog", "a.html") == b"<p>A DOG</p><code>b dog"
+    (tmp_path / "out.txt").write_text("mine")
+    with pytest.raises(DataError, match="exists already"):
+        translate_document(lambda _: [], b"a dog", tmp_path / "out.txt", name="a.txt")
+    assert (tmp_path / "out.txt").read_text() == "mine"

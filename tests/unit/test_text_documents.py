@@ -93,6 +93,11 @@ MARKDOWN = {
     ),
     "front matter": ("---\ntitle: a dog\n---\na dog\n", "---\ntitle: a dog\n---\nA DOG\n"),
     "rules": ("a\n\n---\n* * *\n___\n", "A\n\n---\n* * *\n___\n"),
+    "front matter that dots end": ("---\ntitle: a dog\n...\na dog\n", "---\ntitle: a dog\n...\nA DOG\n"),
+    "formula of one line": ("$$ a dog $$\nb\n", "$$ a dog $$\nB\n"),
+    "comment with an empty line": ("<!-- a\n\ndog -->\n\nb\n", "<!-- a\n\ndog -->\n\nB\n"),
+    "code behind a rule": ("- a\n\n---\n\n    a dog\n", "- A\n\n---\n\n    a dog\n"),
+    "reference in capitals": ("[REF] a\n\n[ref]: x.md\n", "[REF][REF] A\n\n[ref]: x.md\n"),
     "html": (
         "<div title='dog'>\na <b>dog</b>\n</div>\n\nb <kbd>c</kbd>\n",
         "<div title='DOG'>\nA <b>DOG</b>\n</div>\n\nB <kbd>c</kbd>\n",
