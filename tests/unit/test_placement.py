@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from transduce.translation.pipeline import markup, placement
+from text_engine import text_translator
+from transduce.translation.pipeline import TextOptions, markup, placement
 from transduce.translation.pipeline.markup import MarkedText
 from transduce.translation.pipeline.placement import place_marks
 
@@ -86,3 +87,18 @@ def test_white_space_around_items(gap: str, marks: list[markup.Mark], around: tu
 def test_what_keeps_a_word_from_an_item() -> None:
     pairs = [("(", "dog"), ("(", "Dog"), ("px", "dog"), ("Dog", "dog"), ("", "dog"), ("(", "."), ("(", "犬"), ("(", "")]
     assert [placement._is_parted(*pair) for pair in pairs] == [True] * 3 + [False] * 5
+
+
+def test_kinds_of_entities() -> None:
+    """A joiner is as invisible as a space: it is set aside, and not translated."""
+    kinds = [each.kind for each in markup.scan("a&nbsp;b&zwj;c&#8205;d&shy;e&eacute;f&bogus;g&lt;", "html")]
+    assert kinds == ["space"] * 4 + ["text", "placeholder", "text"]
+
+
+def test_words_are_aligned_anew_where_something_is_taken_out_of_a_translation() -> None:
+    writes = text_translator(lambda text: f"{{y}} {text.upper()}")
+    options = TextOptions(markup="html", alignment=True)
+    [[best]] = writes.translate_n_best(["a <b>dog</b> runs"], 1, text_options=options)
+    assert "{y}" not in best.text
+    links = [("a <b>dog</b> runs"[a:b], best.text[c:d]) for (a, b), (c, d) in best.alignment]
+    assert links == [("a", "A"), ("dog", "DOG"), ("runs", "RUNS")]
