@@ -130,3 +130,20 @@ def test_one_that_is_late_all_the_same_says_when_the_others_are_done() -> None:
             assert raised.value.retry_after_seconds == 7
 
     run(test)
+
+
+def test_over_a_pivot_each_token_is_served_twice() -> None:
+    """10,000 tokens by two models are served when 20,000 were: after 8000, 6000 are left for each."""
+
+    async def test() -> None:
+        requests, models, first = LongRequests(), [Speed(0.001), Speed(0.001)], ticket()
+        async with requests.admitted(first, 10_000, models):  # type: ignore[arg-type]
+            first.served_tokens = 8000
+            with pytest.raises(OverloadedError) as raised:
+                async with requests.admitted(ticket(), 6100, models):  # type: ignore[arg-type]
+                    pytest.fail("15 s of work for the first, and 15.25 s")
+            assert raised.value.retry_after_seconds == 1
+            async with requests.admitted(ticket(), 5900, models):  # type: ignore[arg-type]
+                pass
+
+    run(test)

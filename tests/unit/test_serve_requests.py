@@ -166,9 +166,13 @@ class Slot:
         self.error: Exception | None = None
         monkeypatch.setattr(model_slot, "_folder_state", lambda _: (self.state,))
         monkeypatch.setattr(model_slot, "_directions", lambda _: ({("a", "b"): False}, self.domains))
-        monkeypatch.setattr(model_slot.ServedModel, "load", self.load)
+        monkeypatch.setattr("transduce.serve.model_slot.ServedModel.load", self.load)
         entry = ModelEntry(path="x", unload_after_seconds=100.0)
         self.slot = ModelSlot(entry, BatchingConfig(), NoRecorder())
+
+    @property
+    def loaded(self) -> object:
+        return self.slot.loaded
 
     def load(self, *_: object) -> Model:
         if self.error is not None:
@@ -191,10 +195,10 @@ def test_a_folder_is_read_again_once_it_has_changed_and_does_not_change_any_more
     assert (made.slot.reload(), len(made.models)) == (None, 2)
     assert (made.slot.reload(always=True), len(made.models)) == ("x: reloaded", 3)
     assert made.slot.domains == ("law", "news")
-    assert made.slot.loaded is made.models[2]  # type: ignore[comparison-overlap]
+    assert made.loaded is made.models[2]
     made.error = ConfigError("broken")
     assert str(made.slot.reload(always=True)).startswith("x: not reloaded, the model from before stays: broken")
-    assert made.slot.loaded is made.models[2]  # type: ignore[comparison-overlap]
+    assert made.loaded is made.models[2]
 
 
 def test_models_are_closed_when_nobody_uses_them_and_nothing_is_computed(made: Slot) -> None:
@@ -241,7 +245,7 @@ def test_a_model_that_cannot_be_loaded_is_tried_again_after_a_while_or_when_its_
     for _ in range(2):
         assert made.slot.reload() is None
     made.slot.ensure_loaded()
-    assert made.slot.loaded is made.models[0]  # type: ignore[comparison-overlap]
+    assert made.loaded is made.models[0]
     assert len(made.models) == 1
 
 

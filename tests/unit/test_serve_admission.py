@@ -1,0 +1,177 @@
+"""What the core of the service accepts, refuses and says of its models, without a model."""
+
+import asyncio
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from transduce.serve import whole_texts
+from transduce.serve.config import BatchingConfig, PivotConfig, ServeConfig
+from transduce.serve.requests import OverloadedError, Priority, TranslatedText, TranslationRequest
+from transduce.serve.service import Service
+from transduce.serve.whole_texts import translate_window
+from transduce.translation.pipeline.many_sentences import MANY_SENTENCES
+from transduce.translation.result import Translation
+from transduce.translation.windows import Window
+
+BEST = Translation("x", -1.0, -2.0, ("x",), finished=True, source_truncated=False)
+
+
+class Model:
+    """A model, its scheduler and its slot in one; it translates by writing the target behind the text."""
+
+    def __init__(self, source: str = "a", target: str = "b", zero_shot: bool = False) -> None:
+        self.name = f"{source}-{target}"
+        self.pairs = {(source, target): zero_shot}
+        self.num_waiting, self.backlog_seconds, self.waits = 0, 0.0, {Priority.INTERACTIVE: 0.0, Priority.BULK: 0.0}
+        self.num_computing, self.seconds = 0, 0.0
+        self.num_lent = 0
+
+    @property
+    def loaded(self) -> "Model":
+        return self
+
+    scheduler = loaded
+
+    @property
+    def schedulers(self) -> list["Model"]:
+        return [self]
+
+    def expected_wait_seconds(self, priority: Priority) -> float:
+        return self.waits[priority]
+
+    def oldest_seconds(self) -> float:
+        return 0.0
+
+    def batch_seconds(self) -> float:
+        return self.seconds
+
+    def acquire_loaded(self) -> "Model":
+        self.num_lent += 1
+        return self
+
+    def release(self, _: object) -> None:
+        self.num_lent -= 1
+
+    def whole_texts(self, request: TranslationRequest, _: object) -> str:
+        return request.target
+
+
+class Models:
+    """Those of a service."""
+
+    def __init__(self, *slots: Model) -> None:
+        self.slots = slots
+
+    def route(self, source: str, target: str) -> tuple[Model, ...]:
+        return tuple(each for each in self.slots if (source, target) in each.pairs) or self.slots
+
+
+class Calls:
+    """Computes at once."""
+
+    async def run(self, _: Model, __: object, work: str, texts: list[str], ___: object) -> list[list[Translation]]:
+        return [[replace(BEST, text=f"{text} {work}")] for text in texts]
+
+
+def service_of(monkeypatch: pytest.MonkeyPatch, *models: Model, **batching: Any) -> Service:
+    monkeypatch.setattr("transduce.serve.service.Models", lambda *_: Models(*models))
+    service = Service(ServeConfig(batching=BatchingConfig(**batching), pivot=PivotConfig(language="p")))
+    service._ready, service._calls = True, Calls()  # type: ignore[assignment]
+    return service
+
+
+def request_of(*texts: str, **fields: Any) -> TranslationRequest:
+    return TranslationRequest(texts=texts, **{"source": "a", "target": "b"} | fields)
+
+
+BULK = Priority.BULK
+
+
+@pytest.mark.parametrize(
+    ("num_texts", "fields", "state", "retry_after"),
+    [
+        (50, {}, {}, None),  # nothing waits: a list may be as long as it likes
+        (9, {}, {"num_waiting": 1}, None),
+        (10, {}, {"num_waiting": 1}, 1),
+        (4, {"priority": BULK}, {"num_waiting": 1}, None),
+        (5, {"priority": BULK}, {"num_waiting": 1}, 1),
+        (10, {}, {"num_waiting": 1, "wait": 2.5}, 3),
+        (1, {}, {"backlog_seconds": 20.0, "wait": 20.0}, None),
+        (1, {}, {"backlog_seconds": 20.5, "wait": 20.0}, None),  # of which bulk makes up a part
+        (1, {}, {"backlog_seconds": 20.5, "wait": 20.5}, 21),
+        (1, {"timeout_seconds": 5.0}, {"backlog_seconds": 6.0, "wait": 6.0}, 6),
+        (1, {"timeout_seconds": 7.0}, {"backlog_seconds": 6.0, "wait": 6.0}, None),
+        (1, {"timeout_seconds": 99.0}, {"backlog_seconds": 30.0, "wait": 30.0}, 30),
+    ],
+)
+def test_a_request_is_refused_where_too_much_waits(
+    monkeypatch: pytest.MonkeyPatch,
+    num_texts: int,
+    fields: dict[str, Any],
+    state: dict[str, Any],
+    retry_after: int | None,
+) -> None:
+    limits = {"max_waiting_sentences": 10, "max_wait_seconds": 20.0, "deadline_seconds": 30.0}
+    model = Model()
+    service = service_of(monkeypatch, model, **limits)
+    request = request_of(*["t"] * num_texts, **fields)
+    model.waits[request.priority] = state.pop("wait", 0.0)
+    for name, value in state.items():
+        setattr(model, name, value)
+    if retry_after is None:
+        with service._accepted(request, [model]):  # type: ignore[list-item]
+            assert service._num_accepted[request.priority] == 1
+    else:
+        with pytest.raises(OverloadedError) as raised, service._accepted(request, [model]):  # type: ignore[list-item]
+            pytest.fail("too much waits")
+        assert raised.value.retry_after_seconds == retry_after
+    assert service._num_accepted[request.priority] == 0
+
+
+@pytest.mark.parametrize(
+    ("num_interactive", "num_bulk", "accepts_interactive", "accepts_bulk"),
+    [(0, 1, True, True), (1, 2, True, False), (2, 1, True, True), (3, 1, False, False), (4, 0, False, False)],
+)
+def test_of_requests_that_are_worked_on_half_may_be_bulk(
+    monkeypatch: pytest.MonkeyPatch, num_interactive: int, num_bulk: int, accepts_interactive: bool, accepts_bulk: bool
+) -> None:
+    model = Model()
+    service = service_of(monkeypatch, model, max_requests=4)
+    service._num_accepted = {Priority.INTERACTIVE: num_interactive, BULK: num_bulk}
+    for priority, accepts in ((Priority.INTERACTIVE, accepts_interactive), (BULK, accepts_bulk)):
+        accepted = service._accepted(request_of("t", priority=priority), [model])  # type: ignore[list-item]
+        with contextlib.nullcontext() if accepts else pytest.raises(OverloadedError), accepted:
+            assert accepts
+
+
+def test_models_that_compute_for_too_long_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [Model(), Model("b", "c"), Model("c", "d")]
+    service = service_of(monkeypatch, *models, max_batch_seconds=60.0)
+    models[0].seconds, models[1].seconds, models[2].seconds = 60.0, 60.5, 0.0
+    assert service.hung_models() == ["b-c"]
+
+
+def test_a_text_goes_through_one_model_or_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [Model("a", "p"), Model("p", "b", zero_shot=True)]
+    service = service_of(monkeypatch, *models)
+    [direct] = asyncio.run(service.translate(request_of("t", source="p")))
+    assert direct == TranslatedText([replace(BEST, text="t b")], "p", "b", zero_shot=True)
+    found = asyncio.run(service.translate(request_of("t", "u")))
+    assert [(each.best[0].text, each.source, each.target, each.via) for each in found] == [
+        ("t p b", "a", "b", "p"),
+        ("u p b", "a", "b", "p"),
+    ]
+    assert [model.num_lent for model in models] == [0, 0]
+
+
+def test_the_warning_of_many_sentences_joins_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = replace(BEST, warnings=("w",))
+    monkeypatch.setattr(whole_texts, "run_pipeline", lambda *_: [[best], [best, best]])
+    monkeypatch.setattr(whole_texts, "lines_of_many_sentences", lambda *_: [1])
+    request: Any = type("Request", (), {"text_options": None})
+    model: Any = None
+    warned = replace(best, warnings=("w", MANY_SENTENCES))
+    assert translate_window(model, Window(1, ["t", "u"]), request) == [[best], [warned, warned]]
