@@ -23,6 +23,10 @@ ENTRIES = {
         '#, fuzzy, c-format\n#| msgid "Cat"\nmsgid "A dog"\nmsgstr "Katze"\n',
         '#, fuzzy, c-format\n#| msgid "Cat"\nmsgid "A dog"\nmsgstr "A DOG"\n',
     ),
+    "empty lines within": (
+        'msgid "A"\n\n" dog"\n\nmsgstr ""\n\n\nmsgid "a cat"\nmsgstr "eine "\n\n"Katze"\n',
+        'msgid "A"\n\n" dog"\n\nmsgstr "A DOG"\n\n\nmsgid "a cat"\nmsgstr "eine "\n\n"Katze"\n',
+    ),
     "context": ('msgctxt "menu"\nmsgid "go"\nmsgstr ""\n', 'msgctxt "menu"\nmsgid "go"\nmsgstr "GO"\n'),
     "plural": (
         'msgid "%d dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n',

@@ -66,6 +66,18 @@ class _Entry:
     def fields(self) -> list[_Field]:
         return [part for part in self.parts if isinstance(part, _Field)]
 
+    def further_field(self) -> _Field | None:
+        """Returns the field that a line of nothing but text goes on with, with the empty lines between."""
+        empty = 0
+        while empty < len(self.parts) and isinstance(last := self.parts[-1 - empty], str) and not last.strip():
+            empty += 1
+        field = self.parts[-1 - empty] if empty < len(self.parts) else None
+        if not isinstance(field, _Field):
+            return None
+        field.lines += [str(line) for line in self.parts[len(self.parts) - empty :]]
+        del self.parts[len(self.parts) - empty :]
+        return field
+
     def is_begun_again_by(self, name: str) -> bool:
         """Returns whether a field of this name, or a comment (""), belongs to the next entry.
 
@@ -99,13 +111,13 @@ def _entries(text: str) -> Iterator[_Entry]:
     entry = _Entry()
     for number, (line, end) in enumerate(lines_of(text), 1):
         found, further = _FIELD.match(line), _FURTHER.match(line)
-        if found is None and further is not None and entry.parts and isinstance(last := entry.parts[-1], _Field):
+        if found is None and further is not None and (last := entry.further_field()) is not None:
             last.add(further["text"], line, end)
             continue
         if found is None and not _OTHER.match(line):  # its message would be left out without a word
             shown = shorten(line, 60, placeholder=" …")
             raise SegmentError(f"line {number} is no line of a catalogue: {shown!r}. `msgfmt -c` shows what is wrong.")
-        if entry.is_begun_again_by(found["name"] if found is not None else ""):
+        if line.strip() and entry.is_begun_again_by(found["name"] if found is not None else ""):
             yield entry
             entry = _Entry()
         if found is None:
