@@ -3,6 +3,7 @@
 import builtins
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -51,6 +52,27 @@ def test_chosen_heads_of_the_last_but_one_layer(cross: View, tmp_path: Path) -> 
     draw(cross, tmp_path / "figure.svg", heads=[3, 1])
     _, lines = drawn(tmp_path / "figure.svg")
     assert lines == {f"head-{head}": count(cross.weights[0, head - 1]) for head in (3, 1)}
+
+
+def test_each_head_has_its_own_lines_and_weights_below_a_hundredth_none(cross: View, tmp_path: Path) -> None:
+    """In both layers, the first head sees all keys alike; the second all but the last; the third the first key only."""
+    num_keys = len(cross.keys)
+    rows = [
+        [1 / num_keys] * num_keys,
+        [1 / (num_keys - 1)] * (num_keys - 1) + [0.0],
+        [0.991] + [0.009] * (num_keys - 1),
+    ]
+    weights = np.array(rows)[:, None].repeat(len(cross.queries), axis=1)
+    made = replace(cross, weights=np.stack([weights, weights[::-1]]).astype(np.float32))
+    for layer, heads, lines in ((1, [3, 1], [1, num_keys]), (2, [2, 3], [num_keys - 1, num_keys])):
+        draw(made, tmp_path / "figure.svg", layer=layer, heads=heads, word="</s>")
+        expected = {f"head-{head}": count for head, count in zip(heads, lines, strict=True)}
+        assert drawn(tmp_path / "figure.svg")[1] == expected
+    draw(made, tmp_path / "figure.svg", heads=[2], word="</s>")  # the last but one of two layers
+    assert "Decoder to encoder, layer 1 of 2" in drawn(tmp_path / "figure.svg")[0]
+    three = replace(made, weights=np.concatenate([made.weights, made.weights[:1]]))
+    draw(three, tmp_path / "figure.svg", heads=[1])
+    assert "Decoder to encoder, layer 2 of 3" in drawn(tmp_path / "figure.svg")[0]
 
 
 @pytest.mark.parametrize(("word", "rows"), [("mach", [0]), ("machen", [0, 1]), ("schwieriger", [2, 3]), ("</s>", [4])])

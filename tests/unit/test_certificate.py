@@ -22,6 +22,7 @@ from transduce.export.certificate import (
     write_certificate,
 )
 from transduce.export.exported_folder import ExportedFolder
+from transduce.export.exports import certify
 from transduce.export.sentences import Sentences, choose_sentences
 from transduce.export.system import Forced, forced
 
@@ -44,6 +45,8 @@ def test_forced_log_probabilities_and_choices_by_hand() -> None:
 
 class Table:
     """A system whose every answer is written down."""
+
+    num_positions: int | None = None
 
     def __init__(self, name: str, found: list[Forced], translations: list[str] | None) -> None:
         self.name, self.found, self.translations = name, found, translations
@@ -71,8 +74,46 @@ def test_measured_by_hand() -> None:
     assert found.bleu_original == pytest.approx(100)
     assert found.bleu_difference == pytest.approx(found.bleu_export - 100)  # type: ignore[operator]
     assert found.bleu_difference < -5  # type: ignore[operator]
+    # A translation of half the length has only words that are right, and BLEU's penalty for brevity, e^(1 - 8/4).
+    short, whole = Table("c", second.found, ["a b c d"]), Table("d", first.found, ["a b c d e f g h"])
+    of_one = Sentences("one line", ("one",), ("a b c d e",))
+    found = measure(whole, short, of_one, [[3], [5]], [[5], [7]])
+    assert found.bleu_between == pytest.approx(100 * math.exp(-1))
+    assert found.bleu_export == pytest.approx(100 * math.exp(-0.25))
+    assert found.bleu_original != found.bleu_export
     silent = measure(first, Table("c", second.found, None), sentences, [[3], [5]], [[5], [7]])
     assert silent.identical_translations is None
+
+
+@pytest.mark.parametrize(("positions", "num_source", "num_target"), [(None, 8, 8), (6, 5, 5), (100, 8, 8)])
+@pytest.mark.parametrize("imported", [False, True])
+def test_pairs_end_where_the_positions_of_either_end(
+    monkeypatch: pytest.MonkeyPatch, imported: bool, positions: int | None, num_source: int, num_target: int
+) -> None:
+    """The model has nine positions, and one of them is for the end."""
+    seen: list[tuple[int, int]] = []
+
+    class Counting(Table):
+        num_positions = positions
+
+        def encode(self, lines: Sequence[str]) -> list[list[int]]:
+            return [[7] * 20 for _ in lines]
+
+        def translate_ids(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+            return [[8] * 30 for _ in sources]
+
+        def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
+            seen.append((len(sources[0]), len(targets[0])))
+            return self.found
+
+    native, other = (Counting(name, [Forced([-1.0], [5])], None) for name in ("native", "other"))
+    monkeypatch.setattr("transduce.export.native_system.NativeSystem", lambda _: native)
+    monkeypatch.setattr("transduce.export.exports.position_limit", lambda _: 9)
+    bundle = Bundle(Path(), None, {"model.safetensors": "12"})  # type: ignore[arg-type]
+    found = certify(bundle, other, Sentences("some", ("a",), None), EXACT, imported=imported)
+    assert seen == [(num_source, num_target)] * 2
+    assert (found.original, found.export) == (("other", "native") if imported else ("native", "other"))
+    assert found.original_sha256 == ({} if imported else {"model.safetensors": "12"})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import builtins
 import importlib.machinery
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -16,6 +17,7 @@ from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import Precision
 from transduce.engines import loading
 from transduce.engines.capabilities import CTRANSLATE2, QUANTIZATIONS, TORCH
+from transduce.engines.interface import TokenConstraints
 from transduce.engines.loading import EngineChoice, choose_engine
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, MissingDependencyError
@@ -101,6 +103,15 @@ def test_outputs_beyond_the_positions_of_a_conversion_are_torchs() -> None:
     bounded = DecodeConfig(max_extra_tokens=9999, max_tokens=4095)
     assert CTRANSLATE2.lack(bounded, (), ModelConfig()) is None
     assert CTRANSLATE2.lack(options[1], (), ModelConfig(positions="learned")) is None
+
+
+def test_what_only_the_second_line_needs_is_lacking_too() -> None:
+    without = replace(CTRANSLATE2, answers={**CTRANSLATE2.answers, "forbidden phrases": "no"})
+    lines = [TokenConstraints(), TokenConstraints(forbidden=((5,),))]
+    lack = without.lack(DecodeConfig(), lines)
+    assert lack is not None
+    assert lack.reason == "ctranslate2 has no forbidden phrases: 'forbidden' phrases"
+    assert without.lack(DecodeConfig(), lines[:1]) is CTRANSLATE2.lack(DecodeConfig(), lines) is None
 
 
 def test_numbers_that_torch_has_are_those_of_its_engine() -> None:
