@@ -12,10 +12,10 @@ from transduce.errors import DataError
 from transduce.translation.documents import Languages, require_format, subtitles, translate_document, xml_tree
 from transduce.translation.documents import archive as archives
 from transduce.translation.documents.gettext_catalogues import _unescaped
-from transduce.translation.documents.segments import Item, SegmentError, Tag, _trimmed, items_of
+from transduce.translation.documents.segments import Item, SegmentError, Tag, _trimmed
 from transduce.translation.documents.text_encoding import decode
-from transduce.translation.documents.whole_words import _has_reference, _Words, reading_of
 from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of
+from transduce.translation.pipeline.whole_words import _has_reference, words_of
 
 ITALIC, BOLD, END_ITALIC, END_BOLD = Tag("open", 1), Tag("open", 2), Tag("close", 1), Tag("close", 2)
 
@@ -36,28 +36,16 @@ def test_what_is_around_a_text(items: list[Item], expected: tuple[int, int, list
     assert _trimmed(items) == expected
 
 
-def test_words_that_tags_cut() -> None:
-    reading = reading_of(items_of("H<x1>2</x1>O runs"))
-    assert reading.texts == ("H2O runs", "<x2/> runs")
-    assert reading.points == {"<x2/>": "H<x1>2</x1>O"}
-    assert reading.restored("H2O rennt", 0) == "H<x1>2</x1>O rennt"
-    assert reading.restored("H2O H2O rennt", 0) is None
-    assert reading.restored("Wasser rennt", 0) is None
-    assert reading.restored("<x2/> rennt", 1) == "H<x1>2</x1>O rennt"
-    assert list(_Words({".": None, "...": None}).of("a... b.")) == ["...", "."]
-
-
-def test_texts_with_too_much_that_tags_cut_are_read_with_points_only() -> None:
+def test_so_many_different_words_that_tags_cut_are_put_back() -> None:
     names = ["".join(pair) for pair in itertools.product("abcdefgh", repeat=2)]
-    for count, num_texts in ((50, 2), (51, 1)):
-        text = " ".join(f"{name}<x{number}>q</x{number}>z" for number, name in enumerate(names[:count], 1))
-        assert len(reading_of(items_of(text)).texts) == num_texts
-    for length, num_texts in ((60, 2), (61, 1)):
-        assert len(reading_of(items_of(f"dog <x1>{'1' * length}</x1> runs")).texts) == num_texts
+    for count, expected in ((50, 50), (51, 0)):
+        text = " ".join(names[:count])
+        written = {text.index(name): f"<b>{name}</b>" for name in names[:count]}
+        assert len(words_of(text, written, names[:count])) == expected
 
 
 def test_references_at_a_word() -> None:
-    pairs = [("dog1", "dog"), ("1dog", "dog"), ("dog12.3", "dog."), ("do1g", "dog"), ("m2", "m"), ("km2", "km")]
+    pairs = [("dog1", "dog"), ("1dog", "dog"), ("dog12.3", "dog"), ("do1g", "dog"), ("m2", "m"), ("km2", "km")]
     assert [_has_reference(*pair) for pair in pairs] == [True] * 3 + [False] * 3
 
 
@@ -70,10 +58,10 @@ def test_a_word_for_two_cues_goes_to_the_longer_one() -> None:
     assert found == f"1\n{_TIME}\nHund\n\n2\n{_TIME}\n\n"
 
 
-def test_an_arrow_alone_begins_no_cue_and_none_arises() -> None:
+def test_damaged_times_are_kept_and_no_others_arise() -> None:
     source = f"a --> b\na dog\n\n1\n{_TIME}\n-A dog.\n"
     found = translated(source.encode(), "a.srt", lambda _: "-> b").decode()
-    assert found == f"a --> b\na dog\n\n1\n{_TIME}\n-> b\n"
+    assert found == f"a --> b\n-> b\n\n1\n{_TIME}\n-> b\n"
 
 
 def test_elements_that_cross_are_closed_by_their_number() -> None:
