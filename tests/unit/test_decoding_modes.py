@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,13 @@ import pytest
 import torch
 
 from transduce.config import DecodeConfig, ModelConfig
+from transduce.config.special_ids import EOS
+from transduce.decoding.ensemble import EnsembleState
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
 from transduce.engines.interface import TokenConstraints
+from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.torch import TorchEngine
+from transduce.engines.torch_search import Batch, SearchRound, _coverage_bonus, search_rounds
 from transduce.errors import ConfigError
 from transduce.model import Transformer
 
@@ -161,6 +166,59 @@ def test_many_draws_are_made_in_shares(engine: TorchEngine, monkeypatch: pytest.
     whole = engine.translate(sources, options, 7)
     monkeypatch.setattr("transduce.engines.torch_search._MAX_DRAWN", 3)
     assert _texts(engine.translate(sources, options, 7)) == _texts(whole)
+
+
+@pytest.mark.parametrize(
+    ("n_best", "expected"),
+    [
+        (1, [(1, 1, 0)]),
+        (16, [(1, 16, 0)]),
+        (17, [(2, 9, 0)]),
+        (40, [(3, 14, 0)]),
+        (512, [(32, 16, 0)]),
+        (530, [(32, 16, 0), (2, 9, 512)]),
+    ],
+)
+def test_no_more_than_sixteen_draws_share_a_past(n_best: int, expected: list[tuple[int, int, int]]) -> None:
+    drawn = search_rounds(replace(_BASE, temperature=1.0), n_best)
+    assert [(each.copies, each.num_outputs, each.first_draw) for each in drawn] == expected
+    assert [*search_rounds(_BASE, n_best)] == [SearchRound(copies=1, num_outputs=n_best)]
+
+
+def test_a_part_of_the_vocabulary_holds_what_each_line_must_have() -> None:
+    """Source 10 may become 15; the first line begins with 6, and must hold 7, or 8 and 9, and 11."""
+    table = np.full((20, 1), EOS, np.int32)
+    table[10] = 15
+    shortlist = Shortlist(table, np.array([5], np.int32), {})
+    first = TokenConstraints(prefix=(6,), required=(((7,), (8, 9)), ((11,),)))
+    batch = Batch.of([[10], [12]], [first, TokenConstraints()], shortlist, torch.device("cpu"))
+    part = batch.vocabulary
+    assert part is not None
+    allowed = [set(part.ids[row].tolist()) for row in part.allowed_BN.numpy()]
+    assert allowed == [{EOS, 5, 6, 7, 8, 9, 11, 15}, {EOS, 5}]
+    [whole] = batch.constraints[0].required[:1]
+    assert [[part.ids[column] for column in phrase] for phrase in whole] == [[7], [8, 9]]
+
+
+def test_no_output_holds_a_tag_with_a_shortlist_either() -> None:
+    tags = tuple(range(5, 14))
+    shortlist = Shortlist(np.full((20, 1), EOS, np.int32), np.arange(4, 20, dtype=np.int32), {})
+    plain, tagged = (TorchEngine(_model(), shortlist=shortlist, tags=each) for each in ((), tags))
+    written = [
+        {token for found in engine.translate(_sources(12), _BASE, 4) for each in found for token in each.ids}
+        for engine in (plain, tagged)
+    ]
+    assert written[0] & {*tags}
+    assert not written[1] & {*tags}
+
+
+def test_the_coverage_of_an_ensemble_is_the_mean_of_its_models() -> None:
+    """Two source tokens got 0.2 and 1.0 of one model, 0.6 and 3.0 of the other: 0.4 and 2.0, which counts as 1."""
+    first, second = (
+        SimpleNamespace(coverage_BKS=torch.tensor([[each]]), memory_mask=None) for each in ([0.2, 1.0], [0.6, 3.0])
+    )
+    found = _coverage_bonus(0.5, EnsembleState((first, second)))
+    assert found.tolist() == pytest.approx([0.5 * (math.log(0.4) + math.log(1.0))])
 
 
 def test_an_empty_source_gives_an_empty_output_whatever_is_asked(engine: TorchEngine) -> None:

@@ -473,6 +473,9 @@ def test_a_document_waits_for_the_store_to_come_back(
 def test_a_document_that_kills_the_service_is_given_up(
     client: DescribedClient, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("transduce.serve.documents.runner._MAX_ATTEMPTS", 1)
+    assert ended(client, send(client).json()["id"])["state"] == "done"  # the first attempt of one
+    service.requests.clear()
     monkeypatch.setattr("transduce.serve.documents.runner._MAX_ATTEMPTS", 0)
     found = ended(client, send(client).json()["id"])
     assert found["error"] == "dog.md: the service ended 0 times while it was being translated."

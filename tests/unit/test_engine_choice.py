@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ from transduce import Translator
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import Precision
 from transduce.engines import loading
+from transduce.engines.automatic import AutomaticEngine
 from transduce.engines.capabilities import CTRANSLATE2, QUANTIZATIONS, TORCH
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.loading import EngineChoice, choose_engine
@@ -168,6 +170,24 @@ def test_auto_scores_what_is_longer_than_the_positions_of_a_conversion(
     auto, torch = (Translator.load(tmp_path / "model", engine=name, device="cpu") for name in ("auto", "torch"))
     long = ["two dogs " * 30]
     assert auto.score(["A"], long) == torch.score(["A"], long)
+
+
+@pytest.mark.parametrize(("num_tokens", "expected"), [(0, "fast"), (19, "fast"), (20, "reference")])
+def test_the_end_of_what_is_scored_needs_a_position_too(
+    monkeypatch: pytest.MonkeyPatch, num_tokens: int, expected: str
+) -> None:
+    monkeypatch.setattr("transduce.engines.automatic.max_positions", lambda _: 20)
+    fast, reference = (
+        SimpleNamespace(
+            **dict.fromkeys(("name", "independent_lines", "max_source_tokens", "num_workers", "batch_tokens"), name),
+            **dict.fromkeys(("score", "align", "next_scores"), lambda *_, name=name: name),
+        )
+        for name in ("fast", "reference")
+    )
+    engine: Any = AutomaticEngine(fast, lambda: reference, ModelConfig())
+    target = [7] * num_tokens
+    assert engine.score([[5], [5]], [[7], target]) == engine.align([[5], [5]], [[7], target]) == expected
+    assert engine.next_scores([5], target) == expected
 
 
 def test_terms_change_only_the_lines_that_need_them_and_need_no_torch(

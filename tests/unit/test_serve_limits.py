@@ -17,7 +17,7 @@ from transduce.serve.operations.access import (
     UnknownKeyError,
 )
 from transduce.serve.operations.keys import ANONYMOUS, Key, KeyRing, add_key
-from transduce.serve.operations.limits import Budgets, MinuteBudget, Usage
+from transduce.serve.operations.limits import Budgets, MinuteBudget, Usage, seconds_of_day_left
 from transduce.serve.operations.request_record import record_of
 from transduce.serve.state.database import StateError
 from transduce.serve.state.store import Store, open_store
@@ -143,6 +143,12 @@ def test_usage_is_known_before_and_after_it_is_saved(usage: Usage, store: Store)
     assert asyncio.run(usage.save())
     assert usage.of_today("weblate") == 111
     assert usage.of_today("other") == 0
+
+
+@pytest.mark.parametrize(("seconds", "left"), [(3 * 86_400.0, 86_400), (3 * 86_400 + 3600.9, 82_800), (86_399.5, 1)])
+def test_a_day_ends_at_midnight(monkeypatch: pytest.MonkeyPatch, seconds: float, left: int) -> None:
+    monkeypatch.setattr("transduce.serve.operations.limits.time.time", lambda: seconds)
+    assert seconds_of_day_left() == left
 
 
 def test_a_new_day_begins_at_nothing(store: Store) -> None:

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from text_engine import text_translator
 from transduce.errors import ConfigError
 from transduce.serve import model_slot
 from transduce.serve.config import BatchingConfig, ModelEntry
 from transduce.serve.cut_text import CutText
+from transduce.serve.documents.translation import DocumentTranslation
 from transduce.serve.model_slot import ModelSlot
 from transduce.serve.pivot import over_pivot, request_from_pivot, request_into_pivot
 from transduce.serve.requests import ModelUnavailableError, NoRecorder, TranslatedText, TranslationRequest
+from transduce.serve.served_model import ServedModel
 from transduce.serve.whole_texts import are_short
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
@@ -133,6 +136,39 @@ def test_what_is_bound_as_a_whole_is_one_part(fields: dict[str, Any]) -> None:
 )
 def test_only_short_texts_without_constraints_go_together(request_: TranslationRequest, expected: bool) -> None:
     assert are_short(request_) is expected
+
+
+# --- a loaded model and its documents -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "n_best", "language", "expected"),
+    [
+        ({}, 1, "", (4, 4, "en")),
+        ({}, 9, "", (9, 4, "en")),  # the beam is as wide as the list, where nothing else is said
+        ({"beam_size": 12}, 9, "", (12, 4, "en")),
+        ({"beam_size": 9}, 9, "", (9, 4, "en")),
+        ({"beam_size": 2, "batch_size": 1}, 2, "fr", (2, 4, "fr")),  # batches are the service's own
+    ],
+)
+def test_how_a_model_searches_for_a_request(
+    options: dict[str, int], n_best: int, language: str, expected: tuple[int, int, str]
+) -> None:
+    model = object.__new__(ServedModel)
+    model.translator, model._language = text_translator(), "en"
+    made = model._new_request(tuple(options.items()), n_best, TextOptions(language=language))
+    assert (made.options.beam_size, made.options.batch_size, made.text_options.language) == expected
+    assert made.n_best == n_best
+    with pytest.raises(ConfigError, match="at most the beam size, 2"):
+        model._new_request((("beam_size", 2),), 3, TextOptions())
+
+
+@pytest.mark.parametrize(("configured", "split"), [("never", "never"), ("auto", "always"), ("always", "always")])
+def test_texts_of_documents_are_html_and_cut_unless_nothing_is(configured: Any, split: str) -> None:
+    options = TextOptions(split=configured, guard=True, confidence=True, alignment=True)
+    nothing: Any = None
+    made = DocumentTranslation(nothing, nothing, nothing, options)
+    assert made._text_options == TextOptions(split=split, guard=True, markup="html")  # type: ignore[arg-type]
 
 
 # --- the slot of a model --------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class HostRecord(ABC):
     @property
     def all_done(self) -> bool:
         """Whether no group can get a better result."""
-        return bool(self.done[self.active].all())
+        return bool(self.done.all())
 
     @abstractmethod
     def update(self, steps: Sequence[Any]) -> None:
