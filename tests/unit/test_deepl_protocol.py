@@ -11,6 +11,7 @@ from described_answers import DescribedClient
 from fake_service import FakeService, fake_app
 from transduce.serve.config import LimitsConfig, ServeConfig
 from transduce.serve.operations.keys import KeyRing, add_key
+from transduce.serve.web.deepl_fields import tag_names
 from transduce.translation.constraints.glossary import Glossary
 
 _GLOSSARY = {"name": "pets", "source_lang": "en", "target_lang": "de", "entries": "dog\tHund\ncat\tKatze"}
@@ -124,6 +125,14 @@ def test_ignored_tags_keep_their_content(client: DescribedClient, service: FakeS
     assert service.requests[-1].text_options.markup == "html"
     client.post("/v2/translate", json=_fields(text=[text], ignore_tags="x"))
     assert service.requests[-1].texts == [text]
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [(None, []), ("", []), ("x", ["x"]), ("x, y,", ["x", "y"]), (["x,y", " z "], ["x", "y", "z"])],
+)
+def test_names_of_tags_come_as_a_list_or_with_commas(given: Any, names: list[str]) -> None:
+    assert tag_names(given) == names
 
 
 def test_marks_of_ignored_tags_are_none_that_the_text_has(client: DescribedClient, service: FakeService) -> None:

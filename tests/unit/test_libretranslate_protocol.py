@@ -11,7 +11,8 @@ from fake_service import FakeService, fake_app
 from transduce.serve.config import LimitsConfig, ServeConfig
 from transduce.serve.operations.keys import KeyRing, add_key
 from transduce.serve.requests import DeadlineError, ModelUnavailableError, OverloadedError, StoppingError
-from transduce.serve.web.libretranslate import is_emoji_only
+from transduce.serve.web.detection import Guess
+from transduce.serve.web.libretranslate import _guess, is_emoji_only
 
 _LIMITS = LimitsConfig(body_bytes=2000, text_characters=100, list_length=3, alternatives=2, beam_size=4)
 
@@ -147,6 +148,11 @@ def test_detection_of_a_list_has_a_list_for_each_text(client: DescribedClient) -
     assert client.get("/detect").status_code == 405
 
 
+@pytest.mark.parametrize(("confidence", "shown"), [(0.4, 0), (66.6, 67), (99.4, 99), (100.0, 100)])
+def test_a_confidence_is_rounded(confidence: float, shown: int) -> None:
+    assert _guess(Guess("de", confidence)) == {"confidence": shown, "language": "de"}
+
+
 def test_what_is_off_says_so(client: DescribedClient) -> None:
     answer = client.post("/suggest", json={})
     assert answer.status_code == 403
@@ -158,6 +164,8 @@ def test_languages_are_listed_whatever_comes_with_the_question(client: Described
     for method in ("GET", "POST"):
         answer = client.request(method, "/languages", content=b"{", headers={"content-type": "application/json"})
         assert [each["code"] for each in answer.json()] == ["de", "en", "he", "pt-BR"]
+        targets = [["de", "en"], ["de", "en", "pt-BR"], ["en", "he"], ["pt-BR"]]  # each language is its own, too
+        assert [each["targets"] for each in answer.json()] == targets
         assert client.request(method, "/languages", content=b"a" * 3000).status_code == 413
 
 

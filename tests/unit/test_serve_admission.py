@@ -3,12 +3,16 @@
 import asyncio
 import contextlib
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from transduce.config import DecodeConfig
+from transduce.engines.interface import TokenConstraints
 from transduce.serve import whole_texts
 from transduce.serve.config import BatchingConfig, PivotConfig, ServeConfig
+from transduce.serve.queued_engine import _Translating
 from transduce.serve.requests import OverloadedError, Priority, TranslatedText, TranslationRequest
 from transduce.serve.service import Service
 from transduce.serve.whole_texts import translate_window
@@ -175,3 +179,15 @@ def test_the_warning_of_many_sentences_joins_the_others(monkeypatch: pytest.Monk
     model: Any = None
     warned = replace(best, warnings=("w", MANY_SENTENCES))
     assert translate_window(model, Window(1, ["t", "u"]), request) == [[best], [warned, warned]]
+
+
+@pytest.mark.parametrize("given", [(), (1,), (0, 1)])
+def test_constraints_of_one_line_of_a_batch_reach_the_engine(given: tuple[int, ...]) -> None:
+    """Lines of several requests are searched together, of which some have constraints."""
+    seen: list[Any] = []
+    engine = SimpleNamespace(translate=lambda *arguments: seen.append(arguments))
+    asked, options = TokenConstraints(forbidden=((5,),)), DecodeConfig()
+    model: Any = SimpleNamespace(engine=engine)
+    _Translating(options, 2).compute(model, [([number], asked if number in given else None) for number in range(2)])
+    expected = [asked if number in given else TokenConstraints() for number in range(2)] if given else None
+    assert seen == [([[0], [1]], options, 2, expected)]
