@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,6 +76,13 @@ def test_a_learned_table_holds_the_piece_itself_and_its_translation_first() -> N
     assert shortlist.candidates_VK[200].tolist() == [200, EOS, EOS]  # never seen
     assert (shortlist.candidates_VK[:3] == EOS).all()
     assert len(shortlist.frequent_F) == 5
+
+
+def test_a_piece_that_translates_to_itself_takes_no_place_of_another() -> None:
+    targets = [np.array([], np.int32)] * 5 + [np.array([5, 7, 8, 9], np.int32)]
+    made = Learned(SimpleNamespace(targets=targets), np.array([9, 8]), 10, 1, 1).shortlist(2, 1)  # type: ignore[arg-type]
+    assert made.candidates_VK[5].tolist() == [5, 7, 8]
+    assert made.frequent_F.tolist() == [9]
 
 
 def test_coverage_counts_tokens_sentences_and_sizes() -> None:
