@@ -12,6 +12,7 @@ from made_models import untied_folder
 from transduce.cli import main as command_line
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
+from transduce.files import sha256
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.translator import Translator
 
@@ -253,6 +254,14 @@ def test_a_translation_of_the_search_has_the_score_that_it_said(translator: Tran
             if scored.pieces[:-1] == each.tokens:  # the tokenizer spells it as the search did
                 assert scored.log_probability == pytest.approx(each.log_probability, abs=1e-4)
                 assert scored.score == pytest.approx(each.score, abs=1e-4)
+
+
+def test_a_translation_depends_on_the_files_of_all_models(models: Path) -> None:
+    """By these checksums, a job on a file refuses to be resumed with another ensemble."""
+    both = Translator.load(models / "a", ensemble=[models / "b"], device="cpu")
+    for model, name in (("a", "the model's"), ("b", "the")):
+        digest = sha256(models / model / "model.safetensors")
+        assert both.checksums[f"{name} model.safetensors" + (" of model 2" if model == "b" else "")] == digest
 
 
 def test_an_ensemble_scores_by_its_mean(models: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from made_documents import WORD_SPACE, archive, book, member, open_document, run
 from text_engine import same, text_translator
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
+from transduce.translation.directions import Directions
 from transduce.translation.documents import (
     FORMATS,
     Languages,
@@ -146,6 +147,16 @@ def test_any_ending_of_xliff_needs_xliff(ending: str) -> None:
             translated(other, f"a{ending}")
     with pytest.raises(DataError, match=r"a\.tmx: is not TMX: its first element is <tm/>"):
         translated(b"<tm/>", "a.tmx", languages=Languages("en", "de"))
+
+
+def test_the_languages_of_a_document_are_those_of_the_translator(monkeypatch: pytest.MonkeyPatch) -> None:
+    upper = text_translator(str.upper)
+    monkeypatch.setattr(Translator, "directions", Directions((("en", "de"),), (), ()))
+    unit = '<tu><tuv xml:lang="en"><seg>a dog</seg></tuv></tu>'
+    memory = f'<tmx version="1.4"><header srclang="*all*"/><body>{unit}</body></tmx>'
+    output = io.BytesIO()
+    translate_document(upper, memory.encode(), output, name="a.tmx")
+    assert b'<tuv xml:lang="de"><seg>A DOG</seg></tuv>' in output.getvalue()
 
 
 def test_a_document_without_text_is_named() -> None:

@@ -78,6 +78,13 @@ def test_a_learned_table_holds_the_piece_itself_and_its_translation_first() -> N
     assert len(shortlist.frequent_F) == 5
 
 
+def test_the_most_frequent_targets_are_in_every_shortlist() -> None:
+    targets = [np.array(ids, np.int32) for ids in ([109, 109, 108], [109, 107], [108])]
+    made = learn(Pairs([np.array([5], np.int32)] * 3, targets), _VOCAB, iterations=1)
+    assert made.by_frequency.tolist() == [109, 108, 107]  # three, two and one time
+    assert made.shortlist(1, 2).frequent_F.tolist() == [109, 108]
+
+
 def test_a_piece_that_translates_to_itself_takes_no_place_of_another() -> None:
     targets = [np.array([], np.int32)] * 5 + [np.array([5, 7, 8, 9], np.int32)]
     made = Learned(SimpleNamespace(targets=targets), np.array([9, 8]), 10, 1, 1).shortlist(2, 1)  # type: ignore[arg-type]
