@@ -7,13 +7,19 @@ from text_engine import text_translator
 from transduce.translation.pipeline import TextOptions, markup, placement
 from transduce.translation.pipeline.markup import MarkedText
 from transduce.translation.pipeline.placement import place_marks
+from transduce.translation.pipeline.tags import partners
+from transduce.translation.pipeline.word_alignment import Table
 
 
 def placed(line: str, target: str, weights: list[list[float]]) -> str:
     [piece] = markup.read_markup(line, "html")
     assert isinstance(piece, MarkedText)
-    escape = lambda start, end: target[start:end]  # noqa: E731
-    return place_marks(piece.plain, target, piece.marks, np.array(weights, float), escape).text
+    return place_marks(piece.plain, target, piece.marks, table(np.array(weights, float))).text
+
+
+def table(weights: np.ndarray) -> Table:
+    """Returns the weights of one part, of which order alone says nothing."""
+    return Table(weights, np.ones(weights.shape[1]), (0, weights.shape[1]))
 
 
 def by_order(*columns: int) -> list[list[float]]:
@@ -34,7 +40,7 @@ def by_order(*columns: int) -> list[list[float]]:
             "X <i><b>P Q</b> C</i>",
         ),
         # Alone, <i> would go to the beginning: tags without partners keep their order, and items do not bind them.
-        ("x </b> y <i> z {n} q", "A B C D", by_order(2, 0, 3, 1), "A B</b> {n} C D <i>"),
+        ("x </b> y <i> z {n} q", "A B C D", by_order(2, 0, 3, 1), "A {n} B</b> C D <i>"),
         ("x {n} y <i> z q", "A B C D", by_order(2, 0, 3, 1), "<i>A B {n} C D"),
         # A tag within a word goes to the side that is nearer.
         ("a d<b>ogs</b> run", "A B C", by_order(0, 1, 2), "A <b>B</b> C"),
@@ -47,7 +53,7 @@ def test_marks_by_hand(line: str, target: str, weights: list[list[float]], expec
 def test_partners_of_tags_that_cross() -> None:
     [piece] = markup.read_markup("<i>x<b>y</i>z</b> <b>v</b>", "html")
     assert isinstance(piece, MarkedText)
-    assert placement._partners(piece.marks) == {0: 2, 2: 0, 4: 5, 5: 4}
+    assert partners((mark.kind, mark.text) for mark in piece.marks) == {0: 2, 2: 0, 4: 5, 5: 4}
 
 
 def test_a_stretch_has_no_word_that_is_taken() -> None:
@@ -59,11 +65,11 @@ def test_a_stretch_has_no_word_that_is_taken() -> None:
 
 
 def test_a_point_is_not_put_into_an_element() -> None:
-    """Of the boundaries at the ends of the element, 0 has one word wrong, and 3 two, the second farther off."""
-    weights = np.eye(3)
-    assert placement._best_boundary(weights, 1, 0, 3, []) == 1
-    assert placement._best_boundary(weights, 1, 0, 3, [(0, 3)]) == 0
-    assert placement._best_boundary(weights, 2, 0, 3, [(0, 2), (2, 3)]) == 2
+    """Of the words next to the point, one is on the wrong side at either end of the element: the first end is taken."""
+    whole, scale = table(np.eye(3)), np.ones(3)
+    assert placement._best_boundary(whole, scale, 1, 0, 3, []) == 1
+    assert placement._best_boundary(whole, scale, 1, 0, 3, [(0, 3)]) == 0
+    assert placement._best_boundary(whole, scale, 2, 0, 3, [(0, 2), (2, 3)]) == 2
 
 
 def item(text: str, spaced: tuple[bool, bool], next_to: tuple[str, str] = ("", "")) -> markup.Mark:
