@@ -296,7 +296,11 @@ def test_pairs_that_differ_in_case_signs_numbers_or_a_word_are_near_duplicates()
     assert found == [(51 + i, 0) for i in range(5)]
 
 
-def test_pairs_with_another_word_on_each_side_of_a_short_line_are_not() -> None:
+def test_too_few_words_in_common_make_no_near_duplicate() -> None:
+    pair = ("one two three four five", "eins zwei drei vier sechs")
+    longer = (f"{pair[0]} x", f"{pair[1]} y z")  # has all ten words of the pair, and thirteen in all: 0.769
+    assert near([pair, longer], 0.77) == []
+    assert near([pair, longer], 0.76) == near([longer, pair], 0.76) == [(1, 0)]
     assert near([("a dog runs", "ein Hund rennt"), ("a cat runs", "eine Katze rennt"), ("!", "?"), ("...", "!")]) == []
 
 
