@@ -34,6 +34,20 @@ def test_memory() -> None:
     assert estimate(dataclasses.replace(config, train=train)).activation_bytes == whole.activation_bytes / 4
 
 
+def test_source_and_target_have_budgets_of_their_own() -> None:
+    base = preset("tiny")
+    shape = ModelConfig(vocab_size=10, num_encoder_layers=1, num_decoder_layers=1, d_model=8, d_ff=16, num_heads=2)
+    config = dataclasses.replace(base, model=dataclasses.replace(shape, d_k=4, d_v=4))
+    train = dataclasses.replace(
+        base.train, source_batch_tokens=100, target_batch_tokens=50, micro_batch_tokens=25
+    )  # half of a batch at once
+    found = estimate(dataclasses.replace(config, train=train))
+    # Of a token: 256 for attention's weights, 256 for the inner layer, 512 for the attention to 32 positions.
+    encoder, decoder = 100 * 1024, 50 * 1024 + 50 * (64 + 64 + 512) + 100 * 128
+    assert found.step_flops == 6 * (encoder + decoder + 50 * 8 * 10)
+    assert found.activation_bytes == 4 * (100 * (32 + 16 + 48) + 50 * (64 + 16 + 72)) / 2
+
+
 def test_activations_are_about_what_the_model_keeps_for_its_backward_pass() -> None:
     """Which kernel attends, and what it keeps, differs between processors: hence the factor of two."""
     base = preset("tiny")
