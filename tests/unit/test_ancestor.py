@@ -108,6 +108,8 @@ def test_paths_are_relative_to_the_recipe_and_those_of_settings_are_not(
     monkeypatch.chdir(model.parent)
     config = load_recipe(path, ["init.model=general", "init.learning_rate=1e-3"])
     assert (config.init.model, config.init.learning_rate) == ("general", 1e-3)
+    assert load_recipe(path, ["init.model=none", "init.model = general"]).init.model == "general"
+    assert recipe_start(path, ["init.model=general"])[1].init.model == "general"
     bare = recipe(tmp_path, "[init]\nfreeze = ['encoder']")
     assert load_recipe(bare, ["init.model=general"]).init == InitConfig(model="general", freeze=("encoder",))
 

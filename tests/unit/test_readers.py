@@ -35,9 +35,9 @@ def test_lines_of_each_kind_of_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, block_bytes: int
 ) -> None:
     monkeypatch.setattr(readers, "_BLOCK_BYTES", block_bytes)
-    text = f"\ufeffGrüße\r\n{HIDDEN}\n\n\r\nx\ry\r\r\n日本\ufeff"
+    text = f"\ufeffGrüße\r\n{HIDDEN}\n\n\r\nx\ry\r\r\n日本\ufeff\n\ufeffa"
     path = pack(tmp_path / name, text.encode())
-    assert list(read_lines(path)) == ["Grüße", HIDDEN, "", "", "x\ry\r", "日本\ufeff"]
+    assert list(read_lines(path)) == ["Grüße", HIDDEN, "", "", "x\ry\r", "日本\ufeff", "\ufeffa"]
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a", "a\n", "a\n\n", "\ufeff", "\ufeffa"])
@@ -94,6 +94,9 @@ def test_position_reaches_the_size_of_the_file(tmp_path: Path) -> None:
         reader = LineReader(path)
         assert len(list(reader)) == 2000
         assert reader.position_bytes == path.stat().st_size
+    pairs = PairReader([tmp_path / "a.txt", tmp_path / "a.gz"])
+    assert len(list(pairs)) == 2000
+    assert pairs.position_bytes == 8000 + (tmp_path / "a.gz").stat().st_size
 
 
 def test_not_utf8_names_file_line_and_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,84 @@
+"""What a student's teacher is asked for, and which corpora the student then learns from and is measured on."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from made_models import made_tagged_bundle
+from text_engine import text_translator
+from transduce.augmentation import student as students
+from transduce.augmentation.made_corpus import MadeCorpus
+from transduce.augmentation.student import StudentJob, make_student
+from transduce.config import Config, DataConfig, DecodeConfig
+from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
+from transduce.training.outcome import End, Outcome
+from transduce.training.progress import Progress
+from transduce.translation.pipeline import TextOptions
+
+
+def test_the_teacher_is_asked_as_the_job_says_and_the_student_gets_its_translations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{name}.{side}" for name in ("law", "web", "dev", "test") for side in ("en", "fr")]
+    for name in names:
+        (tmp_path / name).write_text("one line\n", encoding="utf-8")
+
+    def corpora(*domains: str) -> tuple[CorpusConfig, ...]:
+        law, web = domains
+        languages = {"source_language": "en", "target_language": "fr"}
+        return (
+            CorpusConfig(files=("law.en", "law.fr"), name="law", weight=2.0, domain=law, **languages),
+            CorpusConfig(files=("web.en", "web.fr"), name="web", domain=web, **languages),
+        )
+
+    other = CorpusConfig(files=("x.en", "x.de"), source_language="en", target_language="de")
+    teacher = made_tagged_bundle(tmp_path / "teacher", DataConfig(corpora=(*corpora("law", ""), other)))
+    data = DataConfig(
+        folder=str(tmp_path),
+        corpora=corpora("law", "talk"),
+        download="multi30k",
+        validation_sets=(HeldOutSetConfig(files=("dev.en", "dev.fr"), name="dev", domain="law"),),
+        test_sets=(HeldOutSetConfig(files=("test.en", "test.fr"), name="test", domain="law"),),
+    )
+    search = DecodeConfig(beam_size=7)
+    job = StudentJob(
+        teacher=teacher.path,
+        config=Config(model=teacher.config.model, data=data),
+        output=tmp_path / "out",
+        search=search,
+        nearest="chrf",
+        warn=print,
+    )
+    asked: list[tuple[tuple[Path, ...], Path, dict[str, Any]]] = []
+    trained: list[Config] = []
+
+    def distill(_: object, paths: tuple[Path, ...], folder: Path, **options: Any) -> MadeCorpus:
+        asked.append((paths, folder, options))
+        return MadeCorpus(folder, 1, 1, {}, {})
+
+    def train(_: StudentJob, config: Config) -> Outcome:
+        trained.append(config)
+        return Outcome(End.SIGNAL, Progress())
+
+    monkeypatch.setattr(students, "distill", distill)
+    monkeypatch.setattr(students, "_train", train)
+    assert make_student(job, lambda: contextlib.nullcontext(text_translator(str.upper))).comparison is None
+
+    made = [tmp_path / "out" / "distilled" / number for number in ("1", "2")]
+    files = [(tmp_path / f"{name}.en", tmp_path / f"{name}.fr") for name in ("law", "web")]
+    assert [each[:2] for each in asked] == list(zip(files, made, strict=True))
+    wanted = {"nearest": "chrf", "options": search, "progress": False, "warn": print}
+    for (_, _, options), domain in zip(asked, ("law", ""), strict=True):  # the teacher knows no talks
+        assert options == wanted | {"text_options": TextOptions(guard=True, target="fr", domain=domain)}
+
+    (found,) = [config.data for config in trained]
+    assert (found.folder, found.download) == (str(tmp_path / "out"), "")
+    given = [(each.name, each.weight, each.domain, each.files) for each in found.corpora]
+    pairs = [(f"distilled/{number}/source.txt", f"distilled/{number}/target.txt") for number in (1, 2)]
+    assert given == [("law", 2.0, "law", pairs[0]), ("web", 1.0, "talk", pairs[1])]
+    sets = [(each.files, each.domain) for each in (*found.validation_sets, *found.test_sets)]
+    assert sets == [
+        (tuple(str(tmp_path / f"{name}.{side}") for side in ("en", "fr")), "law") for name in ("dev", "test")
+    ]
