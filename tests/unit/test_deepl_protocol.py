@@ -198,6 +198,14 @@ def test_glossaries_in_csv(client: DescribedClient) -> None:
     assert found == 'dog, big\tHund\ncat\tKatze "Mau"'
 
 
+def test_quotation_marks_in_tab_separated_glossaries_are_part_of_the_terms(client: DescribedClient) -> None:
+    entries = '"dog"\t"Hund"\n the "big" cat \tKatze, \'groß\''
+    made = client.post("/v2/glossaries", json=_GLOSSARY | {"entries": entries}).json()
+    found = client.get(f"/v2/glossaries/{made['glossary_id']}/entries")
+    assert found.text == '"dog"\t"Hund"\nthe "big" cat\tKatze, \'groß\''
+    assert found.headers["content-type"].startswith("text/tab-separated-values")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -372,7 +372,7 @@ def test_results_expire(service: FakeService, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_of_a_document_that_expires_unfinished_what_is_not_translated_is_given_back() -> None:
-    """Of 70 characters 40 are translated, on the day on which they were counted."""
+    """Of 70 characters 40 are translated. Those of a document that failed were given back when it failed."""
     given_back: list[tuple[str, int]] = []
     ended: list[str] = []
 
@@ -387,6 +387,9 @@ def test_of_a_document_that_expires_unfinished_what_is_not_translated_is_given_b
         done = store.documents.add(new, b"text")
         assert store.documents.claim("third replica", 600) is not None
         assert store.documents.finish(done.id, "third replica", [], -1)
+        failed = store.documents.add(new, b"text")
+        assert store.documents.claim("fourth replica", 600) is not None
+        assert store.documents.fail(failed.id, "fourth replica", "damaged", -1)
         store.documents.keep_unfinished(made.id, -1)
         runner = DocumentRunner(
             FakeService(),
@@ -396,12 +399,12 @@ def test_of_a_document_that_expires_unfinished_what_is_not_translated_is_given_b
             ended.append,
         )
         runner.start()
-        while len(ended) < 2:
+        while len(ended) < 3:
             await asyncio.sleep(0.01)
         await runner.stop()
         store.close()
         assert given_back == [(made.id, 30)]
-        assert ended == ["expired", "expired"]
+        assert ended == ["expired"] * 3
 
     asyncio.run(asyncio.wait_for(test(), 60))
 
