@@ -240,6 +240,15 @@ def test_pairs_of_glossaries(client: DescribedClient) -> None:
     found = client.get("/v2/glossary-language-pairs").json()["supported_languages"]
     assert {"source_lang": "en", "target_lang": "pt"} in found
     assert len(found) == 4
+    assert found == sorted(found, key=lambda pair: (pair["source_lang"], pair["target_lang"]))
+
+
+def test_a_glossary_may_be_as_large_as_it_may_be(client: DescribedClient) -> None:
+    entries = "\n".join([f"{number}\ta" for number in range(9999)] + ["b" * 500 + "\t" + "c" * 500])
+    made = client.post("/v2/glossaries", json=_GLOSSARY | {"name": "a" * 1024, "entries": entries})
+    assert (made.status_code, made.json()["entry_count"]) == (201, 10_000)
+    second = client.post("/v2/glossaries", json=_GLOSSARY | {"entries": "a\t" + "c" * 501})
+    assert (second.status_code, "501 characters" in second.json()["message"]) == (400, True)
 
 
 def test_keys_see_their_own_glossaries_and_usage_only(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from transduce.errors import ConfigError
-from transduce.serve.config import ModelEntry, ServeConfig, read_config
+from transduce.serve.config import LimitsConfig, ModelEntry, ServeConfig, read_config
 from transduce.translation.pipeline import TextOptions
 
 WHOLE = """
@@ -114,3 +114,32 @@ def test_the_address_of_a_store_that_is_no_file_stays(tmp_path: Path, url: str) 
     assert read_config(path).state.url == url
     path = written(tmp_path, '[[models]]\npath = "m"\n[state]\nurl = "serve.db"\n')
     assert read_config(path).state.url == str(tmp_path / "serve.db")
+
+
+def test_files_of_keys_and_certificates_are_beside_the_file_or_in_the_user_s_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/one")
+    text = '[[models]]\npath = "~/m"\n[server]\ncertificate = "/c.pem"\nprivate_key = "p.pem"\n[keys]\nfile = "k"\n'
+    config = read_config(written(tmp_path, text))
+    server = config.server
+    assert (server.certificate, server.private_key) == ("/c.pem", str(tmp_path / "p.pem"))
+    assert (config.keys.file, config.models[0].path) == (str(tmp_path / "k"), "/home/one/m")
+    assert read_config(written(tmp_path, '[[models]]\npath = "m"\n')).keys.file == ""
+
+
+def test_a_model_is_called_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {path: ModelEntry(path=path).name for path in ("runs/demo/model", "models/en-de/", "/model", "model")}
+    assert names == {
+        "runs/demo/model": "demo",
+        "models/en-de/": "en-de",
+        "/model": "model",
+        "model": tmp_path.name,
+    }
+
+
+def test_a_beam_of_one_more_than_the_alternatives_is_enough() -> None:
+    assert LimitsConfig(alternatives=10, beam_size=11).beam_size == 11
+    with pytest.raises(ConfigError, match="beam of 12"):
+        LimitsConfig(alternatives=11, beam_size=11)
