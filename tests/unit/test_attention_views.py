@@ -1,7 +1,9 @@
 """A view has the right weights under the right labels, by pieces and by words."""
 
+import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from transduce import Attention
 from transduce.errors import ConfigError
 from transduce.inspection import KINDS, view, views
+from transduce.inspection.arrays import write_arrays
 
 MakeAttention = Callable[..., Attention]
 
@@ -92,3 +95,39 @@ def test_an_unknown_attention_is_named(attention: Attention) -> None:
         shown.require_heads([])
     shown.require_layer(2)
     shown.require_heads([1, 3])
+
+
+@pytest.mark.parametrize(("layers", "usual"), [(1, 1), (2, 1), (3, 2), (6, 5)])
+def test_the_usual_layer_is_the_last_but_one(random_attention: MakeAttention, layers: int, usual: int) -> None:
+    assert view(random_attention("a", "b", layers=layers), "cross").usual_layer == usual
+
+
+def test_a_unit_of_no_word_is_its_own(random_attention: MakeAttention) -> None:
+    """A quotation mark between letters neither continues a word nor lets the next piece continue one."""
+    made = random_attention("ab cd ef", "c")
+    attention = replace(made, source_pieces=("▁ab", "'", "c", "</s>"), source_words=(0, 0, 0, None))
+    assert labels(view(attention, "encoder").queries) == ["ab", "'", "c", "</s>"]
+    assert [unit.word for unit in view(attention, "cross").keys] == [0, 0, 0, None]
+
+
+def test_both_formats_of_data_have_every_field(attention: Attention, tmp_path: Path) -> None:
+    names = {field.name for field in fields(Attention)} | {"input_pieces"}
+    words = {"source_words": [0, 0, 1, 2, 2, None], "target_words": [0, 1, 1, 2, 2, None]}
+    write_arrays(attention, tmp_path / "a.NPZ")
+    with np.load(tmp_path / "a.NPZ", allow_pickle=False) as arrays:
+        assert set(arrays) == names
+        for kind in KINDS:
+            np.testing.assert_array_equal(arrays[kind], getattr(attention, kind))
+        for name, expected in words.items():
+            assert arrays[name].tolist() == [-1 if word is None else word for word in expected]
+        assert (str(arrays["source"]), bool(arrays["source_truncated"])) == (attention.source, False)
+        assert tuple(arrays["input_pieces"]) == ("<s>", *attention.target_pieces[:-1])
+    write_arrays(attention, tmp_path / "a.Json")
+    values = json.loads((tmp_path / "a.Json").read_text(encoding="utf-8"))
+    assert set(values) == names
+    for kind in KINDS:
+        np.testing.assert_allclose(values[kind], getattr(attention, kind), atol=6e-7)
+    assert {name: values[name] for name in words} == words
+    assert values["input_pieces"] == ["<s>", *attention.target_pieces[:-1]]
+    with pytest.raises(ConfigError, match=r"\.npz or \.json"):
+        write_arrays(attention, tmp_path / "a.txt")

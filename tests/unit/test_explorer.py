@@ -78,6 +78,13 @@ def test_the_page_knows_the_alignment(random_attention: MakeAttention) -> None:
     assert words["unit"] == "word"
     np.testing.assert_allclose(words["views"][2]["statistics"]["alignment"], scores, atol=1e-4)
     assert words["views"][2]["keys"] == ["making", "it", "difficult", "</s>"]
+    assert data["alignment"]["source"] == ["making", "it", "difficult"]
+    assert data["alignment"]["target"] == ["es", "schwierig", "machen"]
+    assert (data["model"], data["source"], data["target"]) == ("m30k", attention.source, attention.target)
+    assert len(data["colours"]) == 3, "one for each head"
+    shapes = [(each["kind"], each["layers"], each["heads"]) for each in words["views"]]
+    assert shapes == [("encoder", 2, 3), ("decoder", 2, 3), ("cross", 2, 3)]
+    assert ["alignment" in each["statistics"] for each in words["views"]] == [False, False, True]
 
 
 def test_forty_words_of_the_papers_model_stay_below_three_megabytes(random_attention: MakeAttention) -> None:
