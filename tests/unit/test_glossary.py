@@ -43,8 +43,9 @@ def test_choices_stay_together() -> None:
 
 def test_a_file(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
-    path.write_text("dog\tHund\n\n guide dog \tBlindenhund\tFührhund\t\t\r\n", encoding="utf-8")
+    path.write_text('dog\tHund\n\n guide dog \tBlindenhund\tFührhund\t\t\r\n"dog"\t"Hund", groß\n', encoding="utf-8")
     glossary = read_glossary(path)
+    assert glossary.required_in('a "dog"') == (('"Hund", groß',),)  # quotation marks belong to the terms
     assert glossary.required_in("dog, guide dog") == (("Hund",), ("Blindenhund", "Führhund"))
     assert glossary_of(str(path)) is not None
     assert glossary_of(None) is None

@@ -181,6 +181,17 @@ def test_each_term_of_a_definition_is_a_text_of_its_own() -> None:
     assert found == ["a dog", "two cats", "three"]
 
 
+def test_a_pipe_in_the_translation_of_a_cell_begins_no_column() -> None:
+    found = translated(b"| a dog | b |\n|---|---|\n| cat | d |\n", "a.md", lambda text: f"{text} | *x*")
+    assert (
+        found
+        == rb"""| a dog \| \*x\* | b \| \*x\* |
+|---|---|
+| cat \| \*x\* | d \| \*x\* |
+"""
+    )
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_plain_text(name: str) -> None:
     source, expected = TEXTS[name]
