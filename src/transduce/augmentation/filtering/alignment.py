@@ -1,8 +1,8 @@
 """How probable it is that two lines are translations of each other, by what the corpus itself shows.
 
 For the pair of source line i and target line i + d there are six features: the two scores of the dictionary, how far
-the ratio of the lengths is from the usual one (twice: once with a limit), and how many numbers and rare words the two
-sides share, and do not share. `calibration.py` learns from the corpus what log-odds they give.
+the ratio of the lengths is from the usual one (up to a limit, and beyond it), and how many numbers and rare words the
+two sides share, and do not share. `calibration.py` learns from the corpus what log-odds they give.
 
 A dictionary that has seen a pair finds it plausible, even if it is wrong. So there are several dictionaries, and lines
 are scored by the one that has not seen them: the sampled windows are dealt to two groups, or to four if they are few,
@@ -35,6 +35,7 @@ _MIN_FIT = 0.65  # share of the pairs that must fit better than pairs of strange
 _FEW_LINES = 65_536  # of a sample: up to them there are four dictionaries, which takes three times as long as two
 _MUCH_NOISE = 0.1  # share of noise from which dictionaries are learned again; with less, they are no better for it
 _LENGTH_SLACK, _LENGTH_LIMIT = 5.0, 0.5
+_LENGTHS = (3, 4)  # features: a length that is farther off makes no pair more probable
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +114,7 @@ class AlignmentModel:
             start = end
             features.append(np.concatenate([own[0], other[0][OWN : OWN + 1]]))
             words.append(np.concatenate([own[1], other[1][OWN : OWN + 1]]))
-        weights, noise, fit = calibrate(np.concatenate(features, axis=1), np.concatenate(words, axis=1))
+        weights, noise, fit = calibrate(np.concatenate(features, axis=1), np.concatenate(words, axis=1), _LENGTHS)
         return replace(self, weights=weights, noise=noise) if fit >= _MIN_FIT else None
 
     def log_odds(self, source: Side, target: Side, first_line: int) -> Floats:
@@ -142,8 +143,8 @@ class AlignmentModel:
         for row, distance in enumerate(DISTANCES):
             partners = np.clip(np.arange(num_lines) + distance, 0, num_lines - 1)
             off = np.abs(_log_length(target)[partners] - _log_length(source) - self.stretch)
-            features[row, :, 3] = off
-            features[row, :, 4] = np.minimum(off, _LENGTH_LIMIT)
+            features[row, :, 3] = np.minimum(off, _LENGTH_LIMIT)
+            features[row, :, 4] = np.maximum(off - _LENGTH_LIMIT, 0)
             shared, single = _shared(rare[0], rare[1], distance, num_lines)
             features[row, :, 5] = np.log1p(shared)
             features[row, :, 6] = np.log1p(single)
