@@ -159,6 +159,9 @@ def test_white_space_next_to_items() -> None:
     assert spaced_as("%s sees the dog", "%sden Hund", {"%s"}, "placeholders") == "%s den Hund"
     assert spaced_as("the dog of %s", "Hund%s", {"%s"}, "placeholders") == "Hund %s"
     assert spaced_as('a "%s" b', 'A " %s " B', {"%s"}, "placeholders") == 'A "%s" B'
+    # The second of two is written as the second in the source, and one that is written too often as the only one.
+    assert spaced_as("%s and (%s)", "%s und ( %s )", {"%s"}, "placeholders") == "%s und (%s)"
+    assert spaced_as("a %s", "A %s B%s", {"%s"}, "placeholders") == "A %s B %s"
     assert spaced_as("a (%s), b", "A ( %s ), B", {"%s"}, "placeholders") == "A (%s), B"
     assert spaced_as("{n}px of {m} a", "{n} px von{m}", {"{n}", "{m}"}, "placeholders") == "{n}px von {m}"
     assert spaced_as("{a} {b} c", "{a}{b} C", {"{a}", "{b}"}, "placeholders") == "{a} {b} C"

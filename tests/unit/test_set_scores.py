@@ -2,18 +2,21 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from transduce.config import DecodeConfig
-from transduce.errors import ConfigError
+from transduce.config import DataConfig, DecodeConfig
+from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
+from transduce.errors import ConfigError, DataError
 from transduce.evaluation import Evaluation, Score, Text
 from transduce.translation.directions import Direction
 from transduce.translation.forced_scores import TargetScore
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
-from transduce.translation.set_scores import EvaluationSet, SetScores, score_sets, scores_table
+from transduce.translation.set_scores import EvaluationSet, SetScores, read_test_sets, score_sets, scores_table
 
 
 class Noting:
@@ -126,3 +129,34 @@ def test_the_table_has_a_row_for_each_set_and_each_signature_once() -> None:
     ]
     assert (values["perplexity"], values["subwords"]) == (12.345, 10)
     assert [text.name for text in SETS[0].texts] == ["a.en", "a.de", "b.de"]
+
+
+def test_sets_of_a_recipe_are_read_once_in_the_order_in_which_they_are_named(tmp_path: Path) -> None:
+    for name, text in (("a.en", "a dog\na cat\n"), ("a.de", "ein Hund\neine Katze\n"), ("b.tsv", "two\tdeux\n")):
+        (tmp_path / name).write_text(text)
+    first = HeldOutSetConfig(
+        name="one", files=("a.en", "a.de"), source_language="en", target_language="de", domain="law"
+    )
+    second = HeldOutSetConfig(name="two", files=("b.tsv",), source_language="en", target_language="fr")
+    corpora = tuple(
+        CorpusConfig(files=(f"{code}.tsv",), source_language="en", target_language=code, domain="law")
+        for code in ("de", "fr")
+    )
+    data = DataConfig(folder=str(tmp_path), corpora=corpora, test_sets=(first, second))
+    two, one = read_test_sets(data, ["two", "one", "two"])
+    assert (one.name, one.source_language, one.target_language, one.domain) == ("one", "en", "de", "law")
+    assert (two.name, two.source_language, two.target_language, two.domain) == ("two", "en", "fr", "")
+    assert one.source == Text(str(tmp_path / "a.en"), ["a dog", "a cat"])
+    assert one.references == [Text(str(tmp_path / "a.de"), ["ein Hund", "eine Katze"])]
+    assert two.source == Text(f"{tmp_path / 'b.tsv'}, column 1", ["two"])
+    assert two.references == [Text(f"{tmp_path / 'b.tsv'}, column 2", ["deux"])]
+    assert [each.name for each in read_test_sets(data)] == ["one", "two"]
+    (tmp_path / "a.de").unlink()
+    with pytest.raises(DataError, match=r"'one': .*a\.de: no such file"):
+        read_test_sets(data)
+    with pytest.raises(ConfigError, match=r"no test set 'tow'; there are: one, two\..*two"):
+        read_test_sets(data, ["tow"])
+    with pytest.raises(ConfigError, match="names no test sets"):
+        read_test_sets(replace(data, test_sets=()))
+    with pytest.raises(ConfigError, match="parse score"):
+        read_test_sets(DataConfig(format="trees", train=(("a.trees",),)))

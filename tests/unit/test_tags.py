@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.translation.pipeline.tags import Tags, is_void, tag_name
+from transduce.translation.pipeline.markup import MarkedText, read_markup
+from transduce.translation.pipeline.tags import Tags, is_void, partners, tag_name
 
 _ATTRIBUTES = r"""(?:"[^"]*"|'[^']*'|[^<>"'])*"""
 # The obvious way, which takes quadratic time: at each "<" it looks for each kind of end in the rest of the text.
@@ -99,3 +100,15 @@ for text in texts:
 def test_hostile_text_is_read_in_linear_time() -> None:
     """With quadratic time, this takes far longer than the limit."""
     subprocess.run([sys.executable, "-c", _HOSTILE], check=True, timeout=120)
+
+
+def test_white_space_around_a_text_is_kept_beside_it() -> None:
+    _, text, _ = read_markup("<p> \t a dog  </p>", "html")
+    assert isinstance(text, MarkedText)
+    assert (text.before, text.plain, text.after) == (" \t ", "a dog", "  ")
+    assert text.source_span(2, 5) == (5, 8)  # "dog"
+
+
+def test_tags_that_nothing_opened_or_closes_have_no_partner() -> None:
+    tags = [("open", "<b>"), ("close", "</b>"), ("close", "</b>"), ("open", "<i>"), ("open", "<B>"), ("close", "</i>")]
+    assert partners([*tags, ("point", "<b/>"), ("close", "</b>")]) == {0: 1, 1: 0, 3: 5, 5: 3}
