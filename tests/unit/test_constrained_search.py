@@ -1,6 +1,7 @@
 """What searches under constraints ask of the engine: the width of their beams, and the spellings that they forbid."""
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ class Stubborn:
 
 def search(constraints: Constraints, options: DecodeConfig) -> tuple[Stubborn, Hypothesis]:
     engine = Stubborn()
-    model = Translator(engine, TOKENIZER, DecodeConfig())
+    model = Translator(cast(Any, engine), TOKENIZER, DecodeConfig())
     [[best]], _ = constrained_search(model, [[9]], options, 1, [constraints], ["line 1"])
     return engine, best
 

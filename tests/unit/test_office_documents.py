@@ -3,11 +3,14 @@
 import io
 import re
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from made_documents import SLIDE_SPACE, WORD_SPACE, archive, member, run, slides, translated, word
 from text_engine import same
+from transduce.translation.documents.formats import format_of
+from transduce.translation.documents.recognition import format_by_content
 
 BOLD, ITALIC = "<w:b/>", "<w:i/>"
 LINK = (
@@ -243,3 +246,82 @@ def test_code_is_copied(style: str) -> None:
     found = member(translated(given, "a.docx"), "word/document.xml")
     assert f"<w:p>{run('USE ')}{inline}{run(' NOW.')}</w:p>{code}<w:p>{inline}</w:p></w:body>" in found
     assert translated(given, "a.docx", same) == given
+
+
+_CONTAINERS = ["hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "sdtContent", "bdo", "dir"]
+_BREAKS, _DROPPED = ["br", "cr", "ptab", "tab"], ["proofErr", "lastRenderedPageBreak", "softHyphen"]
+
+
+@pytest.mark.parametrize(
+    ("inner", "texts"),
+    [
+        *((f"{run('a ')}<w:{name}>{run('dog')}</w:{name}>{run(' runs')}", ["a dog runs"]) for name in _CONTAINERS),
+        *((f"{run('a dog')}<w:r><w:{name}/></w:r>{run('two cats')}", ["a dog", "two cats"]) for name in _BREAKS),
+        *((f"{run('a d')}<w:{name}/>{run('og')}", ["a dog"]) for name in _DROPPED[:1]),
+        *((f"{run('a d')}<w:r><w:{name}/></w:r>{run('og')}", ["a dog"]) for name in _DROPPED[1:]),
+        (f"{run('a')}<w:r><w:noBreakHyphen/></w:r>{run('dog')}", ["a-dog"]),
+        (f"<w:sdt><w:sdtPr><w:id/></w:sdtPr>{run('a dog')}</w:sdt>", ["a dog"]),
+    ],
+)
+def test_what_the_elements_of_word_mean_for_its_texts(inner: str, texts: list[str]) -> None:
+    seen: list[str] = []
+
+    def noted(text: str) -> str:
+        seen.append(text)
+        return text.upper()
+
+    found = member(translated(word(f"<w:p>{inner}</w:p>"), "a.docx", noted), "word/document.xml")
+    assert seen == texts
+    assert all(f"<w:{name}" in found for name in (*_CONTAINERS, *_BREAKS, "sdtPr") if f"<w:{name}" in inner)
+    assert not any(f"<w:{name}" in found for name in _DROPPED)
+
+
+@pytest.mark.parametrize(
+    ("name", "extensions"),
+    [
+        ("docx", "docx docm dotx DOCX"),
+        ("epub", "epub"),
+        ("html", "html htm xhtml"),
+        ("markdown", "md markdown mdx"),
+        ("odt", "odt ott odp"),
+        ("po", "po pot"),
+        ("pptx", "pptx pptm ppsx"),
+        ("srt", "srt"),
+        ("text", "txt text"),
+        ("tmx", "tmx"),
+        ("vtt", "vtt"),
+        ("xliff", "xlf xliff sdlxliff mqxliff mxliff"),
+        ("", "doc pdf"),
+    ],
+)
+def test_formats_by_extension(name: str, extensions: str) -> None:
+    assert {format_of(Path(f"a.b.{extension}")) for extension in extensions.split()} == {name}
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b"WEBVTT\n", "vtt"),
+        (b"WEBVTTX\n", ""),
+        (b"\xef\xbb\xbf1\r\n0:00:01.5 --> 00:00:02,000\r\n", "srt"),
+        (b'# a\n\nmsgid ""\nmsgstr ""\n', "po"),
+        (b"<?xml version='1.0'?><!-- a --><x:XLIFF>", "xliff"),
+        (b'<!DOCTYPE tmx SYSTEM "a>b"><tmx>', "tmx"),
+        (b"<HTML>", "html"),
+        (b"<svg>", ""),
+        ("\ufeff<html>".encode("utf-16-le"), "html"),
+        ("\ufeff<html>".encode("utf-16-be"), "html"),
+        (b"PK\x03\x04" + b"." * 26 + b"mimetypeapplication/epub+zip", "epub"),
+        (b"PK\x03\x04" + b"." * 26 + b"mimetypeapplication/vnd.oasis.opendocument.text", "odt"),
+        (b"PK\x03\x04", ""),
+        (b"a dog", ""),
+    ],
+)
+def test_formats_by_content(content: bytes, name: str) -> None:
+    assert format_by_content(content) == name
+
+
+def test_archives_by_their_main_members() -> None:
+    assert format_by_content(archive({"a": "", "word/document.xml": ""})) == "docx"
+    assert format_by_content(archive({"a": "", "ppt/presentation.xml": ""})) == "pptx"
+    assert format_by_content(archive({"a": ""})) == ""
