@@ -50,6 +50,10 @@ def link_out(member: tarfile.TarInfo) -> None:
     member.type, member.linkname = tarfile.SYMTYPE, "../../etc/passwd"
 
 
+def link_out_of_a_folder(member: tarfile.TarInfo) -> None:
+    member.name, member.type, member.linkname = "folder/evil", tarfile.SYMTYPE, "../../etc"  # "folder" is left as well
+
+
 def hard_link_out(member: tarfile.TarInfo) -> None:
     member.type, member.linkname = tarfile.LNKTYPE, "/etc/passwd"
 
@@ -58,12 +62,21 @@ def device(member: tarfile.TarInfo) -> None:
     member.type = tarfile.CHRTYPE
 
 
-@pytest.mark.parametrize("change", [absolute, climbing, link_out, hard_link_out, device])
+@pytest.mark.parametrize("change", [absolute, climbing, link_out, link_out_of_a_folder, hard_link_out, device])
 def test_an_unsafe_tar_is_refused(tmp_path: Path, change: Callable[[tarfile.TarInfo], None]) -> None:
     (tmp_path / "evil.tgz").write_bytes(evil_tar(change))
     with pytest.raises(DownloadError, match="unsafe"):
         extract(tmp_path / "evil.tgz", {"good": tmp_path / "out"}, 1000)
     assert not (tmp_path / "evil").exists()
+
+
+def test_links_that_stay_inside_are_passed_over(tmp_path: Path) -> None:
+    def link(member: tarfile.TarInfo) -> None:
+        member.name, member.type, member.linkname = "folder/link", tarfile.SYMTYPE, "../good"
+
+    (tmp_path / "a.tgz").write_bytes(evil_tar(link))
+    extract(tmp_path / "a.tgz", {"good": tmp_path / "out"}, 1000)
+    assert (tmp_path / "out").read_text() == "good\n"
 
 
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a\\..\\..\\evil"])

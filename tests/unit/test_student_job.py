@@ -1,6 +1,7 @@
 """What a student's teacher is asked for, and which corpora the student then learns from and is measured on."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,10 @@ def test_the_teacher_is_asked_as_the_job_says_and_the_student_gets_its_translati
 
     def corpora(*domains: str) -> tuple[CorpusConfig, ...]:
         law, web = domains
-        languages = {"source_language": "en", "target_language": "fr"}
+        french = CorpusConfig(source_language="en", target_language="fr")
         return (
-            CorpusConfig(files=("law.en", "law.fr"), name="law", weight=2.0, domain=law, **languages),
-            CorpusConfig(files=("web.en", "web.fr"), name="web", domain=web, **languages),
+            replace(french, files=("law.en", "law.fr"), name="law", weight=2.0, domain=law),
+            replace(french, files=("web.en", "web.fr"), name="web", domain=web),
         )
 
     other = CorpusConfig(files=("x.en", "x.de"), source_language="en", target_language="de")
