@@ -46,6 +46,11 @@ def write(path: Path, pairs: list[tuple[str, str]]) -> None:
     path.write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs), encoding="utf-8", newline="\n")
 
 
+def test_the_size_of_each_part_is_that_of_its_targets(tmp_path: Path) -> None:
+    examination = check(tmp_path, [("a", "bcd"), ("long", ""), ("e", "fg")], [("hi", "jklm")])
+    assert (examination.part_sizes, examination.part_characters) == ([3, 1], [5, 4])
+
+
 def test_empty_sides_are_dropped(tmp_path: Path) -> None:
     examination = check(tmp_path, [("a", "b"), ("", "b"), ("a", " \u3000")], [("", ""), ("c", "d")])
     assert examination.kept.tolist() == [True, False, False, False, True]
