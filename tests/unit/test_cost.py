@@ -27,6 +27,18 @@ def test_sums_over_sittings_and_devices() -> None:
     account.add(11_000, 0.5, "GPU", gpu, 4)
     assert (account.flops, account.steps) == (23_000, 3)
     assert account.estimate == pytest.approx(5.0 * 1e11 + 2.0 * 2e13)
+    terms = (
+        "5 device seconds × 0.1 TFLOP/s (CPU: measured on products of large matrices) + "
+        "2 device seconds × 20 TFLOP/s (GPU: peak by its data sheet)"
+    )
+    assert account.summary() == (
+        f"cost: 2.30e+04 FLOPs counted over 3 steps; the paper's estimate 4.05e+13 = {terms}; 0% used"
+    )
+    few = CostAccount()
+    few.add(3 * 10**12, 1.0, "GPU", gpu, 2)
+    assert few.summary().endswith(
+        "; the paper's estimate 4.00e+13 = 2 device seconds × 20 TFLOP/s (GPU: peak by its data sheet); 8% used"
+    )
     again = CostAccount.from_dict(json.loads(json.dumps(asdict(account))))
     assert again == account
     again.add(1, 1.0, "CPU", cpu, 1)
@@ -58,6 +70,9 @@ def test_what_was_not_counted_is_not_claimed() -> None:
         ("Tesla K40m", "fp32", Capacity(3.7e12, "paper")),
         ("Tesla M40 24GB", "fp32", Capacity(6.0e12, "paper")),
         ("Tesla P100-PCIE-16GB", "fp32", Capacity(9.5e12, "paper")),
+        ("Tesla P100-PCIE-16GB", "bf16", Capacity(None, "unknown")),
+        ("NVIDIA H100 80GB HBM3", "fp32", Capacity(67e12, "peak")),
+        ("NVIDIA B200", "bf16", Capacity(2250e12, "peak")),
         ("Quadro P1000", "fp32", Capacity(None, "unknown")),
         ("NVIDIA A100-SXM4-80GB", "bf16", Capacity(312e12, "peak")),
         ("NVIDIA A100 80GB PCIe", "fp32", Capacity(19.5e12, "peak")),

@@ -46,6 +46,26 @@ def write(path: Path, pairs: list[tuple[str, str]]) -> None:
     path.write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs), encoding="utf-8", newline="\n")
 
 
+def test_what_is_found_in_a_target_is_located_in_its_file(tmp_path: Path) -> None:
+    files = {
+        "train.en": ["a", LONG, "b\x0b"],
+        "train.de": ["x\u2028", "other text", LONG_DE],
+        "dev.en": [LONG, "c", "d"],
+        "dev.de": ["y", "z", LONG_DE],
+    }
+    for name, lines in files.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    data = DataConfig(folder=str(tmp_path), train=(("train.en", "train.de"),), validation=("dev.en", "dev.de"))
+    found = examine(locate(data), data, progress=False).findings
+    breaks = {name: finding.examples for name, finding in found.hidden_breaks.items()}
+    assert breaks == {
+        "U+000B line tabulation": [f"{tmp_path}/train.en:3"],
+        "U+2028 line separator": [f"{tmp_path}/train.de:1"],
+    }
+    assert found.leaked_sources.examples == [f"{tmp_path}/train.en:2"]
+    assert found.leaked_targets.examples == [f"{tmp_path}/train.de:3"]
+
+
 def test_the_size_of_each_part_is_that_of_its_targets(tmp_path: Path) -> None:
     examination = check(tmp_path, [("a", "bcd"), ("long", ""), ("e", "fg")], [("hi", "jklm")])
     assert (examination.part_sizes, examination.part_characters) == ([3, 1], [5, 4])

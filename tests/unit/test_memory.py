@@ -72,6 +72,19 @@ def test_a_limit_of_the_address_space(system: Path, monkeypatch: pytest.MonkeyPa
     assert available_bytes(CPU) == 70 * MIB
 
 
+def test_the_address_space_in_use_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(memory, "PROC", tmp_path)
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (500 * MIB, 900 * MIB))
+    assert available_bytes(CPU) is None
+    write(tmp_path / "self" / "status", f"VmPeak: {300 * 1024} kB\nVmSize:  {100 * 1024} kB\n")
+    assert available_bytes(CPU) == 400 * MIB
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY,) * 2)
+    assert available_bytes(CPU) is None
+
+
 def test_what_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "PROC", tmp_path)
     monkeypatch.setattr(memory, "_address_space_bytes", lambda: None)
