@@ -53,6 +53,7 @@ def again(
 
 def test_results_outlive_the_run_folders(base: Config, output: Path) -> None:
     before = again(base, output)
+    assert before.bleu == "tokens as given, beam 4, length penalty 0.6"
     assert [(trial.row, trial.perplexity) for trial in before.trials] == [("base", 5.0), ("wide", 4.0)]
     assert sorted(path.name for path in (output / "cells").iterdir()) == ["base-seed1.json", "wide-seed1.json"]
     shutil.rmtree(output / "runs")
