@@ -1,6 +1,7 @@
-"""What a student's teacher is asked for, and which corpora the student then learns from and is measured on."""
+"""What a student's teacher is asked for, which corpora the student then learns from, and when it is measured again."""
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from text_engine import text_translator
 from transduce.augmentation import student as students
 from transduce.augmentation.made_corpus import MadeCorpus
 from transduce.augmentation.student import StudentJob, make_student
+from transduce.augmentation.student_measurement import Comparison
 from transduce.config import Config, DataConfig, DecodeConfig
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
+from transduce.data.corpus import Part
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 from transduce.translation.pipeline import TextOptions
@@ -83,3 +86,43 @@ def test_the_teacher_is_asked_as_the_job_says_and_the_student_gets_its_translati
     assert sets == [
         (tuple(str(tmp_path / f"{name}.{side}") for side in ("en", "fr")), "law") for name in ("dev", "test")
     ]
+
+
+def test_teacher_and_student_are_measured_again_where_a_text_or_the_search_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    languages = [CorpusConfig(files=("x",), source_language="en", target_language=code) for code in ("fr", "de")]
+    teacher = made_tagged_bundle(tmp_path / "teacher", DataConfig(corpora=tuple(languages)))
+    data = DataConfig(
+        corpora=(replace(languages[0], domain="law"),), test_sets=(HeldOutSetConfig(files=("y",), domain="law"),)
+    )
+    config = Config(model=teacher.config.model, data=data)
+    job = StudentJob(teacher=teacher.path, config=config, output=tmp_path / "out")
+    job.output.mkdir()
+    texts = []
+    for name in ("a", "b"):
+        path = tmp_path / f"{name}.tsv"
+        path.write_text(f"{name}\t{name.upper()}\n", encoding="utf-8")
+        texts.append(Part((path,)))
+    measured: list[tuple[Path, Path, Sequence[tuple[str, str]], dict[str, str]]] = []
+
+    def compare(teacher: Path, student: Path, pairs: Sequence[tuple[str, str]], **options: str) -> Comparison:
+        measured.append((teacher, student, pairs, options))
+        return Comparison(len(pairs), len(pairs), ("x", "y"), (), ())
+
+    monkeypatch.setattr(students, "compare", compare)
+    monkeypatch.setattr(Comparison, "to_markdown", lambda self: "table")
+    for _ in range(2):
+        found = students._compare(job, teacher, texts, {"student": "1"})
+        assert found == Comparison(2, 2, ("x", "y"), (), ())
+    student = job.output / "run" / "model"
+    wanted = {"target": "fr", "domain": "law"}
+    assert measured == [(job.teacher, student, [("a", "A"), ("b", "B")], wanted)]
+    (tmp_path / "b.tsv").write_text("c\tC\n", encoding="utf-8")
+    students._compare(job, teacher, texts, {"student": "1"})
+    students._compare(job, teacher, texts, {"student": "2"})
+    other = replace(teacher.config, decode=replace(teacher.config.decode, beam_size=9))
+    searching = replace(teacher, config=other)
+    students._compare(job, searching, texts, {"student": "2"})
+    students._compare(job, searching, texts, {"student": "2"})
+    assert len(measured) == 4
