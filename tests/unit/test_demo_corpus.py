@@ -16,6 +16,7 @@ from transduce.data.demo.phrases import PHRASES
 from transduce.data.demo.slots import plain_slots
 from transduce.data.demo_corpus import Line, Part, generate, make_demo_corpus
 from transduce.errors import ConfigError, MissingDependencyError
+from transduce.experiments.demo import Translated
 
 SIZES: dict[Part, int] = {"train": 12_000, "validation": 300, "test": 600}
 Corpus = dict[Part, list[Line]]
@@ -198,3 +199,8 @@ def test_missing_babel_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", no_babel)
     with pytest.raises(MissingDependencyError, match=r"pip install .*\[demo\]"):
         generate("en", "de", {"train": 1, "validation": 1, "test": 1})
+
+
+def test_the_share_of_exact_translations() -> None:
+    translated = Translated(["a", "b ", "c", "d"], ["a", "b", "c", "x"], 1.0)
+    assert translated.exact_match == 0.5

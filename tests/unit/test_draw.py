@@ -131,3 +131,21 @@ def test_svg_escapes_and_stays_inside_its_frame() -> None:
 
 def test_svg_of_nothing() -> None:
     assert ET.fromstring(draw_svg([])).findall(f".//{_SVG}text") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("dog", 3),
+        ("犬", 2),
+        ("\uff21", 2),
+        ("e\u0301", 1),
+        ("\uff76", 1),
+        ("a\u200db", 2),
+        ("a\tb", 3),
+        ("a\u3000b", 3),
+    ],
+)
+def test_columns_of_a_terminal(text: str, columns: int) -> None:
+    """A full-width A takes two, a half-width katakana one; a tab is a sign of its own, and a space one column."""
+    assert text_width(text) == columns
