@@ -1,0 +1,166 @@
+"""What an import takes from the settings of another system, and what holds where these are silent."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transduce.config import DecodeConfig
+from transduce.errors import BundleError, ConfigError
+from transduce.export import huggingface_reading as reading
+from transduce.export.torch_description import TorchDescription, read_description
+
+
+@pytest.mark.parametrize(
+    ("said", "beam_size", "penalty"),
+    [
+        (None, 4, 0.6),
+        ({}, 4, 0.6),
+        ({"num_beams": None, "length_penalty": None}, 4, 0.6),
+        ({"num_beams": 1, "length_penalty": 0}, 1, 0.0),
+        ({"num_beams": 6, "length_penalty": 1.5}, 6, 1.5),
+        ({"length_penalty": -0.5}, 4, 0.0),
+    ],
+)
+def test_the_search_of_a_checkpoint(tmp_path: Path, said: Any, beam_size: int, penalty: float) -> None:
+    if said is not None:
+        (tmp_path / "generation_config.json").write_text(json.dumps(said), encoding="utf-8")
+    found = reading._decode_config(tmp_path)
+    assert found == DecodeConfig(beam_size=beam_size, length_penalty=penalty)
+
+
+def test_a_search_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "generation_config.json").write_text('{"num_beams": "many"}', encoding="utf-8")
+    with pytest.raises(BundleError, match=r"generation_config\.json: num_beams = 'many'"):
+        reading._decode_config(tmp_path)
+
+
+def test_special_tokens_are_those_of_the_tokenizer_s_own_settings(tmp_path: Path) -> None:
+    assert reading._special_tokens(tmp_path) == {}
+    old = {"bos_token": "<a>", "eos_token": {"content": "<b>"}, "mask_token": "<m>", "unk_token": 5}
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(old), encoding="utf-8")
+    assert reading._special_tokens(tmp_path) == {"bos_token": "<a>", "eos_token": "<b>"}
+    new = {"eos_token": "<c>", "pad_token": "<p>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(new), encoding="utf-8")
+    assert reading._special_tokens(tmp_path) == {"bos_token": "<a>", "eos_token": "<c>", "pad_token": "<p>"}
+
+
+_SETTINGS = {
+    "model_type": "marian",
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 4,
+    "encoder_ffn_dim": 24,
+    "max_position_embeddings": 50,
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "dropouts"),
+    [
+        ({}, (0.1, 0.0, 0.0)),
+        ({"dropout": 0.2, "attention_dropout": 0.3, "activation_dropout": 0.4}, (0.2, 0.3, 0.4)),
+    ],
+)
+def test_the_model_of_a_checkpoint(settings: dict[str, Any], dropouts: tuple[float, ...]) -> None:
+    table = np.arange(6 * 16, dtype=np.float32).reshape(6, 16)
+    arrays = {"source": table, "target": table, "output": table, "x.q_proj.bias": np.zeros(4, np.float32)}
+    found = reading._model_config(_SETTINGS | settings, arrays, 6, extra_start=False)
+    assert (found.vocab_size, found.d_model, found.d_ff) == (6, 16, 24)
+    assert (found.num_encoder_layers, found.num_decoder_layers) == (2, 3)
+    assert (found.num_heads, found.d_k, found.d_v, found.max_positions) == (4, 4, 4, 50)
+    assert (found.dropout, found.attention_dropout, found.ffn_dropout) == dropouts
+    assert (found.norm, found.positions, found.decoder_start) == ("post", "sinusoidal", "bos")
+    assert (found.tie_embeddings, found.attention_bias, found.layer_norm_epsilon) == ("all", False, 1e-5)
+    arrays |= {"x.q_proj.bias": np.ones(4, np.float32), "source": table + 1}
+    arrays["model.decoder.embed_positions.weight"] = np.ones((50, 16), np.float32)
+    found = reading._model_config(_SETTINGS | {"model_type": "pegasus"}, arrays, 6, extra_start=True)
+    assert (found.norm, found.positions, found.decoder_start) == ("pre", "learned", "zero")
+    assert (found.tie_embeddings, found.attention_bias) == ("target", True)
+    assert reading._model_config(_SETTINGS, arrays | {"output": table + 2}, 6, extra_start=False).tie_embeddings == (
+        "none"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "scales", "of_output"),
+    [
+        ({"scale_embedding": True}, (1.0, 1.0, 1.0), "target"),
+        ({}, (0.25, 0.25, 1.0), "target"),  # ours are multiplied by √16 when they are read
+        ({"scale_embedding": True, "tie_word_embeddings": False}, (1.0, 1.0, 1.0), "output"),
+    ],
+)
+def test_the_tables_of_a_checkpoint(settings: dict[str, Any], scales: tuple[float, ...], of_output: str) -> None:
+    tables = {
+        name: np.full((3, 16), number, np.float32) for number, name in enumerate(("source", "target", "output"), 1)
+    }
+    arrays = {
+        "model.encoder.embed_tokens.weight": tables["source"],
+        "model.decoder.embed_tokens.weight": tables["target"],
+        "lm_head.weight": tables["output"],
+    }
+    found = reading._tables(arrays, {"d_model": 16} | settings)
+    expected = (tables["source"], tables["target"], tables[of_output])
+    for name, table, scale in zip(("source", "target", "output"), expected, scales, strict=True):
+        np.testing.assert_array_equal(found[name], table * scale)
+
+
+def test_the_weights_of_several_files_are_one_checkpoint(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    for name in ("a", "b"):
+        save_file({name: np.full(2, ord(name), np.float32)}, tmp_path / f"{name}.safetensors")
+    index = {"weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    assert {name: array.tolist() for name, array in reading._read_arrays(tmp_path).items()} == {
+        "a": [97.0, 97.0],
+        "b": [98.0, 98.0],
+    }
+
+
+def test_a_description_says_what_is_usual(tmp_path: Path) -> None:
+    path = tmp_path / "d.toml"
+    path.write_text('num_heads = 8\nsource_embedding = "s"\ntarget_embedding = "t"\noutput = "o"', encoding="utf-8")
+    found = read_description(path)
+    assert found == TorchDescription(
+        num_heads=8,
+        source_embedding="s",
+        target_embedding="t",
+        output="o",
+        norm_first=False,
+        activation="relu",
+        layer_norm_eps=1e-5,
+        prefix="",
+        output_bias="",
+        embedding_scale="sqrt",
+        positions="interleaved",
+        source_positions="",
+        target_positions="",
+        decoder_start="",
+    )
+    assert found.roles == {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    names = {"source": "s", "target": "t", "output": "o", "source_positions": "", "target_positions": ""}
+    assert (found.tables, found.layout) == (names, "interleaved")
+    path.write_text(path.read_text(encoding="utf-8") + '\npositions = "concatenated"', encoding="utf-8")
+    assert read_description(path).layout == "concatenated"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("num_heads = 0", "num_heads = 0: must be greater than 0"),
+        ('positions = "learned"', "name the tables"),
+        ('positions = "learned"\nsource_positions = "p"', "name the tables"),
+        ('activation = "gelu"', "has relu"),
+    ],
+)
+def test_a_description_that_cannot_be_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "d.toml"
+    heads = "" if line.startswith("num_heads") else "num_heads = 8\n"
+    text = f'{heads}{line}\nsource_embedding = "s"\ntarget_embedding = "t"\noutput = "o"'
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        read_description(path)
