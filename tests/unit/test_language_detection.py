@@ -1,6 +1,7 @@
 """The language of a text among those that are served, and of short text that hardly shows it."""
 
 import asyncio
+import math
 import re
 
 import pytest
@@ -109,3 +110,18 @@ def test_where_the_identifier_cannot_be_loaded_requests_are_told_to_name_their_l
     with pytest.raises(UnavailableError, match="name the source language"):
         guesses(Detector(), "Hello", ["en"])
     assert "cannot be loaded" in caplog.text
+
+
+def test_probabilities_are_a_softmax_at_the_root_of_the_bytes() -> None:
+    """Of 4 bytes scores are halved: e^(-2 ln 3 / 2) = 1/3. A code without a score, or with another's, has none."""
+    scores = {"no": -1.0, "tl": -1.0 - 2 * math.log(3), "xx": 5.0}
+    found = detection_module._probabilities(scores, ["fil", "nb", "no", "zz"], 4)
+    assert found == pytest.approx({"fil": 1 / 4, "nb": 3 / 4, "no": 0.0, "zz": 0.0})
+    assert detection_module._probabilities(scores, ["zz"], 4) == {"zz": 0.0}
+
+
+def test_bytes_are_counted_not_characters(detector: Detector) -> None:
+    ranked = dict(detector._identifier.rank("Привет"))
+    found = {guess.language: guess.confidence for guess in guesses(detector, "Привет", ["ru", "bg"])}
+    odds = math.exp((ranked["ru"] - ranked["bg"]) / math.sqrt(12))
+    assert found["ru"] / found["bg"] == pytest.approx(odds)

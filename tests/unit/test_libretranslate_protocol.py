@@ -10,9 +10,16 @@ from described_answers import DescribedClient
 from fake_service import FakeService, fake_app
 from transduce.serve.config import LimitsConfig, ServeConfig
 from transduce.serve.operations.keys import KeyRing, add_key
-from transduce.serve.requests import DeadlineError, ModelUnavailableError, OverloadedError, StoppingError
+from transduce.serve.requests import (
+    DeadlineError,
+    ModelUnavailableError,
+    OverloadedError,
+    StoppingError,
+    TranslatedText,
+)
 from transduce.serve.web.detection import Guess
-from transduce.serve.web.libretranslate import _guess, is_emoji_only
+from transduce.serve.web.libretranslate import _answer, _guess, _likely, is_emoji_only
+from transduce.translation.result import Translation
 
 _LIMITS = LimitsConfig(body_bytes=2000, text_characters=100, list_length=3, alternatives=2, beam_size=4)
 
@@ -157,7 +164,37 @@ def test_what_is_off_says_so(client: DescribedClient) -> None:
     answer = client.post("/suggest", json={})
     assert answer.status_code == 403
     assert answer.json().keys() == {"error"}
-    assert client.get("/frontend/settings").json()["charLimit"] == 100
+    settings = client.get("/frontend/settings").json()
+    formats = settings.pop("supportedFilesFormat")
+    assert {".docx", ".html", ".txt"} <= set(formats)
+    assert settings == {
+        "charLimit": 100,
+        "frontendTimeout": 500,  # as LibreTranslate itself
+        "apiKeys": False,
+        "keyRequired": False,
+        "suggestions": False,
+        "filesTranslation": True,
+        "language": {"source": {"code": "en", "name": "English"}, "target": {"code": "de", "name": "German"}},
+    }
+
+
+def test_alternatives_differ_from_the_best_and_from_each_other() -> None:
+    texts = ["a", "b", "a", "c", "d"]
+    best = [Translation(text, 0.0, 0.0, (), finished=True, source_truncated=False) for text in texts]
+    found, guesses = [TranslatedText(best, "en", "de")] * 2, [Guess("en", 99.6), Guess("fr", 12.4)]
+    whole = {
+        "translatedText": ["a", "a"],
+        "detectedLanguage": [{"confidence": 100, "language": "en"}, {"confidence": 12, "language": "fr"}],
+    }
+    assert _answer(found, guesses, 0, is_list=True) == whole
+    assert _answer(found, guesses, 2, is_list=True) == whole | {"alternatives": [["b", "c"]] * 2}
+    assert _answer(found[:1], guesses[:1], 4, is_list=False) == {
+        "translatedText": "a",
+        "detectedLanguage": {"confidence": 100, "language": "en"},
+        "alternatives": ["b", "c", "d"],
+    }
+    likely = _likely([Guess("de", 1.0), Guess("nl", 0.99)])
+    assert [guess.language for guess in likely] == ["de"]
 
 
 def test_languages_are_listed_whatever_comes_with_the_question(client: DescribedClient) -> None:

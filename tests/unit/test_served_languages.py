@@ -2,7 +2,7 @@
 
 import pytest
 
-from transduce.serve.web.languages import canonical, language_name, served_language
+from transduce.serve.web.languages import base_language, canonical, language_name, served_language
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,26 @@ def test_names() -> None:
         "": "",
     }
     assert canonical(" PT_br ") == "pt-br"
+
+
+def test_old_and_own_codes_mean_what_they_meant() -> None:
+    """ISO 639 replaced four codes; zt and pb are LibreTranslate's; the rest are regions that write one script."""
+    assert {code: canonical(code) for code in ("in", "iw", "ji", "jw", "pb", "zt", "zh")} == {
+        "in": "id",
+        "iw": "he",
+        "ji": "yi",
+        "jw": "jv",
+        "pb": "pt-br",
+        "zt": "zh-hant",
+        "zh": "zh-hans",
+    }
+    scripts = {code: canonical(f"ZH_{code}") for code in ("CN", "SG", "HK", "TW", "Hans", "Hant")}
+    assert scripts == {
+        "CN": "zh-hans",
+        "SG": "zh-hans",
+        "HK": "zh-hant",
+        "TW": "zh-hant",
+        "Hans": "zh-hans",
+        "Hant": "zh-hant",
+    }
+    assert [base_language(code) for code in ("pb", "zt", "PT-br", "iw", "en")] == ["pt", "zh", "pt", "he", "en"]
