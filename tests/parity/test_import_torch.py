@@ -1,5 +1,6 @@
 """What is imported from torch.nn.Transformer computes what that computes."""
 
+import hashlib
 import json
 import re
 from dataclasses import replace
@@ -76,13 +77,22 @@ def write_state(folder: Path, description: str, **options: Any) -> tuple[Path, P
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 @pytest.mark.parametrize(("options", "description"), TORCH.values(), ids=TORCH)
 def test_a_torch_transformer_computes_the_same_here(tmp_path: Path, options: dict[str, Any], description: str) -> None:
-    certificate = import_torch(*write_state(tmp_path, description, **options), tmp_path / "model", sample=6)
+    paths = write_state(tmp_path, description, **options)
+    certificate = import_torch(*paths, tmp_path / "model", sample=6)
     assert certificate is not None
+    assert certificate.original_sha256 == {"state.safetensors": hashlib.sha256(paths[0].read_bytes()).hexdigest()}
     assert certificate.measured.token_agreement == 1
     assert certificate.measured.max_difference < 2e-3
     assert certificate.measured.mean_difference < 1e-4
     bundle = Bundle.load(tmp_path / "model")
     added = not options["norm_first"] and options.get("final_norm", True)
+    assert bundle.config.name == "model"
+    assert bundle.metrics["imported_from"] == str(paths[0])
+    assert (bundle.metrics["import_verdict"], bundle.metrics["import_token_agreement"]) == ("passed", 1)
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert "imported by Transduce" in card
+    assert certificate.to_markdown() in card
+    assert json.loads((tmp_path / "model" / "certificate.json").read_text())["verdict"] == "passed"
     model = bundle.config.model
     assert (model.num_encoder_layers, model.num_decoder_layers) == (2 + added, 3 + added)
     assert len(NativeSystem(bundle).translate(LINES)) == len(LINES)
