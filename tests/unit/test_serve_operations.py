@@ -255,6 +255,21 @@ def test_a_watched_value_is_read_when_asked_for(metrics: Metrics) -> None:
     metrics.watch_models("transduce_waiting_sentences", "Sentences in the queue", lambda: {"m30k": 17, "paper": 0})
     assert sample(metrics, "transduce_waiting_sentences", model="m30k") == 17
     assert sample(metrics, "transduce_waiting_sentences", model="paper") == 0
+    metrics.watch_by("state", "transduce_stored_documents", "Documents", lambda: {"queued": 2, "done": 5})
+    assert sample(metrics, "transduce_stored_documents", state="done") == 5
+
+
+def test_ends_of_documents_and_unknown_addresses_are_counted_by_name(metrics: Metrics) -> None:
+    for end in ("done", "done", "expired"):
+        metrics.document_ended(end)
+    assert [sample(metrics, "transduce_documents_total", end=end) for end in ("done", "expired")] == [2, 1]
+    metrics.answered("", "", 404, 0.25, 0)
+    metrics.answered("own", "/x", 200, 0.5, 7)
+    unknown = {"protocol": "none", "route": "unknown"}
+    assert sample(metrics, "transduce_requests_total", **unknown, status="404") == 1
+    assert sample(metrics, "transduce_request_seconds_sum", **unknown) == 0.25
+    assert sample(metrics, "transduce_characters_total", protocol="none") is None
+    assert sample(metrics, "transduce_characters_total", protocol="own") == 7
 
 
 def test_both_formats_of_prometheus_are_spoken(metrics: Metrics) -> None:
