@@ -1,0 +1,88 @@
+"""What is put together around the service: metrics under their names, pages of other origins, the line at start."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from transduce.serve.assembly import Application
+from transduce.serve.config import ServeConfig, ServerConfig
+from transduce.serve.operations.metrics import Metrics
+from transduce.serve.statistics import ModelStatistics, ServiceStatistics
+
+
+def _application(num_pairs: int = 0, **server: Any) -> Any:
+    """Returns an application around a service that has no models."""
+    made: Any = Application.__new__(Application)
+    made.config, made.metrics = ServeConfig(server=ServerConfig(**server)), Metrics()
+    pairs = [SimpleNamespace(source="en", target=f"x{number}") for number in range(num_pairs)]
+    model = ModelStatistics("m", True, num_waiting=7, num_computing=30, oldest_seconds=1.5, batch_seconds=2.0)
+    made.service = SimpleNamespace(
+        pairs=lambda: pairs,
+        ready=True,
+        stopping=False,
+        statistics=lambda: ServiceStatistics(1, [model]),
+        hung_models=list,
+    )
+    made.store = SimpleNamespace(is_failing=True)
+    made.documents = SimpleNamespace(counts={"queued": 4, "done": 5})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("num_pairs", "line"),
+    [
+        (1, "en→x0"),
+        (6, "en→x0, en→x1, en→x2, en→x3, en→x4, en→x5"),
+        (8, "en→x0, en→x1, en→x2, en→x3, en→x4, en→x5 and 2 more"),
+    ],
+)
+def test_the_line_at_start(num_pairs: int, line: str) -> None:
+    assert _application(num_pairs).describe() == line
+
+
+def test_what_is_known_at_any_time_is_in_the_metrics() -> None:
+    application = _application()
+    application._watch()
+    text = application.metrics.exposition()[0].decode()
+    for expected in (
+        "transduce_ready 1.0",
+        "transduce_store_failing 1.0",
+        'transduce_stored_documents{state="queued"} 4.0',
+        'transduce_stored_documents{state="done"} 5.0',
+        'transduce_model_loaded{model="m"} 1.0',
+        'transduce_waiting_sentences{model="m"} 7.0',
+        'transduce_computing_sentences{model="m"} 30.0',
+        'transduce_oldest_waiting_seconds{model="m"} 1.5',
+    ):
+        assert f"{expected}\n" in text
+    client = TestClient(application.metrics_application())
+    assert "transduce_ready 1.0" in client.get("/metrics").text
+    assert client.get("/health").status_code == 200
+
+
+def test_pages_of_the_given_origins_may_ask_and_read() -> None:
+    async def answer(_: Request) -> Response:
+        return PlainTextResponse("done", headers={"Retry-After": "1"})
+
+    routes = Starlette(routes=[Route("/x", answer, methods=["GET", "DELETE"])])
+    application = _application(cors_origins=("https://one.example",))
+    client = TestClient(application._wrapped(routes))
+    own, other = ({"origin": f"https://{name}.example"} for name in ("one", "other"))
+    read = client.get("/x", headers=own).headers
+    assert read["access-control-allow-origin"] == "https://one.example"
+    shown = {"X-Request-ID", "RateLimit", "RateLimit-Policy", "Retry-After"}
+    assert set(read["access-control-expose-headers"].split(", ")) == shown
+    assert "access-control-allow-origin" not in client.get("/x", headers=other).headers
+    for method in ("GET", "POST", "DELETE"):
+        asked = {"access-control-request-method": method, "access-control-request-headers": "authorization"}
+        assert client.options("/x", headers=own | asked).status_code == 200
+    without = TestClient(_application()._wrapped(routes))
+    assert "access-control-allow-origin" not in without.get("/x", headers=own).headers
+    application.service.stopping = True
+    assert client.get("/x").headers["connection"] == "close"
