@@ -100,6 +100,19 @@ def test_each_set_is_translated_with_its_own_tags(model: Path, monkeypatch: pyte
     assert seen == [("en", "de", ""), ("en", "fr", "law"), ("de", "fr", "")]
 
 
+def test_warnings_of_leaks_come_beside_the_others(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = []
+    train = tmp_path / "train.en"
+    train.write_text("A man with a red ball walks through the park.\n")
+    for more in ((), ("--train", str(train))):
+        assert main(["evaluate", "--model", str(model), "--engine", "torch", "--json", *more]) == 0
+        found.append(json.loads(capsys.readouterr().out)["warnings"])
+    assert found[0]
+    assert found[1][: len(found[0])] == found[0]
+
+
 def test_the_table_has_a_row_for_each_set_and_marks_zero_shot(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = ["evaluate", "--model", str(model), "--engine", "torch"]
     assert main([*common, "--metrics", "chrf", "--intervals"]) == 0

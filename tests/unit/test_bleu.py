@@ -258,3 +258,8 @@ def test_an_interval_is_shown_around_the_mean_of_the_samples() -> None:
 def test_a_short_sentence_may_be_perfect() -> None:
     assert sentence_bleu("a b c", "a b c") == pytest.approx(100)
     assert sentence_chrf("a b c", "a b c") == pytest.approx(100)
+
+
+def test_chrf_of_a_sentence_counts_what_is_missing_more_than_what_is_too_much() -> None:
+    """β is 2: recall counts four times as much as precision."""
+    assert sentence_chrf("the dog runs", "the dog") > sentence_chrf("the dog", "the dog runs")

@@ -43,6 +43,23 @@ def test_a_resumed_run_writes_its_checkpoints_when_the_uninterrupted_one_does(
     assert due == expected
 
 
+def test_minutes_go_on_from_the_last_regular_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last of two came after 60 of 100 seconds of training: the next is due 20 seconds after the resume."""
+    now = 1000.0
+    monkeypatch.setattr(checkpoint_schedule.time, "monotonic", lambda: now)
+    found = [checkpoint_path(tmp_path, step) for step in (1, 2)]
+    for path, seconds in zip(found, (20.0, 60.0), strict=True):
+        path.mkdir(parents=True)
+        write_state(path, Progress(step=int(path.name[-1]), seconds=seconds), CheckpointKind.REGULAR, {})
+    schedule = CheckpointSchedule(replace(Config().train, checkpoint_steps=0, checkpoint_minutes=1.0))
+    schedule.restore(found, Progress(step=3, seconds=100.0))
+    schedule.start()
+    now += 19.0
+    assert schedule.due(4, bool) is None
+    now += 1.0
+    assert schedule.due(5, bool) == CheckpointKind.REGULAR
+
+
 def test_a_damaged_regular_checkpoint_does_not_keep_a_run_from_resuming(tmp_path: Path) -> None:
     found = [checkpoint_path(tmp_path, step) for step in (1, 2)]
     for path in found:

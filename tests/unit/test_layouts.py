@@ -13,7 +13,7 @@ from transduce.translation.streams import Columns, JsonLines, Layout, PlainLines
 
 
 def translation(text: str, score: float = -0.5, **values: Any) -> Translation:
-    return Translation(text, score, score, (), True, False, **values)
+    return Translation(text, score, 4 * score, (), True, False, **values)  # as after a length penalty of 4
 
 
 BEST = translation("Ein\tHund.", confidence=0.75, words=(("Ein", 0.9), ("Hund.", 0.6)))
@@ -65,8 +65,8 @@ def test_json_lines_with_all_fields() -> None:
         "text": "A dog.",
         "de": "Ein\tHund.",
         "de_n_best": [
-            {"text": "Ein\tHund.", "score": -0.5, "log_probability": -0.5},
-            {"text": "Hund.", "score": -1.5, "log_probability": -1.5},
+            {"text": "Ein\tHund.", "score": -0.5, "log_probability": -2.0},
+            {"text": "Hund.", "score": -1.5, "log_probability": -6.0},
         ],
         "de_score": -0.5,
         "de_confidence": 0.75,

@@ -16,6 +16,7 @@ from transduce.training import micro_batches
 from transduce.training.distributed import Ranks
 from transduce.training.micro_batches import (
     BatchSplits,
+    checkpoint_activations,
     checkpoints_activations,
     collate_for,
     read_splits,
@@ -100,6 +101,18 @@ def test_a_resumed_run_computes_layers_twice_where_its_record_says_so(tmp_path: 
     assert splits.description() == "micro-batches of at most 900 target tokens, layers computed twice"
     splits.add(4, [4000], "set")
     assert splits.description() == "whole batches, layers computed twice"
+
+
+def test_of_a_record_the_last_entry_says_whether_layers_are_computed_twice(tmp_path: Path, model: Transformer) -> None:
+    """Memory ran out in step 5: until then, layers were computed once."""
+    for step, twice in ((1, False), (5, True)):
+        splits = splits_of(tmp_path, model, activation_checkpointing=twice)
+        splits.load(step - 1)
+        splits.add(step, [900], "tried")
+    assert [entry.activation_checkpointing for entry in splits.entries] == [False, True]
+    checkpoint_activations(model, False)
+    splits_of(tmp_path, model, activation_checkpointing="auto").load(7)
+    assert checkpoints_activations(model)
 
 
 def test_sizes_are_rounded_where_the_recipe_says_so_and_never_beyond_learned_positions(

@@ -43,7 +43,7 @@ def test_sentences_end_where_they_should() -> None:
     assert sentence_spans(" \n\t ") == []
 
 
-@pytest.mark.parametrize("language", ["de", "de-AT", "de_CH"])
+@pytest.mark.parametrize("language", ["de", "de-AT", "de_CH", "DE"])
 def test_a_region_has_the_sentences_of_its_language(language: str) -> None:
     """In German a number with a full stop may be an ordinal, and "bzw." ends no sentence; in English both end one."""
     text = "Er sah Hunde bzw. Dr. Huber am 3. Mai. Dann ging er."

@@ -287,16 +287,19 @@ def test_a_store_that_fails_leaves_each_replica_to_hold_the_limit(store: Store) 
 # --- who may use the service ----------------------------------------------------------------------------------
 
 
-def test_charged_characters_are_given_back_where_nothing_was_translated(budgets: Budgets) -> None:
+@pytest.mark.parametrize("error", [StateError, asyncio.CancelledError])  # the latter where a client has left
+def test_charged_characters_are_given_back_where_nothing_was_translated(
+    budgets: Budgets, error: type[BaseException]
+) -> None:
     access, scope = Access(None, budgets), http_scope()
     limited = key(characters_per_minute=100, characters_per_day=150)
 
     def failing() -> None:
         with charged(access, scope, limited, 60):
             assert record_of(scope).headers[1][1].startswith(b'"minute";r=40;t=36, "day";r=90;t=')
-            raise StateError
+            raise error
 
-    with pytest.raises(StateError):
+    with pytest.raises(error):
         failing()
     assert budgets.usage.of_today("weblate") == 0
     assert record_of(scope).characters == 0
