@@ -119,12 +119,12 @@ def test_the_address_of_a_store_that_is_no_file_stays(tmp_path: Path, url: str) 
 def test_files_of_keys_and_certificates_are_beside_the_file_or_in_the_user_s_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", "/home/one")
+    monkeypatch.setenv("HOME", "/srv/one")
     text = '[[models]]\npath = "~/m"\n[server]\ncertificate = "/c.pem"\nprivate_key = "p.pem"\n[keys]\nfile = "k"\n'
     config = read_config(written(tmp_path, text))
     server = config.server
     assert (server.certificate, server.private_key) == ("/c.pem", str(tmp_path / "p.pem"))
-    assert (config.keys.file, config.models[0].path) == (str(tmp_path / "k"), "/home/one/m")
+    assert (config.keys.file, config.models[0].path) == (str(tmp_path / "k"), "/srv/one/m")
     assert read_config(written(tmp_path, '[[models]]\npath = "m"\n')).keys.file == ""
 
 
