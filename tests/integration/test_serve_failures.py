@@ -18,10 +18,14 @@ from running_service import Events, config_of, request_of, run, running, until
 from served_process import write_config
 from transduce.serve.assembly import Application
 from transduce.serve.config import BatchingConfig, ServerConfig, StateConfig
+from transduce.serve.operations.access import Access
+from transduce.serve.operations.keys import Key
+from transduce.serve.operations.limits import Budgets
 from transduce.serve.requests import DeadlineError, StoppingError
 from transduce.serve.scheduler import Scheduler
 from transduce.serve.served_model import ServedModel
 from transduce.serve.service import Service
+from transduce.serve.state.store import open_store
 
 pytestmark = pytest.mark.computes
 
@@ -124,8 +128,29 @@ def test_new_work_is_refused_while_documents_end(folder: Path, monkeypatch: pyte
             await application.service.translate(request_of("A dog runs."))
         ended.set()
         await stopping
+        await application.close()
 
     run(test)
+
+
+def test_a_request_that_is_refused_at_the_very_end_is_not_charged(folder: Path) -> None:
+    """Requests are still read after all accepted work is done, and are charged before the service refuses them."""
+
+    async def test() -> None:
+        application = Application(config_of(folder, state=StateConfig(url=str(folder / "state.db"))))
+        await application.start()
+        await application.stop()
+        limited = Key("first", "0" * 64, characters_per_day=100)
+        access = Access(None, Budgets(application.usage))
+        with pytest.raises(StoppingError):
+            async with access.charged({"type": "http"}, limited, 60):
+                await application.service.translate(request_of("A dog runs."))
+        await application.close()
+
+    run(test)
+    store = open_store(str(folder / "state.db"))
+    assert store.usage("first", "0000-00-00", "9999-99-99") == 0
+    store.close()
 
 
 def test_the_metric_of_readiness_says_what_the_probe_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +170,7 @@ def test_the_metric_of_readiness_says_what_the_probe_does(folder: Path, monkeypa
         assert both() == (200, True)
         await application.stop()
         assert both() == (503, False), "stopping"
+        await application.close()
 
     run(test)
 

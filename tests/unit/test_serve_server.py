@@ -36,6 +36,9 @@ class Service:
     async def stop(self) -> None:
         self.events.append("stop")
 
+    async def close(self) -> None:
+        self.events.append("close")
+
     async def reload(self) -> Sequence[str]:
         self.events.append("reload")
         if self.reload_gate is not None:
@@ -64,14 +67,14 @@ def test_a_signal_while_the_service_starts_ends_it() -> None:
         await run(service)
         return service
 
-    assert asyncio.run(story()).events == ["start", "stop"]
+    assert asyncio.run(story()).events == ["start", "stop", "close"]
 
 
 def test_a_signal_ends_it_and_gives_signals_back() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
     service = Service(on_start=send(signal.SIGTERM, after=0.3))
     asyncio.run(run(service))
-    assert service.events == ["start", "ready", "stop"]
+    assert service.events == ["start", "ready", "stop", "close"]
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before
 
 
@@ -101,7 +104,7 @@ def test_a_signal_during_a_reload_reloads_once_more() -> None:
         await running
         return service
 
-    assert asyncio.run(story()).events == ["start", "ready", "reload", "reload", "stop"]
+    assert asyncio.run(story()).events == ["start", "ready", "reload", "reload", "stop", "close"]
 
 
 def test_a_reload_that_fails_is_reported_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -138,7 +141,7 @@ def test_a_reload_that_fails_unexpectedly_is_reported_too(error: Exception, capl
 
     with caplog.at_level(logging.INFO):
         service = asyncio.run(story())
-    assert service.events == ["start", "ready", "reload", "reload", "stop"]
+    assert service.events == ["start", "ready", "reload", "reload", "stop", "close"]
     assert f"reload: failed: {error}." in caplog.text
 
 

@@ -41,7 +41,7 @@ _READABLE_BY_PAGES = ("X-Request-ID", "RateLimit", "RateLimit-Policy", "Retry-Af
 class Application:
     """The service with its keys, its store, its metrics, and the ASGI application that answers for all of them.
 
-    A `Lifecycle`: it is started before requests are answered, and stopped at the end.
+    A `Lifecycle`: it is started before requests are answered, stopped at the end, and closed after the last answer.
     """
 
     def __init__(self, config: ServeConfig) -> None:
@@ -72,10 +72,13 @@ class Application:
         await self.service.start()
 
     async def stop(self) -> None:
-        """Puts documents back, waits until all other accepted work is done, and saves what was counted."""
+        """Puts documents back, and waits until all other accepted work is done."""
         self.service.refuse()  # at once: the end of the documents may take a while
         await self.documents.stop()
         await self.service.stop()
+
+    async def close(self) -> None:
+        """Saves what was counted; requests that were refused until now have given back what they were charged."""
         if self._saving is not None:
             self._saving.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -83,3 +83,4 @@ class Replica:
             await self._application.asgi(scope, receive, send)
         finally:
             await self._application.stop()
+            await self._application.close()

@@ -40,6 +40,10 @@ class Lifecycle(Protocol):
         """Refuses new work at once, and returns when all accepted work is done."""
         ...
 
+    async def close(self) -> None:
+        """Saves what is to be kept, once no request is answered any more, not even with a refusal."""
+        ...
+
 
 class Server:
     """Serves until a signal: SIGTERM and SIGINT end it when all accepted work is answered, SIGHUP reloads."""
@@ -97,6 +101,7 @@ class Server:
                 for server in self._servers:
                     server.should_exit = True
                 await asyncio.gather(*serving)
+                await self._service.close()
         _LOG.info("stopped")
 
     async def _started(self) -> bool:
