@@ -81,7 +81,7 @@ def test_names() -> None:
 _HOSTILE = """
 from transduce.translation.pipeline.markup import read_markup
 from transduce.translation.pipeline.survival import is_nested
-size = 100_000
+size = 300_000
 repeated = (
     "<a ", '<a "', "<a '>\\"", "<!-- ", "<!-- >", "<![CDATA[>", "<? ", "<script>", "<style a>", "<b translate=no>",
     "</script ", "<b>x</b>", "x&nbsp;", "&nbsp;.", "{", "{}", "<b> . ", "www.,", "%0", "<p>x",
@@ -98,8 +98,8 @@ for text in texts:
 
 
 def test_hostile_text_is_read_in_linear_time() -> None:
-    """With quadratic time, this takes far longer than the limit."""
-    subprocess.run([sys.executable, "-c", _HOSTILE], check=True, timeout=120)
+    """With quadratic time, this takes hours."""
+    subprocess.run([sys.executable, "-c", _HOSTILE], check=True, timeout=200)
 
 
 def test_white_space_around_a_text_is_kept_beside_it() -> None:
