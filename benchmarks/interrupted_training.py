@@ -149,7 +149,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     nan_steps = sorted(generator.sample(range(2, args.steps), args.nan_batches))
     whole, run = folder / "whole", folder / "run"
     command = ["train", str(recipe), "--quiet", "--resume", "--set", f"train.max_steps={args.steps}"]
-    told = Sitting(args.ranks, [*command, "--output", str(whole), "--set", f"train.skip_steps={nan_steps}"], folder)
+    told = Processes(args.ranks, [*command, "--output", str(whole), "--set", f"train.skip_steps={nan_steps}"], folder)
     require_success(told)
     kinds = ["SIGKILL"] * args.kills + ["dead rank"] * args.dead_ranks + ["SIGTERM"] * args.terminations
     kinds += ["SIGINT"] * args.interrupts + ["full disk"] * args.full_disks
@@ -160,7 +160,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     for number, kind in enumerate(kinds, 1):
         sittings.append(interrupt(kind, Options(args.ranks, arguments, nan_steps), run, most_steps, generator))
         print(f"{number}/{len(kinds)} {sittings[-1]}", file=sys.stderr, flush=True)
-    require_success(Sitting(args.ranks, arguments, folder, nan_steps))
+    require_success(Processes(args.ranks, arguments, folder, nan_steps))
     compared = compare(whole, run, nan_steps)
     dead = [each for each in sittings if each["kind"] == "dead rank" and each["sent"] == "while training"]
     counts = {kind: kinds.count(kind) for kind in sorted(set(kinds))} | {"NaN batch": len(nan_steps)}
@@ -174,11 +174,11 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "compared": compared,
         "counts": counts,
         "in_all": sum(counts.values()),
-        "took_effect": sum(any(sitting["exit_codes"]) for sitting in sittings),
+        "took_effect": sum(any(each["exit_codes"]) for each in sittings),
         "dead_ranks_while_training": {
             "number": len(dead),
-            "named_by_the_others": sum(sitting["names_the_rank"] for sitting in dead),
-            "most_seconds_until_the_others_ended": max((sitting["seconds_to_end"] for sitting in dead), default=None),
+            "named_by_the_others": sum(each["names_the_rank"] for each in dead),
+            "most_seconds_until_the_others_ended": max((each["seconds_to_end"] for each in dead), default=None),
         },
         "interruptions": sittings,
         "left_over": sorted(str(path.relative_to(run)) for path in run.rglob(".*") if path.name != ".lock"),
@@ -191,7 +191,7 @@ def measure_ends(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     recipe = write_corpus(folder, generator)
     command = ["train", str(recipe), "--quiet", "--resume", "--output", str(folder / "run")]
     command += ["--set", "train.validate_steps=0", "--set", "train.average_last=1", "--set"]
-    require_success(Sitting(args.ranks, [*command, "train.max_steps=2"], folder))
+    require_success(Processes(args.ranks, [*command, "train.max_steps=2"], folder))
     fit, finish, failed = Trainer.fit, Ranks.finish, []
 
     def late(wrapped: Any) -> Any:
@@ -206,11 +206,11 @@ def measure_ends(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     sys.setswitchinterval(1e-6)
     busy = [Busy() for _ in range(2)]
     for number in range(1, args.ends + 1):
-        sitting = Sitting(args.ranks, [*command, f"train.max_steps={2 + number}"], folder)
-        sitting.wait(interrupted=False)
-        if any(sitting.exit_codes) or sitting.messages().count(f"done after step {2 + number}.") != 1:
-            failed.append({"exit_codes": sitting.exit_codes, "messages": sitting.messages()})
-        print(f"{number}/{args.ends} {sitting.exit_codes}", file=sys.stderr, flush=True)
+        processes = Processes(args.ranks, [*command, f"train.max_steps={2 + number}"], folder)
+        processes.wait(interrupted=False)
+        if any(processes.exit_codes) or processes.messages().count(f"done after step {2 + number}.") != 1:
+            failed.append({"exit_codes": processes.exit_codes, "messages": processes.messages()})
+        print(f"{number}/{args.ends} {processes.exit_codes}", file=sys.stderr, flush=True)
     for each in busy:
         each.end()
     return {
@@ -262,7 +262,7 @@ def write_corpus(folder: Path, generator: random.Random) -> Path:
     return recipe
 
 
-class Sitting:
+class Processes:
     """The processes of one start of a training."""
 
     def __init__(
@@ -349,11 +349,11 @@ def spoil(steps: Sequence[int]) -> None:
     Trainer.train_step, step_module.projected_loss = counted, spoiled  # type: ignore[method-assign, assignment]
 
 
-def require_success(sitting: Sitting) -> None:
+def require_success(processes: Processes) -> None:
     """Waits for a training that nobody interrupts."""
-    sitting.wait(interrupted=False)
-    if any(sitting.exit_codes):
-        raise SystemExit(f"a training ended with {sitting.exit_codes}:\n{sitting.messages()}")
+    processes.wait(interrupted=False)
+    if any(processes.exit_codes):
+        raise SystemExit(f"a training ended with {processes.exit_codes}:\n{processes.messages()}")
 
 
 class Options:
@@ -364,23 +364,23 @@ class Options:
 
 
 def interrupt(kind: str, options: Options, run: Path, most_steps: int, generator: random.Random) -> dict[str, Any]:
-    """Starts a sitting, interrupts it at a random moment, and returns what became of it."""
+    """Starts the training, interrupts it at a random moment, and returns how it ended."""
     starting = generator.random() < _STARTING_SHARE
     seconds, steps = generator.uniform(0, _STARTING_SECONDS), generator.randint(1, most_steps)
     moment, rank = generator.uniform(0, _STEP_SECONDS), generator.randrange(options.ranks)
     disk_bytes = generator.randint(*_DISK_BYTES) if kind == "full disk" else 0
     last, seen = last_step(run), 0
     started = time.monotonic()
-    sitting = Sitting(options.ranks, options.arguments, run.parent, options.nan_steps, disk_bytes)
+    processes = Processes(options.ranks, options.arguments, run.parent, options.nan_steps, disk_bytes)
     if kind != "full disk":
-        while sitting.is_running() and seen < steps and not (starting and time.monotonic() - started > seconds):
+        while processes.is_running() and seen < steps and not (starting and time.monotonic() - started > seconds):
             time.sleep(0.002)
             now = last_step(run)
             seen, last = seen + max(0, now - last), now  # what comes again after a kill was dropped first
         time.sleep(0 if starting else moment)
         number = signal.Signals[kind] if kind.startswith("SIG") else signal.SIGKILL
-        sitting.send(number, range(options.ranks) if kind == "SIGKILL" else [rank])
-    seconds_to_end = sitting.wait()
+        processes.send(number, range(options.ranks) if kind == "SIGKILL" else [rank])
+    seconds_to_end = processes.wait()
     found = sorted(path.name for path in (run / "checkpoints").glob("step-*"))
     return {
         "kind": kind,
@@ -388,8 +388,8 @@ def interrupt(kind: str, options: Options, run: Path, most_steps: int, generator
         "sent": "from the start" if starting else "while training",
         "seconds": round(time.monotonic() - started, 2),
         "seconds_to_end": seconds_to_end,
-        "exit_codes": sitting.exit_codes,
-        "names_the_rank": f"rank {rank} (on " in sitting.messages() if kind == "dead rank" else None,
+        "exit_codes": processes.exit_codes,
+        "names_the_rank": f"rank {rank} (on " in processes.messages() if kind == "dead rank" else None,
         "last_step": last_step(run),
         "last_checkpoint": found[-1] if found else None,
     }

@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from interrupted_training import Sitting, describe, write_corpus
+from interrupted_training import Processes, describe, write_corpus
 from transduce.errors import TrainingError
 
 _STEPS = 60
@@ -73,28 +73,32 @@ def main() -> int:
 def stop(ranks: int, command: list[str], run: Path, rank: int) -> dict[str, Any]:
     """Stops one process while it trains, lets it go on, and returns what was said."""
     run.mkdir()
-    sitting = Sitting(ranks, [*command, "--output", str(run / "run"), *_steps(1000)], run)
-    wait_until(sitting, lambda: last_step(run / "run") >= 3)
-    sitting.send(signal.SIGSTOP, [rank])
+    processes = Processes(ranks, [*command, "--output", str(run / "run"), *_steps(1000)], run)
+    wait_until(processes, lambda: last_step(run / "run") >= 3)
+    processes.send(signal.SIGSTOP, [rank])
     started = time.monotonic()
-    wait_until(sitting, lambda: said(sitting, f"rank {rank} ", "does not answer") > 0)
+    wait_until(processes, lambda: count_lines(processes, f"rank {rank} ", "does not answer") > 0)
     seconds = time.monotonic() - started
     time.sleep(5)  # it is not named again
-    sitting.send(signal.SIGCONT, [rank])
-    wait_until(sitting, lambda: said(sitting, f"rank {rank} ", "answers again") > 0)
-    sitting.send(signal.SIGTERM, [0])
-    sitting.wait()
-    counts = {words: said(sitting, f"rank {rank} ", words) for words in ("does not answer", "answers again")}
+    processes.send(signal.SIGCONT, [rank])
+    wait_until(processes, lambda: count_lines(processes, f"rank {rank} ", "answers again") > 0)
+    processes.send(signal.SIGTERM, [0])
+    processes.wait()
+    counts = {words: count_lines(processes, f"rank {rank} ", words) for words in ("does not answer", "answers again")}
     others = ranks - 1 if rank == 0 else 1  # the main process knows all, the others know the main one
-    expected = seconds <= _NAMED_SECONDS and [*counts.values()] == [others] * 2 and is_clean(sitting)
-    expected = expected and sitting.exit_codes == [128 + signal.SIGTERM] * ranks and said(sitting, "stopped by") == 1
+    expected = seconds <= _NAMED_SECONDS and [*counts.values()] == [others] * 2 and is_clean(processes)
+    expected = (
+        expected
+        and processes.exit_codes == [128 + signal.SIGTERM] * ranks
+        and count_lines(processes, "stopped by") == 1
+    )
     return {
         "rank": rank,
         "seconds_until_named": round(seconds, 2),
         **counts,
-        "exit_codes": sitting.exit_codes,
+        "exit_codes": processes.exit_codes,
         "as_expected": expected,
-        "messages": [] if expected else sitting.messages().splitlines(),
+        "messages": [] if expected else processes.messages().splitlines(),
     }
 
 
@@ -104,26 +108,26 @@ def signal_late(
     """Sends a signal to one process after the last step; returns how the training ended."""
     run.mkdir()
     arguments = [*command, "--output", str(run / "run"), *_steps(_STEPS)]
-    sitting = Sitting(ranks, arguments, run)
-    wait_until(sitting, lambda: last_step(run / "run") >= _STEPS)
+    processes = Processes(ranks, arguments, run)
+    wait_until(processes, lambda: last_step(run / "run") >= _STEPS)
     time.sleep(seconds)
-    was_running = sitting.is_running()
-    sitting.send(kind, [rank])
-    sitting.wait()
-    done, codes = said(sitting, "done after step"), sitting.exit_codes
+    was_running = processes.is_running()
+    processes.send(kind, [rank])
+    processes.wait()
+    done, codes = count_lines(processes, "done after step"), processes.exit_codes
     ends = {0, 128 + kind, -kind}  # of the process itself: it was done, stopped, or killed by the signal
-    expected = is_clean(sitting) and codes[rank] in ends and done == (codes[0] == 0)
+    expected = is_clean(processes) and codes[rank] in ends and done == (codes[0] == 0)
     expected = expected and all(
         code in (0, 128 + signal.SIGTERM, 128 + kind)
-        or (code == TrainingError.exit_code and said(sitting, f"rank {rank} "))
+        or (code == TrainingError.exit_code and count_lines(processes, f"rank {rank} "))
         for other, code in enumerate(codes)
         if other != rank
     )
-    messages = sitting.messages()
+    messages = processes.messages()
     if codes[0]:
-        again = Sitting(ranks, [*arguments, "--resume"], run)
+        again = Processes(ranks, [*arguments, "--resume"], run)
         again.wait()
-        expected = expected and not any(again.exit_codes) and said(again, "done after step") == 1
+        expected = expected and not any(again.exit_codes) and count_lines(again, "done after step") == 1
         messages += f"--resume\n{again.messages()}"
     return {
         "rank": rank,
@@ -141,14 +145,14 @@ def _steps(count: int) -> list[str]:
     return ["--set", f"train.max_steps={count}"]
 
 
-def is_clean(sitting: Sitting) -> bool:
+def is_clean(processes: Processes) -> bool:
     """Returns whether nothing was printed that no user should see."""
-    return not any(words in sitting.messages() for words in ("Traceback", "Broken pipe", "terminate called"))
+    return not any(words in processes.messages() for words in ("Traceback", "Broken pipe", "terminate called"))
 
 
-def said(sitting: Sitting, *words: str) -> int:
+def count_lines(processes: Processes, *words: str) -> int:
     """Returns how many lines with all of these words were printed."""
-    return sum(all(word in line for word in words) for line in sitting.messages().splitlines())
+    return sum(all(word in line for word in words) for line in processes.messages().splitlines())
 
 
 def last_step(run: Path) -> int:
@@ -158,13 +162,13 @@ def last_step(run: Path) -> int:
     return max((json.loads(line).get("step", 0) for line in lines if line.endswith("\n")), default=0)
 
 
-def wait_until(sitting: Sitting, is_so: Any) -> None:
+def wait_until(processes: Processes, is_so: Any) -> None:
     """Waits; ends this program where it takes too long, or the processes have ended before."""
     deadline = time.monotonic() + _MOST_SECONDS
     while not is_so():
-        if time.monotonic() > deadline or (not sitting.is_running() and not is_so()):
-            sitting.send(signal.SIGKILL, range(len(sitting.ids)))
-            raise SystemExit(f"it did not come so far:\n{sitting.messages()}")
+        if time.monotonic() > deadline or (not processes.is_running() and not is_so()):
+            processes.send(signal.SIGKILL, range(len(processes.ids)))
+            raise SystemExit(f"the training did not get that far:\n{processes.messages()}")
         time.sleep(0.02)
 
 

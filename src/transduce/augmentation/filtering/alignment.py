@@ -96,7 +96,8 @@ class AlignmentModel:
             for i, (source, target) in enumerate(windows)
             for lines in [np.flatnonzero(model.log_odds(source, target, i * stride)[OWN] > 0)]
         ]
-        return replace(model, dictionaries=_learn_dictionaries(good, vocabularies, count))._calibrated(windows)
+        again = replace(model, dictionaries=_learn_dictionaries(good, vocabularies, count))._calibrated(windows)
+        return again or model  # the pairs may fit no better than others by what few of them teach
 
     def _calibrated(self, windows: Sequence[tuple[Side, Side]]) -> "AlignmentModel | None":
         """Returns the model with weights; None if the pairs of the windows fit no better than any others."""
