@@ -21,8 +21,9 @@ from transduce.translation.documents.inline_tags import INLINE_TAG, add_tagged_t
 from transduce.translation.documents.plain_text import lines_of, rewrapped
 from transduce.translation.documents.segments import Item, Piece, Render, SegmentBuilder, Tag, has_words, written
 
-# Only lines with times have an arrow. Where one is damaged, what follows it is a cue all the same.
-_TIME = re.compile(r"[^\n]*-->")
+# Outside a cue, only lines with times have an arrow. Where one is damaged, what follows it is a cue all the same.
+_ARROW_LINE = re.compile(r"[^\n]*-->")
+_TIME = re.compile(r"[ \t]*\d[\d \t:.,]*-->|[^\n]*-->[ \t]*\d+[:.,]\d")  # also in a cue's text
 _SENTENCE_END = re.compile(r"[.!?…。！？:♪][\"'”’»)\]]*(?:<[^<>]*>)*\s*\Z")
 _ARROW = re.compile(r"--+>")
 _SPEAKER = re.compile(r"\s*+(?:<[^<>]*>|\{\\[^{}]*\})*+\s*+[-–—](?!-)\s*")
@@ -41,7 +42,7 @@ class _Speech:
 
 def read_srt(text: str) -> Iterator[Piece]:
     """Yields the pieces of an SRT file."""
-    return _read(text, str, lambda plain: _ARROW.sub("->", plain))
+    return _read(text, str, str)
 
 
 def read_vtt(text: str) -> Iterator[Piece]:
@@ -77,7 +78,7 @@ def _speeches(text: str) -> Iterator[_Speech]:
     speech: _Speech | None = None
     in_cue, end_of_line = False, ""
     for line, end in lines_of(text):
-        is_time = _TIME.match(line) is not None
+        is_time = (_TIME if in_cue else _ARROW_LINE).match(line) is not None
         if in_cue and line.strip() and not is_time:
             mark = _SPEAKER.match(line)
             if speech is not None and mark is None and len(speech.lines) < 2 * _MAX_LINES:
@@ -132,6 +133,11 @@ def _sentence(
             ends.append(Tag("point", builder.point(speech.before)))
         _add_lines(speech, builder, decode)
     newline = next((end for speech in sentence for end in speech.lines[1::2]), "\n")
+    arrows = any("-->" in line for speech in sentence for line in speech.lines)
+
+    def may_have(line: str) -> bool:
+        """Returns whether an arrow in the line is no arrow of times: only where the source has one, too."""
+        return arrows and _TIME.match(line) is None
 
     def rendering(tags: dict[Tag, tuple[Piece, ...]], _: list[int]) -> Render:
         inside = [i for i, end in enumerate(ends) if end in tags]  # the others are before or behind the text
@@ -144,7 +150,8 @@ def _sentence(
                 yield speech.before if i else ""
                 text = "".join(encode(each) if isinstance(each, str) else "".join(written(tags[each])) for each in cue)
                 text = text.strip().lstrip("-" if speech.before.endswith("-") else "")  # no arrow may arise
-                yield newline.join(_balanced(text, len(speech.lines) // 2 + 1))
+                lines = _balanced(text, len(speech.lines) // 2 + 1)
+                yield newline.join(line if may_have(line) else _ARROW.sub("->", line) for line in lines)
 
         return render
 
