@@ -8,9 +8,9 @@ from transduce.training.spikes import RecentSteps
 
 
 def test_the_limit_by_hand() -> None:
-    """Median 4.2, median distance 0.1."""
-    recent = RecentSteps([4.0, 4.1, 4.2, 4.3, 4.4] * 4)
-    assert recent.limit(8.0) == pytest.approx(4.2 + 8 * 1.4826 * 0.1)
+    """Median 5, median distance 0.5."""
+    recent = RecentSteps([4.0, 4.5, 5.0, 5.5, 6.0] * 4)
+    assert recent.limit(8.0) == pytest.approx(5.0 + 8 * 1.4826 * 0.5)
 
 
 def test_a_few_steps_tell_nothing() -> None:
@@ -19,7 +19,7 @@ def test_a_few_steps_tell_nothing() -> None:
         recent.add(5.0)
     assert recent.limit(8.0) is None
     recent.add(5.0)
-    assert recent.limit(8.0) == pytest.approx(5.0 + 8 * 0.05)  # equal losses: a hundredth of the median
+    assert recent.limit(8.0) == pytest.approx(5.0 + 8 * 0.25)  # equal losses: a twentieth of the median
 
 
 def test_the_last_hundred_count_and_one_spike_moves_little() -> None:

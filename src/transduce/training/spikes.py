@@ -2,7 +2,7 @@
 
 A spike is a loss per token that exceeds the median of the last steps by a multiple of their deviation. Both are robust:
 a spike itself hardly changes them. The deviation is 1.4826 times the median distance from the median (for normal
-distributions, the standard deviation), and at least a hundredth of the median.
+distributions, the standard deviation), and at least a twentieth of the median.
 """
 
 import statistics
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 _SPAN_STEPS = 100  # of the running median
 _FEWEST_STEPS = 20  # before which no loss is called a spike
 _NORMAL = 1.4826
-_LEAST_DEVIATION = 0.01  # of the median
+_LEAST_DEVIATION = 0.05  # of the median: with 8 deviations, a spike is at least 1.4 times the median
 
 
 @dataclass
@@ -29,8 +29,8 @@ class RecentSteps:
     def limit(self, deviations: float) -> float | None:
         """Returns the loss per token above which the next one is a spike; None if there are too few steps to tell.
 
-        Worked example: of losses 4.0, 4.1, 4.2, 4.3, 4.4 the median is 4.2, and distances from it are 0.2, 0.1, 0, 0.1,
-        0.2. Their median is 0.1, the deviation 0.148, and with 8 deviations the limit is 4.2 + 1.19 = 5.39.
+        Worked example: of losses 4.0, 4.5, 5.0, 5.5, 6.0 the median is 5.0, and distances from it are 1, 0.5, 0, 0.5, 1.
+        Their median is 0.5, the deviation 0.741, and with 8 deviations the limit is 5.0 + 5.93 = 10.93.
         """
         if len(self.losses) < _FEWEST_STEPS:
             return None
