@@ -6,8 +6,10 @@
 A table stands between two comments, `<!-- measured: NAME -->` and `<!-- end -->`. In a cell,
 `{FILE:KEY>KEY:FORMAT}` is a figure of a JSON file, such as `{benchmarks/results/x.json:rows>0>seconds:.2f}`.
 `{FILE:KEY ÷ KEY:FORMAT}` is the quotient of two figures, and `{FILE:KEY ÷ 1e6:FORMAT}` divides by a number. The key of
-a list is an index, or `field=value` for the first such row; `,` joins several such conditions. A key with `*` matches
-several, and the figure is their mean. `text` is the number of columns, from the left, that hold words.
+a list is an index, or `field=value` for all such rows; `,` joins several such conditions. A key with `*` matches several,
+too. The figure is the mean of all that match; `{FILE:median KEY:FORMAT}` is their median. `text` is the number of
+columns, from the left, that hold words. In a row that prints two figures and their ratio, the ratio is the quotient of
+these figures (`tests/docs/test_measured_tables.py`).
 """
 
 import argparse
@@ -33,17 +35,18 @@ def _result(file: str) -> Any:
 
 
 def value(file: str, path: str) -> float:
-    """Returns the number at `path` of a result file; the mean where `path` matches several.
+    """Returns the number at `path` of a result file; the mean where `path` matches several, or with "median" the median.
 
     Raises:
         KeyError: there is no such key or row.
     """
     found = [_result(file)]
-    for key in path.split(">"):
+    summary = statistics.median if path.startswith("median ") else statistics.fmean
+    for key in path.removeprefix("median ").split(">"):
         found = [each for parent in found for each in _children(parent, key)]
         if not found:
             raise KeyError(f"{file}: {path}: no {key}")
-    return statistics.fmean(map(float, found))
+    return float(summary([float(number) for number in found]))
 
 
 def _children(parent: Any, key: str) -> list[Any]:
@@ -54,7 +57,7 @@ def _children(parent: Any, key: str) -> list[Any]:
     if key.isdigit():
         return [parent[int(key)]]
     wanted = dict(part.split("=") for part in key.split(","))
-    return [row for row in parent if all(str(row[name]) == text for name, text in wanted.items())][:1]
+    return [row for row in parent if all(str(row[name]) == text for name, text in wanted.items())]
 
 
 def _divisor(file: str, text: str) -> float:

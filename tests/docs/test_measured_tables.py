@@ -47,5 +47,27 @@ def test_a_cell_is_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert measured.filled("{result.json:rows>0>s ÷ rows>1>s:.1f} ×") == "2.0 ×"
     assert measured.filled("{result.json:a>b ÷ 1e3:.2f}") == "1.23"
     assert measured.filled("{result.json:a>*:.1f}") == "1234.5"
+    assert measured.filled("{result.json:rows>kind=x>s:.1f}") == "3.0"  # the mean of 4 and 2
     with pytest.raises(KeyError, match="kind=y"):
         measured.filled("{result.json:rows>kind=y>s:.2f}")
+
+
+def test_the_median_of_several_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = [{"system": "ours", "speed": speed} for speed in (228.0, 264.0, 262.0)]
+    (tmp_path / "rounds.json").write_text(json.dumps(rounds))
+    monkeypatch.setattr(measured, "REPOSITORY", tmp_path)
+    assert measured.filled("{rounds.json:median system=ours>speed:,}") == "262"
+    assert measured.filled("{rounds.json:median system=ours>speed ÷ 0>speed:.2f}") == "1.15"
+
+
+def test_a_ratio_in_the_readme_is_the_quotient_of_the_two_figures_before_it() -> None:
+    text = (_REPOSITORY / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+) \| ([\d.,]+) \| ([\d.,]+),[^|]* \| ([\d.]+) × \|$", text, re.MULTILINE)
+    assert len(rows) == len(_DECLARED["speed"]["rows"])
+    for work, *figures in rows:
+        ours, peer, ratio = (float(figure.replace(",", "")) for figure in figures)
+        expected = peer / ours if "seconds" in work else ours / peer
+        rounding = sum(
+            0.5 * 10 ** -len(figure.partition(".")[2]) / float(figure.replace(",", "")) for figure in figures
+        )
+        assert abs(ratio / expected - 1) <= rounding * 1.01, f"{work}: {ratio}, not {expected:.3f}"
