@@ -6,10 +6,10 @@
 A table stands between two comments, `<!-- measured: NAME -->` and `<!-- end -->`. In a cell,
 `{FILE:KEY>KEY:FORMAT}` is a figure of a JSON file, such as `{benchmarks/results/x.json:rows>0>seconds:.2f}`.
 `{FILE:KEY ÷ KEY:FORMAT}` is the quotient of two figures, and `{FILE:KEY ÷ 1e6:FORMAT}` divides by a number. The key of
-a list is an index, or `field=value` for all such rows; `,` joins several such conditions. A key with `*` matches several,
-too. The figure is the mean of all that match; `{FILE:median KEY:FORMAT}` is their median. `text` is the number of
-columns, from the left, that hold words. In a row that prints two figures and their ratio, the ratio is the quotient of
-these figures (`tests/docs/test_measured_tables.py`).
+a list is an index, or `field=value` for all such rows; `,` joins several such conditions. A key with `*` matches
+several, too. The figure is the mean of all that match; `{FILE:median KEY:FORMAT}` is their median. `text` is the number
+of columns, from the left, that hold words. In a row of the README that prints two figures and their ratio, the ratio is
+the quotient of these figures (`tests/docs/test_measured_tables.py`).
 """
 
 import argparse
@@ -35,7 +35,7 @@ def _result(file: str) -> Any:
 
 
 def value(file: str, path: str) -> float:
-    """Returns the number at `path` of a result file; the mean where `path` matches several, or with "median" the median.
+    """Returns the number at `path` of a result file: where `path` matches several, their mean, or after "median" that.
 
     Raises:
         KeyError: there is no such key or row.
