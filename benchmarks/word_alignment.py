@@ -29,10 +29,10 @@ from typing import Any
 import numpy as np
 
 from transduce import Translator
+from transduce.alignment.lexicon import learn_lexicon
 from transduce.bundle import Bundle
 from transduce.data.readers import read_lines
 from transduce.engines.aligning_heads import aligning_heads
-from transduce.engines.shortlist.lexicon import learn_lexicon
 from transduce.reporting.machine import describe_machine
 from transduce.text import SubwordTokenizer
 from transduce.translation.pipeline.atoms import atoms

@@ -21,6 +21,7 @@ from transduce.model import attention
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _SOURCE = _REPOSITORY / "src" / "transduce"
 _FOLDERS = {
+    "alignment",
     "augmentation",
     "cli",
     "config",
@@ -41,7 +42,7 @@ _FOLDERS = {
     "verification",
 }
 _MODULES = {"bundle", "errors", "files", "parser", "runs"}
-_MAX_LAYERS = 11
+_MAX_LAYERS = 12
 _MAX_PARAMETERS = 8
 _MAX_FILES_OF_A_DECODING_OPTION = 4
 _MAX_FILES_OF_A_CORPUS = 2

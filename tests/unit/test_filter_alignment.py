@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import made_parallel
-from transduce.augmentation.filtering import calibration
-from transduce.augmentation.filtering.alignment import AlignmentModel, Side
-from transduce.augmentation.filtering.calibration import calibrate
-from transduce.augmentation.filtering.dictionary import (
+from transduce.alignment import calibration
+from transduce.alignment.calibration import calibrate
+from transduce.alignment.dictionary import (
     _BACKWARD_SMOOTHING,
     _FORWARD_SMOOTHING,
     WordDictionary,
     WordLines,
 )
+from transduce.alignment.line_pairs import AlignmentModel, Side
+from transduce.alignment.slips import ALIGNED, state_probabilities
 from transduce.augmentation.filtering.profile import side_of
-from transduce.augmentation.filtering.slips import ALIGNED, state_probabilities
 
 WINDOW = 64
 
@@ -66,6 +66,23 @@ def test_scores_are_those_of_a_plain_loop_over_words(model: AlignmentModel) -> N
             if sources[i] and targets[i + distance]:
                 expected = reference_scores(words, sources[i], targets[i + distance])
                 assert scores[row, :, i] == pytest.approx(expected), (i, distance)
+
+
+def test_forward_scores_of_all_pairs_of_lines_are_those_of_a_plain_loop(model: AlignmentModel) -> None:
+    pairs = made_parallel.pairs(9, seed=6)
+    pairs[3] = (pairs[3][0] + " " + pairs[3][0], pairs[3][1] + " " + pairs[3][1])  # repeated words
+    pairs[5] = ("", "")
+    lines = [WordLines.of(side.tokens, known) for side, known in zip(sides(pairs), model.vocabularies, strict=True)]
+    words = model.dictionaries[0]
+    fewer = WordLines(lines[1].ids[: lines[1].starts[-2]], lines[1].starts[:-1])  # by one line
+    found = words.forward_scores(lines[0], fewer)
+    assert found.shape == (9, 8)
+    sources, targets = ([each.tolist() for each in side.split(0)] for side in lines)
+    for i, source in enumerate(sources):
+        for j, target in enumerate(targets[:8]):
+            if source and target:
+                assert found[i, j] == pytest.approx(reference_scores(words, source, target)[0]), (i, j)
+    assert (found[:, 5] == 0).all()
 
 
 def right_probabilities(model: AlignmentModel) -> list[float]:

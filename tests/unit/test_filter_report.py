@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from transduce.alignment.slips import AFTER, ALIGNED, BEFORE, NONE
+from transduce.alignment.vocabulary import Vocabulary
 from transduce.augmentation.filtering.cross_entropy import score_corpus
 from transduce.augmentation.filtering.judgement import RULE_NUMBERS, Judgement, judge
 from transduce.augmentation.filtering.profile import CorpusProfile
 from transduce.augmentation.filtering.report import make_report
-from transduce.augmentation.filtering.slips import AFTER, ALIGNED, BEFORE, NONE
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
-from transduce.augmentation.filtering.vocabulary import Vocabulary
 from transduce.augmentation.filtering.writing import Dropped, Examples, Writer
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.data.corpus import Part

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import made_parallel
-from transduce.augmentation.filtering.alignment import AlignmentModel
+from transduce.alignment.line_pairs import AlignmentModel
+from transduce.alignment.slips import AFTER, ALIGNED, NONE, state_probabilities, transitions
+from transduce.alignment.vocabulary import Vocabulary
+from transduce.alignment.words import NUMBER, SIGN, WORD, Tokens, tokens_of
 from transduce.augmentation.filtering.cross_entropy import dual_cross_entropy, usual_limit
 from transduce.augmentation.filtering.near_duplicates import NearDuplicates, band_keys
 from transduce.augmentation.filtering.profile import CorpusProfile, _learn
-from transduce.augmentation.filtering.slips import AFTER, ALIGNED, NONE, state_probabilities, transitions
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
 from transduce.augmentation.filtering.unfamiliar_words import UnfamiliarWords
-from transduce.augmentation.filtering.vocabulary import Vocabulary
-from transduce.augmentation.filtering.words import NUMBER, SIGN, WORD, Tokens, tokens_of
 from transduce.config.filter_options import FilterOptions
 from transduce.data.shifted_lines import WindowSampler
 from transduce.errors import ConfigError

@@ -6,8 +6,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-import transduce.engines.shortlist.lexicon as lexicon
-from transduce.engines.shortlist.lexicon import NULL, learn_lexicon, num_ticks
+import transduce.alignment.lexicon as lexicon
+from transduce.alignment.lexicon import NULL, learn_lexicon, num_ticks
 
 _VOCAB = 20
 

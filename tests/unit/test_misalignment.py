@@ -6,12 +6,14 @@ from random import Random
 
 import pytest
 
+from transduce.alignment import line_scorer
+from transduce.alignment.vocabulary import Vocabulary
+from transduce.alignment.words import tokens_of
 from transduce.config import DataConfig
-from transduce.data import shifted_lines
+from transduce.data import misalignment, shifted_lines
 from transduce.data.corpus import locate
 from transduce.data.demo_corpus import make_demo_corpus
 from transduce.data.doctor import Findings, examine, require_aligned
-from transduce.data.line_similarity import NumberedWindow, number_tokens
 from transduce.errors import DataError
 
 Pair = tuple[list[str], list[str]]
@@ -103,7 +105,7 @@ def test_shifted_lines_are_located_at_both_ends(tmp_path: Path) -> None:
 def test_shifted_lines_of_a_big_corpus_are_found_by_reading_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shifted_lines, "_MAX_WINDOWS", 8)  # windows lie far apart
+    monkeypatch.setattr(misalignment, "MAX_WINDOWS", 8)  # windows lie far apart
     _, _, first = only(found(tmp_path, shifted(translations(6000, 3), 4321)))
     assert abs(first - 4322) <= 2
 
@@ -139,8 +141,8 @@ def test_many_small_files_that_are_all_one_line_off() -> None:
     """No window is long enough for the largest offsets, so their means are unknown."""
     source, target = translations(1200, 5)
     windows = [(source[i : i + 39], target[i + 1 : i + 40]) for i in range(0, 1200, 40)]
-    scorer = shifted_lines.LineScorer.learn(windows)
-    offsets = [shifted_lines.best_offset(scorer.means(window, i % 2)) for i, window in enumerate(windows)]
+    scorer = line_scorer.LineScorer.learn(windows)
+    offsets = [line_scorer.best_offset(scorer.means(window, i % 2)) for i, window in enumerate(windows)]
     assert offsets.count(-1) == 30
 
 
@@ -285,14 +287,15 @@ def test_aligned_corpora_pass(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("offset", [0, 1, -1])
 def test_a_dictionary_is_learned_from_lines_that_belong_together(offset: int) -> None:
-    source = [[i % 8] for i in range(64)]
-    target = [[(i - offset) % 8] for i in range(64)]  # source line i belongs with target line i + offset
-    window = NumberedWindow(([], []), source, target)
-    vocabulary = number_tokens([[str(i)] for i in range(8)] * 2)
-    for found in shifted_lines._learn_halves([window, window], [0, 1], [offset, offset], (vocabulary, vocabulary)):
-        for token in range(8):
-            start, end = found.starts[token], found.starts[token + 1]
-            assert found.targets[start + found.probabilities[start:end].argmax()] == token
+    names = [f"word{i}" for i in range(8)]
+    source = tokens_of([names[i % 8] for i in range(64)])
+    target = tokens_of([names[(i - offset) % 8] for i in range(64)])  # line i belongs with line i + offset
+    vocabulary = Vocabulary.of(source, 100)
+    windows, vocabularies = [(source, target)] * 2, (vocabulary, vocabulary)
+    for found in line_scorer._learn_halves(windows, [0, 1], [offset, offset], vocabularies):
+        for word in range(8):
+            start, end = found.starts[word], found.starts[word + 1]
+            assert found.targets[start + found.probabilities[start:end].argmax()] == word
 
 
 @pytest.mark.parametrize("count", [1, 10, 100, 200])

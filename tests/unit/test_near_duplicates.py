@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from transduce.alignment.words import Tokens, tokens_of
 from transduce.augmentation.filtering.near_duplicates import NearDuplicates, band_keys
-from transduce.augmentation.filtering.words import Tokens, tokens_of
 
 
 def near(

@@ -3,16 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from transduce.alignment.line_scorer import UNRELATED, LineScorer
+from transduce.alignment.windows import WindowSampler
 from transduce.data.corpus import Chunk, CorpusFiles, Part
 from transduce.data.progress import elapsed_time
-from transduce.data.shifted_lines import (
-    MIN_PAIRS,
-    UNRELATED,
-    LineScorer,
-    ShiftedLines,
-    WindowSampler,
-    find_shifted_lines,
-)
+from transduce.data.shifted_lines import MAX_WINDOWS, MIN_PAIRS, ShiftedLines, find_shifted_lines
 from transduce.data.swapped_sides import Sides, side_names
 from transduce.reporting.tables import counted
 
@@ -46,7 +41,7 @@ class AlignmentCheck:
         """
         if part.trees:
             return
-        sampler = self._samplers.setdefault(part, WindowSampler())
+        sampler = self._samplers.setdefault(part, WindowSampler(MAX_WINDOWS))
         if chunk.line == sampler.num_pairs + 1:
             sampler.add(chunk.pairs)
 

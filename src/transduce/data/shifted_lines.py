@@ -1,13 +1,8 @@
 """Whether line i of one file translates line i of the other; if not, from which line on, and at which offset.
 
-Windows of consecutive lines are sampled from each part of a corpus, evenly spread, at most `_MAX_WINDOWS`. In each
-window every source line is compared with every target line (`data/line_similarity.py`). The mean over pairs (i, i + d)
-shows at which offset d the window is aligned:
-
-    offset            -2    -1     0    +1    +2
-    aligned          0.1   0.2   4.8   0.2   0.1
-    one line missing 0.1   0.1   0.2   4.1   0.2
-    shuffled         0.0  -0.1   0.1   0.0   0.0
+Windows of consecutive lines are sampled from each part of a corpus, evenly spread, at most `MAX_WINDOWS`. In each
+window every source line is compared with every target line, which shows at which offset the window is aligned
+(`alignment/line_scorer.py`).
 
 If two neighbouring windows differ in their offsets, the lines between them are read again and sampled more densely,
 until the windows touch. Then each line votes for one of the two offsets, and the place where the votes change is the
@@ -15,78 +10,24 @@ answer.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.alignment.line_scorer import MAX_OFFSET, UNRELATED, LineScorer, best_offset
+from transduce.alignment.windows import WINDOW_LINES, WindowSampler
 from transduce.data.corpus import Part, read_chunks
-from transduce.data.line_similarity import (
-    Dictionary,
-    NumberedWindow,
-    Scores,
-    Vocabulary,
-    Window,
-    learn,
-    number_tokens,
-    similarity,
-    spelling_weights,
-    tokens,
-)
 
-WINDOW_LINES = 64
 MIN_PAIRS = 4 * WINDOW_LINES  # of training text; with fewer there is no check
-_MAX_WINDOWS = 128  # of a part
-_LEARNED_WINDOWS = 48
-_MAX_OFFSET = WINDOW_LINES // 2
-_CLEAR = 1.0  # least mean score of an offset other than 0; chance reaches 0.5
-_MARGIN = 0.75  # by which it must exceed the score of offset 0
+MAX_WINDOWS = 128  # of a part
 _UNRELATED_SCORE = 0.15  # a part with a lower mean score has unrelated sides
 _MIN_WINDOWS_UNRELATED = 16  # of such a part
 _MIN_RUN_UNRELATED = 2  # unrelated windows in a row, in a part that is otherwise aligned
 _ALIGNED_SCORE = 1.5  # median score of a part that is otherwise aligned
 _MAX_RUNS = 3  # reported of one part
-
-UNRELATED = 10**9
-"""Instead of an offset: the lines are not translations of any lines near them."""
-
-
-class WindowSampler:
-    """Samples windows from a stream of pairs, evenly spread, although the length of the stream is unknown.
-
-    Attributes:
-        windows: by the index of their first pair.
-        num_pairs: number of pairs so far.
-        stride: distance of the first pairs of two windows; it doubles as the stream goes on.
-    """
-
-    def __init__(self, max_windows: int = _MAX_WINDOWS) -> None:
-        self.windows: dict[int, Window] = {}
-        self.num_pairs = 0
-        self.stride = WINDOW_LINES
-        self._max_windows = max_windows
-
-    def add(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Adds the next pairs of the stream."""
-        first, end = self.num_pairs, self.num_pairs + len(pairs)
-        self.num_pairs = end
-        start = first // self.stride * self.stride
-        while start < end:
-            inside = pairs[max(start, first) - first : max(0, start + WINDOW_LINES - first)]
-            if inside:
-                window = self.windows.setdefault(start, ([], []))
-                window[0].extend(source for source, _ in inside)
-                window[1].extend(target for _, target in inside)
-            if len(self.windows) > self._max_windows:
-                self.stride *= 2
-                self.windows = {at: window for at, window in self.windows.items() if at % self.stride == 0}
-            start = (start // self.stride + 1) * self.stride
-
-    def complete(self) -> dict[int, Window]:
-        """Returns the windows, without a last one that is too short."""
-        return {at: window for at, window in self.windows.items() if len(window[0]) >= WINDOW_LINES // 2}
 
 
 @dataclass(frozen=True)
@@ -104,119 +45,6 @@ class ShiftedLines:
     end: int
     offset: int
     to_end: bool
-
-
-@dataclass(frozen=True)
-class LineScorer:
-    """Scores pairs of lines, by what it learned from a corpus about words and spelling.
-
-    Attributes:
-        vocabularies: the tokens of each side.
-        weights: the weight of each letter and trigram.
-        dictionaries: learned from the even windows and from the odd ones. Each scores the windows of the other half.
-    """
-
-    vocabularies: tuple[Vocabulary, Vocabulary]
-    weights: NDArray[np.float64]
-    dictionaries: tuple[Dictionary, Dictionary]
-
-    @classmethod
-    def learn(cls, windows: Sequence[Window]) -> "LineScorer":
-        """Learns from windows of training text. If they are not aligned, it finds the offsets that fit best."""
-        even, odd = (_spread(windows[half::2], _LEARNED_WINDOWS // 2) for half in (0, 1))
-        chosen = [*even, *odd]
-        places = [*range(0, 2 * len(even), 2), *range(1, 2 * len(odd), 2)]  # in the order of the text
-        source, target = (number_tokens(tokens(line) for window in chosen for line in window[side]) for side in (0, 1))
-        vocabularies, weights = (source, target), spelling_weights(chosen)
-        numbered = [_numbered(window, vocabularies) for window in chosen]
-        scorer = cls(vocabularies, weights, _learn_halves(numbered, places, [0] * len(chosen), vocabularies))
-        means = [scorer.means(window, place % 2) for window, place in zip(chosen, places, strict=True)]
-        offsets = [best_offset(mean) for mean in means]
-        if not any(offsets):
-            return scorer
-        if offsets.count(UNRELATED) > len(offsets) / 2:  # too little was learned: use the best offset over all windows
-            common = _best_common_offset(means)
-            offsets = [common if offset == UNRELATED else offset for offset in offsets]
-        offsets = _without_changes(offsets, places)
-        return replace(scorer, dictionaries=_learn_halves(numbered, places, offsets, vocabularies))
-
-    def scores(self, window: Window, half: int = 0) -> Scores:
-        """Returns the similarity of each source line and each target line of a window.
-
-        Args:
-            window: the lines.
-            half: 1 if the window is one of the odd windows that were learned from.
-        """
-        return similarity(_numbered(window, self.vocabularies), self.dictionaries[1 - half], self.weights)
-
-    def means(self, window: Window, half: int = 0) -> NDArray[np.float64]:
-        """Returns the mean score of a window at each offset from -_MAX_OFFSET to _MAX_OFFSET.
-
-        NaN if there are too few lines, or if all lines are alike.
-        """
-        scores = self.scores(window, half)
-        if not scores.any():
-            return np.full(2 * _MAX_OFFSET + 1, np.nan)
-        return np.array([_mean(scores.diagonal(offset)) for offset in range(-_MAX_OFFSET, _MAX_OFFSET + 1)])
-
-
-def _numbered(window: Window, vocabularies: tuple[Vocabulary, ...]) -> NumberedWindow:
-    source, target = (
-        [[vocabulary[token] for token in tokens(line) if token in vocabulary] for line in lines]
-        for vocabulary, lines in zip(vocabularies, window, strict=True)
-    )
-    return NumberedWindow(window, source, target)
-
-
-def _spread(windows: Sequence[Window], count: int) -> list[Window]:
-    return [windows[i * len(windows) // count] for i in range(count)] if len(windows) > count else list(windows)
-
-
-def _best_common_offset(means: Sequence[NDArray[np.float64]]) -> int:
-    """Returns the offset with the greatest mean over the windows that are long enough for it."""
-    known = ~np.isnan(means)
-    if not known.any():
-        return 0
-    totals, counts = np.where(known, means, 0.0).sum(axis=0), known.sum(axis=0)
-    return int(np.argmax(np.where(counts > 0, totals / np.maximum(1, counts), -np.inf))) - _MAX_OFFSET
-
-
-def _without_changes(offsets: Sequence[int], places: Sequence[int]) -> list[int]:
-    """Marks windows whose neighbour has another offset as unrelated: the offset may change within them."""
-    at = dict(zip(places, offsets, strict=True))
-    same = {place for place in at if at.get(place - 1, at[place]) == at[place] == at.get(place + 1, at[place])}
-    return [offset if place in same else UNRELATED for place, offset in at.items()]
-
-
-def _learn_halves(
-    windows: Sequence[NumberedWindow],
-    places: Sequence[int],
-    offsets: Sequence[int],
-    vocabularies: tuple[Vocabulary, Vocabulary],
-) -> tuple[Dictionary, Dictionary]:
-    """Learns a dictionary from the windows at even places, and one from those at odd places."""
-    sizes = (len(vocabularies[0]), len(vocabularies[1]))
-    halves: tuple[list[tuple[list[int], list[int]]], ...] = ([], [])
-    for window, place, offset in zip(windows, places, offsets, strict=True):
-        if offset != UNRELATED:
-            pairs = zip(window.source[max(0, -offset) :], window.target[max(0, offset) :], strict=False)
-            halves[place % 2].extend(pairs)
-    return learn(halves[0], sizes), learn(halves[1], sizes)
-
-
-def _mean(scores: NDArray[np.float64]) -> float:
-    return float(scores.mean()) if len(scores) >= WINDOW_LINES // 4 else np.nan
-
-
-def best_offset(means: NDArray[np.float64]) -> int:
-    """Returns the offset at which a window is aligned, or `UNRELATED`; 0 if the means are NaN."""
-    if np.isnan(means).all():
-        return 0
-    best = int(np.nanargmax(means)) - _MAX_OFFSET
-    highest, unshifted = float(np.nanmax(means)), float(means[_MAX_OFFSET])
-    if highest >= _CLEAR and highest - unshifted >= _MARGIN:
-        return best
-    return 0 if unshifted >= _MARGIN else UNRELATED
 
 
 def find_shifted_lines(
@@ -283,7 +111,7 @@ def _locate(part: Part, between: tuple[int, int], offsets: tuple[int, int], scor
     """
     first, second = between
     while second - first > WINDOW_LINES:
-        sampler = WindowSampler()
+        sampler = WindowSampler(MAX_WINDOWS)
         for pairs in _read(part, first, second + WINDOW_LINES, progress):
             sampler.add(pairs)
         windows = sampler.complete()
@@ -301,9 +129,7 @@ def _locate(part: Part, between: tuple[int, int], offsets: tuple[int, int], scor
 
 
 def _difference(means: NDArray[np.float64], offsets: tuple[int, int]) -> float:
-    before, after = (
-        _ALIGNED_SCORE if offset == UNRELATED else float(means[_MAX_OFFSET + offset]) for offset in offsets
-    )
+    before, after = (_ALIGNED_SCORE if offset == UNRELATED else float(means[MAX_OFFSET + offset]) for offset in offsets)
     return after - before
 
 

@@ -29,8 +29,8 @@ class RecentSteps:
     def limit(self, deviations: float) -> float | None:
         """Returns the loss per token above which the next one is a spike; None if there are too few steps to tell.
 
-        Worked example: of losses 4.0, 4.5, 5.0, 5.5, 6.0 the median is 5.0, and distances from it are 1, 0.5, 0, 0.5, 1.
-        Their median is 0.5, the deviation 0.741, and with 8 deviations the limit is 5.0 + 5.93 = 10.93.
+        Worked example: of losses 4.0, 4.5, 5.0, 5.5, 6.0 the median is 5.0, and distances from it are 1, 0.5, 0, 0.5,
+        1. Their median is 0.5, the deviation 0.741, and with 8 deviations the limit is 5.0 + 5.93 = 10.93.
         """
         if len(self.losses) < _FEWEST_STEPS:
             return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.augmentation.filtering.words import SIGN, Tokens, line_keys
+from transduce.alignment.words import SIGN, Tokens, line_keys
 
 _ALPHABET = 63  # letters of a side that are known, from the most frequent on
 _MIN_TRIGRAMS = 6  # of a line's words

@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.alignment.slips import AFTER, ALIGNED, BEFORE, state_probabilities
 from transduce.augmentation.filtering.near_duplicates import band_keys
 from transduce.augmentation.filtering.profile import CorpusProfile
-from transduce.augmentation.filtering.slips import AFTER, ALIGNED, BEFORE, state_probabilities
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.data.corpus import Part, read_chunks

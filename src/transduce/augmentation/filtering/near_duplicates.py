@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.augmentation.filtering.words import NUMBER, SIGN, Tokens, distinct
+from transduce.alignment.words import NUMBER, SIGN, Tokens, distinct
 from transduce.data.duplicates import find_repeats
 
 _BANDS, _ROWS = 8, 4

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transduce.augmentation.filtering.alignment import MIN_PAIRS, AlignmentModel, Side, joined
+from transduce.alignment.line_pairs import MIN_PAIRS, AlignmentModel, Side
+from transduce.alignment.vocabulary import Vocabulary
+from transduce.alignment.windows import WindowSampler
+from transduce.alignment.words import joined, tokens_of
 from transduce.augmentation.filtering.damaged_text import LetterOrder, ends_open
 from transduce.augmentation.filtering.unfamiliar_words import UnfamiliarWords
-from transduce.augmentation.filtering.vocabulary import Vocabulary
-from transduce.augmentation.filtering.words import tokens_of
 from transduce.data.corpus import CorpusFiles, Part, read_chunks
 from transduce.data.progress import elapsed_time
-from transduce.data.shifted_lines import WindowSampler
 from transduce.data.swapped_sides import compare_sides
 from transduce.data.wrong_language import SideLanguages
 from transduce.errors import ConfigError, DataError

@@ -14,7 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.augmentation.filtering.alignment import Side
+from transduce.alignment.line_pairs import Side
+from transduce.alignment.words import MAX_CHARACTERS, NUMBER, SIGN, WORD, Tokens
 from transduce.augmentation.filtering.damaged_text import (
     differing_numbers,
     ends_open,
@@ -23,7 +24,6 @@ from transduce.augmentation.filtering.damaged_text import (
 )
 from transduce.augmentation.filtering.profile import LENGTH_SLACK, CorpusProfile, side_of
 from transduce.augmentation.filtering.unfamiliar_words import single_words
-from transduce.augmentation.filtering.words import MAX_CHARACTERS, NUMBER, SIGN, WORD, Tokens
 from transduce.config.filter_options import FilterOptions
 from transduce.data.doctor import HIDDEN_BREAKS
 from transduce.data.swapped_sides import FUNCTION_WORDS

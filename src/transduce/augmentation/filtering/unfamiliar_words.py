@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.augmentation.filtering.vocabulary import Vocabulary
-from transduce.augmentation.filtering.words import WORD, Tokens, distinct, line_keys
+from transduce.alignment.vocabulary import Vocabulary
+from transduce.alignment.words import WORD, Tokens, distinct, line_keys
 
 Floats = NDArray[np.float64]
 

@@ -11,11 +11,11 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from transduce.alignment.words import tokens_of
 from transduce.augmentation.filtering.judgement import RULE_NUMBERS, Judgement
 from transduce.augmentation.filtering.near_duplicates import NearDuplicates
 from transduce.augmentation.filtering.profile import CorpusProfile
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
-from transduce.augmentation.filtering.words import tokens_of
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.data.corpus import Chunk, Part, read_chunks
 from transduce.data.readers import LineReader

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from transduce.alignment.lexicon import Lexicon, learn_lexicon, num_ticks
 from transduce.config.special_ids import EOS
 from transduce.data.progress import progress_bar
 from transduce.data.readers import STDIN, read_pairs
-from transduce.engines.shortlist.lexicon import Lexicon, learn_lexicon, num_ticks
 from transduce.engines.shortlist.table import Shortlist
 from transduce.errors import ConfigError, DataError
 from transduce.text import SubwordTokenizer

@@ -1,6 +1,6 @@
 """What a corpus itself says about which words translate which, and how well two lines fit by it.
 
-The dictionary t(f | e) is learned by IBM model 1 from a sample of the corpus (`engines/shortlist/lexicon.py`). A source
+The dictionary t(f | e) is learned by IBM model 1 from a sample of the corpus (`lexicon.py`). A source
 line with words e and a target line with words f then have two scores, each a mean of log-likelihood ratios against
 lines that were put together by chance:
 
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.augmentation.filtering.vocabulary import Vocabulary
-from transduce.augmentation.filtering.words import Tokens
-from transduce.engines.shortlist.lexicon import learn_lexicon
+from transduce.alignment.lexicon import learn_lexicon
+from transduce.alignment.vocabulary import Vocabulary
+from transduce.alignment.words import Tokens, joined, tokens_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,6 +57,11 @@ class WordLines:
         """The number of words of each line."""
         return np.diff(self.starts)
 
+    @property
+    def lines(self) -> Ints:
+        """The line of each word."""
+        return np.repeat(np.arange(len(self)), self.counts)
+
     def split(self, first: int) -> list[Ints]:
         """Returns the words of each line, numbered from `first` on."""
         return np.split(self.ids + first, self.starts[1:-1]) if len(self) else []
@@ -81,6 +86,18 @@ class WordDictionary:
     shares: Floats
     by_chance: Floats
     at_most: Floats
+
+    @classmethod
+    def of_windows(
+        cls, windows: Sequence[tuple[Tokens, Tokens]], vocabularies: tuple[Vocabulary, Vocabulary]
+    ) -> "WordDictionary":
+        """Learns from windows of aligned lines."""
+        none = tokens_of([])
+        source, target = (
+            WordLines.of(joined([none, *(window[side] for window in windows)]), vocabulary)
+            for side, vocabulary in enumerate(vocabularies)
+        )
+        return cls.learn(source, target, (len(vocabularies[0]), len(vocabularies[1])))
 
     @classmethod
     def learn(cls, sources: WordLines, targets: WordLines, sizes: tuple[int, int]) -> "WordDictionary":
@@ -150,11 +167,7 @@ class WordDictionary:
         given = sources.ids[sources.starts[start] : sources.starts[end]]
         given_lines = np.repeat(np.arange(count), sources.counts[start:end])
         num_given = np.maximum(1, sources.counts[start:end])
-        row_lengths = self.starts[given + 1] - self.starts[given]
-        owners = np.repeat(np.arange(len(given)), row_lengths)
-        entries = np.arange(len(owners)) + np.repeat(
-            self.starts[given] - np.cumsum(row_lengths) + row_lengths, row_lengths
-        )
+        owners, entries = self._translations(given)
         values = self.probabilities[entries]
         entry_keys = (given_lines[owners] + reach) * vocab_size + self.targets[entries]
         scores = np.zeros((len(distances), 2, count))
@@ -177,6 +190,28 @@ class WordDictionary:
             )
         slots[keys] = -1
         return scores
+
+    def forward_scores(self, sources: WordLines, targets: WordLines) -> Floats:
+        """Returns the forward score of each source line with each target line; 0 for target lines without words."""
+        present, columns = np.unique(targets.ids, return_inverse=True)
+        column_of = np.full(len(self.shares), -1)
+        column_of[present] = np.arange(len(present))
+        owners, entries = self._translations(sources.ids)
+        found = column_of[self.targets[entries]]
+        hit = found >= 0
+        expected = np.zeros((len(sources), len(present)))
+        np.add.at(expected, (sources.lines[owners[hit]], found[hit]), self.probabilities[entries][hit])
+        expected /= np.maximum(1, sources.counts)[:, None]
+        ratios = np.log(_FORWARD_SMOOTHING + expected / self.shares[present])
+        occurs = np.zeros((len(targets), len(present)))
+        occurs[targets.lines, columns] = 1.0  # a word that a line repeats counts once
+        return np.asarray(ratios @ (occurs / np.maximum(1, occurs.sum(axis=1, keepdims=True))).T)
+
+    def _translations(self, words: Ints) -> tuple[Ints, Ints]:
+        """Returns where in `targets` the translations of source words are, after the index in `words` of each."""
+        lengths = self.starts[words + 1] - self.starts[words]
+        owners = np.repeat(np.arange(len(words)), lengths)
+        return owners, np.arange(len(owners)) + np.repeat(self.starts[words] - np.cumsum(lengths) + lengths, lengths)
 
 
 def _means(values: Floats, groups: Ints, num_groups: int) -> Floats:

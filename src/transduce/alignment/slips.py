@@ -2,7 +2,7 @@
 
 Each line is in one of four states: it is *aligned*, its source belongs with the target line *before* it or *after* it
 (a slip: a line is missing on one side), or it belongs with *none* of them. The evidence for a state is the log-odds
-that the two lines in question are translations (`alignment.py`). States last: lines that slipped come in runs, because
+that the two lines in question are translations (`line_pairs.py`). States last: lines that slipped come in runs, because
 a missing line shifts all that follow, up to where another is missing on the other side. So a line within a run is found
 even if it says little by itself, and a free translation between good ones is kept.
 

@@ -84,11 +84,15 @@ def tokens_of(lines: Sequence[str]) -> Tokens:
     blocks = [_block(lines[start : start + _BLOCK_LINES]) for start in range(0, len(lines), _BLOCK_LINES)]
     if not blocks:
         return Tokens(np.zeros(0, np.uint64), np.zeros(0, np.uint8), np.zeros(1, np.int64))
-    counts = np.concatenate([block.counts for block in blocks])
+    return joined(blocks)
+
+
+def joined(parts: Sequence[Tokens]) -> Tokens:
+    """Returns the tokens of several groups of lines as those of one."""
     return Tokens(
-        np.concatenate([block.hashes for block in blocks]),
-        np.concatenate([block.kinds for block in blocks]),
-        np.concatenate([[0], np.cumsum(counts)]),
+        np.concatenate([part.hashes for part in parts]),
+        np.concatenate([part.kinds for part in parts]),
+        np.concatenate([[0], np.cumsum(np.concatenate([part.counts for part in parts]))]),
     )
 
 

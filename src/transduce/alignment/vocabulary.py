@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.augmentation.filtering.words import Hashes, Tokens
+from transduce.alignment.words import Hashes, Tokens
 
 _TABLE_BITS = 22
 _MIN_COUNT = 2  # nothing can be learned from a word that occurs once

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from transduce.augmentation.filtering.calibration import MAX_ODDS, OWN, calibrate, odds_of, of_equal_length
-from transduce.augmentation.filtering.dictionary import Floats, Ints, WordDictionary, WordLines
-from transduce.augmentation.filtering.vocabulary import Vocabulary
-from transduce.augmentation.filtering.words import LINE_SHIFT, NUMBER, SIGN, Tokens, distinct, line_keys
-from transduce.data.shifted_lines import WINDOW_LINES
+from transduce.alignment.calibration import MAX_ODDS, OWN, calibrate, odds_of, of_equal_length
+from transduce.alignment.dictionary import Floats, Ints, WordDictionary, WordLines
+from transduce.alignment.vocabulary import Vocabulary
+from transduce.alignment.windows import WINDOW_LINES
+from transduce.alignment.words import LINE_SHIFT, NUMBER, SIGN, Tokens, distinct, joined, line_keys
 
 DISTANCES = (-1, 0, 1)
 MIN_PAIRS = 2000  # of a corpus; with fewer, nothing is learned
@@ -170,23 +170,12 @@ def _learn_dictionaries(
     windows: Sequence[tuple[Side, Side]], vocabularies: tuple[Vocabulary, Vocabulary], count: int
 ) -> tuple[WordDictionary, ...]:
     """Learns dictionary k from the windows i with i mod count ≠ k."""
-    found = []
-    for k in range(count):
-        chosen = [window for i, window in enumerate(windows) if i % count != k]
-        source, target = (
-            WordLines.of(joined([window[side].tokens for window in chosen]), vocabulary)
-            for side, vocabulary in enumerate(vocabularies)
+    return tuple(
+        WordDictionary.of_windows(
+            [(source.tokens, target.tokens) for i, (source, target) in enumerate(windows) if i % count != k],
+            vocabularies,
         )
-        found.append(WordDictionary.learn(source, target, (len(vocabularies[0]), len(vocabularies[1]))))
-    return tuple(found)
-
-
-def joined(parts: Sequence[Tokens]) -> Tokens:
-    """Returns the tokens of several groups of lines as those of one."""
-    return Tokens(
-        np.concatenate([part.hashes for part in parts]),
-        np.concatenate([part.kinds for part in parts]),
-        np.concatenate([[0], np.cumsum(np.concatenate([part.counts for part in parts]))]),
+        for k in range(count)
     )
 
 
