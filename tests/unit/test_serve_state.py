@@ -14,8 +14,10 @@ from postgres_server import PostgresServer, postgres_server
 from transduce.errors import ConfigError, DataError
 from transduce.serve.requests import UnavailableError
 from transduce.serve.state import database as database_module
+from transduce.serve.state import store as store_module
 from transduce.serve.state.database import StateError
 from transduce.serve.state.schema import MIGRATIONS
+from transduce.serve.state.sqlite import SqliteDatabase
 from transduce.serve.state.store import Store, default_path, open_store
 
 ENTRIES = [("dog", "Hund"), ("100 %", "völlig?"), ("a\tb", "c\u0000\ud800")]
@@ -77,7 +79,7 @@ def test_glossaries_belong_to_their_key(store: Store) -> None:
     assert [each.id for each in store.glossaries("key1")] == [second.id]
 
 
-@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "a\udfff"])
 def test_a_name_that_databases_refuse_is_the_clients_error(store: Store, name: str) -> None:
     with pytest.raises(DataError, match="name: must not hold"):
         store.add_glossary("key1", name, "en", "de", ENTRIES)
@@ -95,6 +97,8 @@ def test_a_key_may_have_so_many_glossaries(store: Store, monkeypatch: pytest.Mon
     monkeypatch.setattr("transduce.serve.state.store._MAX_GLOSSARY_CHARACTERS", 23)
     with pytest.raises(DataError, match="There are 1 glossaries of 12 characters already"):
         store.add_glossary("a", "n", "en", "de", [("x", "y")])
+    monkeypatch.setattr("transduce.serve.state.store._MAX_GLOSSARY_CHARACTERS", 24)
+    store.add_glossary("a", "n", "en", "de", [("x", "y")])
 
 
 def test_usage_adds_up_by_key_and_day(store: Store) -> None:
@@ -104,6 +108,10 @@ def test_usage_adds_up_by_key_and_day(store: Store) -> None:
     assert store.usage("a", "2026-01-01", "2026-01-31") == 15
     assert store.usage("a", "2026-01-31", "2026-02-01") == 15 + 2**40
     assert store.usage("c", "2026-01-01", "2026-12-31") == 0
+    assert store.usage("a", "2026-02-01", "2026-12-31") == 2**40
+    assert store.usage_of_day("2026-01-31") == {"a": 15, "b": 1}
+    assert store.take_usage("2026-01-31", "a", 7, 15) == (False, 15)
+    assert store.take_usage("2026-01-31", "a", 7, 16) == (True, 22)
 
 
 def test_no_usage_is_lost_between_replicas(store: Store, address: str) -> None:
@@ -185,7 +193,16 @@ def test_the_message_for_clients_names_no_place(address: str, store: Store) -> N
         store._database.run(lambda run: run("SELECT * FROM nowhere"))
     assert "store cannot be used now" in str(raised.value)
     assert "nowhere" not in str(raised.value)
-    assert raised.value.retry_after_seconds > 0
+    assert raised.value.retry_after_seconds == 5
+
+
+def test_who_waits_too_long_for_another_thread_is_told_to_come_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "_TURN_SECONDS", 0.01)
+    with store._database._in_turn(), pytest.raises(StateError):
+        store.glossaries("key1")
+    assert store.glossaries("key1") == []
 
 
 def test_a_server_that_was_restarted_is_used_again_without_an_error(server: PostgresServer) -> None:
@@ -397,8 +414,67 @@ def test_the_file_is_for_its_owner_only_and_in_write_ahead_mode(tmp_path: Path) 
     path = tmp_path / "serve.db"
     store = open_store(str(path))
     assert path.stat().st_mode & 0o777 == 0o600
-    assert store._database._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    read = [("journal_mode", "wal"), ("synchronous", 1), ("secure_delete", 1), ("busy_timeout", 3000)]
+    for name, value in read:
+        assert store._database._connection.execute(f"PRAGMA {name}").fetchone() == (value,)
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "is_lost"),
+    [
+        (sqlite3.SQLITE_IOERR, True),
+        (sqlite3.SQLITE_IOERR_READ, True),  # what kind of failure it is stands in the second byte
+        (sqlite3.SQLITE_CANTOPEN_ISDIR, True),
+        (sqlite3.SQLITE_NOTADB, True),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, False),
+        (sqlite3.SQLITE_FULL, False),
+        (None, False),
+    ],
+)
+def test_a_connection_is_lost_where_the_file_itself_is_in_doubt(
+    tmp_path: Path, code: int | None, is_lost: bool
+) -> None:
+    error = sqlite3.OperationalError("failed")
+    if code is not None:
+        error.sqlite_errorcode = code
+    connection: Any = None
+    assert SqliteDatabase(tmp_path / "serve.db").is_lost(connection, error) is is_lost
+    assert not SqliteDatabase(None).is_lost(connection, error), "a database in memory would be empty"
+
+
+def test_what_a_server_of_postgresql_is_asked_with_unless_the_address_says_otherwise() -> None:
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
+    from psycopg.conninfo import conninfo_to_dict
+
+    from transduce.serve.state.postgresql import PostgresqlDatabase
+
+    database = PostgresqlDatabase("postgres://me:geheim@db.example/state?connect_timeout=9")
+    assert database.shown == "state at db.example"
+    assert conninfo_to_dict(database._conninfo) == {
+        "user": "me",
+        "password": "geheim",
+        "host": "db.example",
+        "dbname": "state",
+        "connect_timeout": "9",
+        "tcp_user_timeout": "5000",
+        "keepalives_idle": "10",
+        "keepalives_interval": "5",
+        "keepalives_count": "3",
+        "application_name": "transduce",
+        "target_session_attrs": "read-write",
+    }
+    assert isinstance(store_module._database("postgres://db.example/state"), PostgresqlDatabase)
+
+
+def test_the_address_of_a_file_may_be_a_url_or_in_the_user_s_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for url in (f"sqlite://{tmp_path}/one.db", "~/two.db"):
+        open_store(url).close()
+    assert (tmp_path / "one.db").is_file()
+    assert (tmp_path / "two.db").is_file()
 
 
 def test_memory_keeps_nothing() -> None:

@@ -191,6 +191,28 @@ def test_what_has_expired_is_deleted(documents: DocumentStore, store: Store) -> 
     assert chunks(store) == 0
 
 
+def test_a_document_that_waits_or_has_failed_expires_neither_as_an_upload_nor_as_unfinished(
+    documents: DocumentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_UPLOAD_SECONDS", -1)
+    failed = documents.add(given(), CONTENT)
+    assert documents.claim("a", 60) is not None
+    documents.fail(failed.id, "a", "damaged", 60)
+    waiting = documents.add(given(), CONTENT)
+    documents.keep_unfinished(failed.id, -1)
+    assert documents.delete_expired() == []
+    assert (found(documents, failed).state, found(documents, waiting).state) == ("failed", "queued")
+
+
+def test_a_renewed_lease_keeps_others_away(documents: DocumentStore) -> None:
+    made = documents.add(given(), CONTENT)
+    assert documents.claim("a", -1.0) is not None
+    assert documents.renew(made.id, "a", 60, 1, 10)
+    assert documents.claim("b", 60) is None
+    assert documents.renew(made.id, "a", -1.0, 1, 10)
+    assert documents.claim("b", 60) is not None
+
+
 def test_an_upload_that_was_broken_off_is_deleted(
     documents: DocumentStore, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +231,8 @@ def test_an_upload_that_was_broken_off_is_deleted(
         with pytest.raises(StateError):
             documents.add(given(), CONTENT)
     assert documents.claim("a", 60) is None  # half of it is there
+    held = documents.occupancy("one")
+    assert (held.num_waiting, held.num_waiting_of_owner, held.num_bytes) == (1, 1, len(CONTENT))
     assert chunks(store) == 2
     [deleted] = documents.delete_expired()
     assert deleted.state == "uploading"

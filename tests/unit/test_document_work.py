@@ -1,0 +1,396 @@
+"""Documents between their store and the service: what is charged, given back, renewed, saved and asked for."""
+
+import asyncio
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fake_service import FakeService
+from transduce.errors import DataError
+from transduce.serve.config import DocumentsConfig, ServeConfig
+from transduce.serve.documents import runner as runner_module
+from transduce.serve.documents import service as service_module
+from transduce.serve.documents.runner import DocumentRunner
+from transduce.serve.documents.service import Documents
+from transduce.serve.documents.survey import DocumentFile, Survey, survey
+from transduce.serve.documents.translation import DocumentTranslation, GivenUpError
+from transduce.serve.operations.access import Access, LimitError
+from transduce.serve.operations.keys import Key
+from transduce.serve.operations.limits import Budgets, Usage
+from transduce.serve.requests import (
+    ModelUnavailableError,
+    OverloadedError,
+    Priority,
+    StoppingError,
+    TranslationRequest,
+)
+from transduce.serve.state.database import StateError
+from transduce.serve.state.documents import NewDocument, StoredDocument
+from transduce.serve.state.store import Store, open_store
+from transduce.translation.pipeline import TextOptions
+
+DAY = "2026-01-02"
+TEXT = b"A dog.\n"
+
+
+@pytest.fixture
+def store() -> Store:
+    return open_store("memory")
+
+
+@pytest.fixture
+def ends() -> list[str]:
+    """How documents ended, for the metrics."""
+    return []
+
+
+def given(owner: str = "one", **fields: Any) -> NewDocument:
+    values: dict[str, Any] = {"protocol": "transduce", "name": "a.txt", "source": "en", "target": "de"}
+    values |= {"num_segments": 7, "num_characters": 70, "options": {"format": "text"}}
+    return NewDocument(owner=owner, **values | fields)
+
+
+def usage_of(store: Store) -> Usage:
+    return Usage(store, lambda: None, lambda: DAY)
+
+
+def documents_of(store: Store, usage: Usage, ends: list[str], **limits: Any) -> Documents:
+    config = ServeConfig(documents=DocumentsConfig(**limits))
+    return Documents(FakeService(), config, store.documents, Access(None, Budgets(usage)), ends.append)
+
+
+def key(name: str) -> Key:
+    return Key(name, "0" * 64 if name else "")
+
+
+# --- what clients may do --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("state", "expected"), [("queued", 70), ("translating", 30), ("done", 0), ("failed", 0)])
+def test_for_a_deleted_document_what_is_not_translated_is_given_back_on_the_day_when_it_came(
+    store: Store, ends: list[str], state: str, expected: int
+) -> None:
+    """Those of a document that failed were given back when it failed."""
+    made = store.documents.add(given(), TEXT)
+    came = datetime(2026, 1, 2, 23, 59, tzinfo=UTC).timestamp()
+    store._database.run(lambda run: run("UPDATE documents SET created = ?", came))
+    if state != "queued":
+        store.documents.claim("a", 600)
+        store.documents.renew(made.id, "a", 600, 4, 40)
+    if state == "done":
+        store.documents.finish(made.id, "a", [], 60)
+    if state == "failed":
+        store.documents.fail(made.id, "a", "damaged", 60)
+    usage = usage_of(store)
+    documents = documents_of(store, usage, ends)
+    assert not asyncio.run(documents.delete("transduce", key("other"), made.id))
+    assert asyncio.run(documents.delete("transduce", key("one"), made.id))
+    assert usage.of_today("one") == -expected
+    assert ends == (["cancelled"] if expected else [])
+    assert not asyncio.run(documents.delete("transduce", key("one"), made.id))
+
+
+@pytest.mark.parametrize(
+    ("first", "owner", "limits", "error"),
+    [
+        ("one", "one", {"waiting_per_key": 1}, LimitError),
+        ("one", "one", {"waiting_per_key": 2}, None),
+        ("one", "two", {"waiting_per_key": 1}, None),
+        ("", "", {"waiting_per_key": 1}, None),  # clients without a key are not one client
+        ("one", "two", {"waiting": 1}, OverloadedError),
+        ("one", "two", {"waiting": 2}, None),
+        ("one", "two", {"stored_bytes": 2 * len(TEXT) - 1}, OverloadedError),
+        ("one", "two", {"stored_bytes": 2 * len(TEXT)}, None),
+    ],
+)
+def test_a_document_is_accepted_and_charged_within_the_limits(
+    store: Store, ends: list[str], first: str, owner: str, limits: dict[str, int], error: Any
+) -> None:
+    store.documents.add(given(first), TEXT)
+    usage = usage_of(store)
+    documents = documents_of(store, usage, ends, **limits)
+    accepting = documents.accept({}, key(owner), given(owner), TEXT)
+    if error is None:
+        made = asyncio.run(accepting)
+        assert store.documents.content(made.id, "source") == TEXT
+        assert (made.owner, usage.of_today(owner)) == (owner, 70)
+    else:
+        with pytest.raises(error) as raised:
+            asyncio.run(accepting)
+        assert raised.value.retry_after_seconds == 30
+        assert usage.of_today(owner) == 0
+    assert documents._runner._came.is_set() == (error is None), "it is begun at once"
+    assert store.documents.counts()["queued"] == (2 if error is None else 1)
+
+
+def test_documents_that_are_being_sent_are_counted(store: Store, ends: list[str]) -> None:
+    documents = documents_of(store, usage_of(store), ends)
+    for _ in range(16):
+        documents.__enter__()
+    with pytest.raises(OverloadedError) as raised:
+        documents.__enter__()
+    assert raised.value.retry_after_seconds == 30
+    documents.__exit__()
+    documents.__enter__()
+
+
+def test_while_a_client_waits_for_its_document_it_does_not_expire(
+    store: Store, ends: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would after a minute: that is put off every 15 seconds. Here each look takes 5."""
+    made = store.documents.add(given(), TEXT)
+    seconds, kept = 0, []
+    states = ["queued"] * 4 + ["translating"] * 7 + ["done"]
+
+    def find(protocol: str, owner: str | None, document_id: str) -> StoredDocument:
+        nonlocal seconds
+        assert (protocol, owner, document_id) == ("transduce", None, made.id)
+        seconds += 5
+        return replace(made, state=states[seconds // 5 - 1])
+
+    def keep(document_id: str, longer: float) -> None:
+        kept.append((document_id, seconds, longer))
+
+    documents = documents_of(store, usage_of(store), ends)
+    documents._store = SimpleNamespace(find=find, keep_unfinished=keep)  # type: ignore[assignment]
+    monkeypatch.setattr(service_module, "time", SimpleNamespace(monotonic=lambda: seconds))
+    monkeypatch.setattr(service_module, "_POLL_SECONDS", 0)
+    found = asyncio.run(documents.finished(made))
+    assert found is not None
+    assert found.state == "done"
+    assert kept == [(made.id, at, 60.0) for at in (5, 20, 35, 50)]
+
+
+def test_whoever_waits_is_told_of_a_document_that_failed_or_was_deleted_and_of_the_end(
+    store: Store, ends: list[str]
+) -> None:
+    made = store.documents.add(given(), TEXT)
+    documents = documents_of(store, usage_of(store), ends)
+    documents._stopping = True
+    with pytest.raises(StoppingError) as raised:
+        asyncio.run(documents.finished(made))
+    assert raised.value.retry_after_seconds == 30
+    store.documents.claim("a", 60)
+    store.documents.fail(made.id, "a", "damaged", 60)
+    found = asyncio.run(documents.finished(made))
+    assert found is not None
+    assert found.state == "failed"
+    store.documents.delete("transduce", "one", made.id)
+    assert asyncio.run(documents.finished(made)) is None
+
+
+# --- the replica that translates ------------------------------------------------------------------------------
+
+
+def runner_of(store: Any, ends: list[str], given_back: list[int], **limits: Any) -> DocumentRunner:
+    config = ServeConfig(documents=DocumentsConfig(**limits))
+    documents = store.documents if isinstance(store, Store) else store
+    return DocumentRunner(FakeService(), config, documents, lambda _, left: given_back.append(left), ends.append)
+
+
+@pytest.mark.parametrize(("attempts", "state"), [(3, "done"), (4, "failed")])
+def test_a_document_is_begun_three_times(store: Store, ends: list[str], attempts: int, state: str) -> None:
+    made = store.documents.add(given(), TEXT)
+    for number in range(attempts):
+        claimed = store.documents.claim(f"replica {number}", -1.0)
+    assert claimed is not None
+    given_back: list[int] = []
+
+    async def test() -> None:
+        await runner_of(store, ends, given_back)._translate(claimed, f"replica {attempts - 1}")
+
+    asyncio.run(test())
+    found = store.documents.find("transduce", "one", made.id)
+    assert found is not None
+    assert (found.state, ends, given_back) == (state, [state], [70] if state == "failed" else [])
+    assert found.message == (
+        "a.txt: the service ended 3 times while it was being translated." if state == "failed" else ""
+    )
+    assert store.documents.content(made.id, "result") == (b"" if state == "failed" else b"[de] A DOG.\n")
+
+
+def test_a_result_is_saved_in_pieces_with_its_warnings(
+    store: Store, ends: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "CHUNK_BYTES", 4)
+    monkeypatch.setattr("transduce.serve.state.documents.time", SimpleNamespace(time=lambda: 1000.0))
+    made = store.documents.add(given(), TEXT)
+    claimed = store.documents.claim("a", 60)
+    translation: Any = SimpleNamespace(document=claimed, warnings=["a picture has no text"])
+    runner = runner_of(store, ends, [], keep_seconds=25.0)
+    result = io.BytesIO(b"0123456789")
+    result.seek(7)
+    asyncio.run(runner._save(translation, "a", result))
+    assert store.documents.content(made.id, "result") == b"0123456789"
+    done = store.documents.find("transduce", "one", made.id)
+    assert done is not None
+    assert (done.state, done.warnings, done.num_bytes) == ("done", ("a picture has no text",), 10)
+    assert store._database.run(lambda run: run("SELECT expires FROM documents")) == [(1025.0,)]
+    assert ends == ["done"]
+    with pytest.raises(GivenUpError):
+        asyncio.run(runner._save(translation, "another", result))
+    assert ends == ["done"]
+
+
+def test_the_lease_is_renewed_until_the_document_is_another_s(ends: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that fails for a while ends nothing."""
+    monkeypatch.setattr(runner_module, "_RENEW_SECONDS", 0)
+    outcomes, calls, given_up = [True, StateError(), True, False], [], []
+
+    def renew(*arguments: object) -> bool:
+        calls.append(arguments)
+        outcome = outcomes[len(calls) - 1]
+        if isinstance(outcome, StateError):
+            raise outcome
+        return outcome
+
+    runner = runner_of(SimpleNamespace(renew=renew), ends, [])
+    translation: Any = SimpleNamespace(
+        document=SimpleNamespace(id="x1"), segments_done=4, characters_done=40, give_up=lambda: given_up.append(1)
+    )
+    asyncio.run(runner._renew(translation, "claim"))
+    assert calls == [("x1", "claim", 20.0, 4, 40)] * 4
+    assert given_up == [1]
+
+
+def test_a_failure_is_told_given_back_and_kept_as_long_as_a_result(store: Store, ends: list[str]) -> None:
+    made = store.documents.add(given(), TEXT)
+    claimed = store.documents.claim("a", 60)
+    assert claimed is not None
+    given_back: list[int] = []
+    runner = runner_of(store, ends, given_back, keep_seconds=1000.0)
+    asyncio.run(runner._fail(claimed, "another", "damaged"))
+    assert (ends, given_back) == ([], []), "it is another's by now"
+    asyncio.run(runner._fail(claimed, "a", "damaged"))
+    assert (ends, given_back) == (["failed"], [70])
+    [(left,)] = store._database.run(lambda run: run("SELECT expires FROM documents"))
+    assert 900 < left - datetime.now(UTC).timestamp() <= 1000
+    assert store.documents.counts()["failed"] == 1
+    assert made.id == claimed.id
+
+
+# --- what is asked of the service -----------------------------------------------------------------------------
+
+
+class Failing:
+    """A service that fails with the given errors, one after the other, before it answers."""
+
+    ready = True
+
+    def __init__(self, errors: Sequence[Exception]) -> None:
+        self.errors = list(errors)
+        self.service = FakeService()
+
+    async def translate(self, request: TranslationRequest) -> Any:
+        if self.errors:
+            raise self.errors.pop(0)
+        return await self.service.translate(request)
+
+
+def stored(**fields: Any) -> StoredDocument:
+    return replace(open_store("memory").documents.add(given(), TEXT), **fields)
+
+
+def translation_of(service: Any, document: StoredDocument) -> DocumentTranslation:
+    loop: Any = None
+    return DocumentTranslation(service, loop, document, TextOptions(guard=True))
+
+
+def test_texts_of_documents_are_bulk_and_may_wait_for_a_day() -> None:
+    service = FakeService()
+    translation = translation_of(service, stored(options={"format": "text", "search": {"beam_size": 2}}))
+    assert asyncio.run(translation._request(["A dog."]))[0].text == "[de] A DOG."
+    [request] = service.requests
+    assert (request.texts, request.pair, request.n_best) == (["A dog."], ("en", "de"), 1)
+    assert (request.options, request.priority, request.timeout_seconds) == ({"beam_size": 2}, Priority.BULK, 86_400.0)
+    assert request.text_options == TextOptions(markup="html", split="always", guard=True)
+
+
+@pytest.mark.parametrize(
+    ("errors", "pauses", "error"),
+    [
+        ([OverloadedError("full", 30)], [5.0], None),
+        ([OverloadedError("full", 2)] * 9, [2] * 9, None),
+        ([ModelUnavailableError("failed", 3)] * 2, [3, 3], None),
+        ([ModelUnavailableError("failed", 3)] * 3, [3, 3], ModelUnavailableError),
+        (
+            [ModelUnavailableError("failed", 3), OverloadedError("full"), ModelUnavailableError("failed")],
+            [3, 1, 1],
+            None,
+        ),
+        ([StoppingError("the end")], [], StoppingError),
+        ([DataError("wrong")], [], DataError),
+    ],
+)
+def test_texts_that_are_refused_are_sent_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch, errors: list[Exception], pauses: list[float], error: Any
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("transduce.serve.documents.translation.asyncio.sleep", sleep)
+    translation = translation_of(Failing(errors), stored())
+    if error is None:
+        assert [each.text for each in asyncio.run(translation._request(["A dog."]))] == ["[de] A DOG."]
+    else:
+        with pytest.raises(error):
+            asyncio.run(translation._request(["A dog."]))
+    assert slept == pauses
+
+
+def test_progress_is_counted_in_characters_without_tags() -> None:
+    translation = translation_of(None, stored(source="de"))  # in the target language already
+    for texts in (["<x0>Ein</x0> Hund", "&amp;"], ["Zwei"]):
+        assert [each.text for each in translation._translated(texts)] == texts
+    assert (translation.segments_done, translation.characters_done) == (3, 8 + 1 + 4)
+
+
+def test_of_many_warnings_a_hundred_are_kept() -> None:
+    translation = translation_of(None, stored())
+    for number in range(102):
+        translation._warn(str(number))
+    assert translation.warnings == [str(number) for number in range(100)]
+
+
+def test_a_translation_that_was_given_up_asks_for_nothing_more() -> None:
+    service = FakeService()
+    translation = translation_of(service, stored())
+    translation._require_wanted()
+    translation.give_up()
+    with pytest.raises(GivenUpError):
+        translation._require_wanted()
+    with pytest.raises(GivenUpError):
+        translation._translated(["A dog."])
+    assert service.requests == []
+
+
+# --- what a document holds ------------------------------------------------------------------------------------
+
+
+def lines(*sizes: int) -> DocumentFile:
+    """Returns a text with paragraphs of so many characters."""
+    return DocumentFile(b"\n\n".join(b"a" * size for size in sizes), "a.txt", "text")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ((6, 9), Survey(2, 15, "aaaaaa\naaaaaaaaa\n")),
+        ((1998, 3, 4), Survey(3, 2005, "a" * 1998 + "\naaa\n")),  # no more, once there are 2000
+        ((1999, 3), Survey(2, 2002, "a" * 1999 + "\n")),
+        ((3000, 3), Survey(2, 3003, "a" * 2000 + "\n")),
+    ],
+)
+def test_a_document_is_surveyed(sizes: Sequence[int], expected: Survey) -> None:
+    assert survey(lines(*sizes), "de", sum(sizes)) == expected
+    with pytest.raises(
+        DataError, match=rf"a\.txt: has more than {sum(sizes) - 1:,} characters to translate\. Split it"
+    ):
+        survey(lines(*sizes), "de", sum(sizes) - 1)
