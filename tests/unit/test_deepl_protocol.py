@@ -9,8 +9,9 @@ import pytest
 
 from described_answers import DescribedClient
 from fake_service import FakeService, fake_app
-from transduce.serve.config import LimitsConfig, ServeConfig
+from transduce.serve.config import BatchingConfig, LimitsConfig, ServeConfig
 from transduce.serve.operations.keys import KeyRing, add_key
+from transduce.serve.web import deepl
 from transduce.serve.web.deepl_fields import tag_names
 from transduce.translation.constraints.glossary import Glossary
 
@@ -94,6 +95,47 @@ def test_work_that_clients_would_not_wait_for_is_refused_at_once(client: Describ
     assert service.requests == []
     service.seconds_per_character = 0.9
     assert client.post("/v2/translate", json=fields).status_code == 200
+
+
+def test_work_in_several_languages_adds_up(client: DescribedClient, service: FakeService) -> None:
+    """Of 21 and 25 characters; neither alone takes more than 10 seconds."""
+    service.seconds_per_character = 0.25
+    fields = {"text": ["Das Wetter ist schön.", "מזג האוויר נאה היום מאוד."], "target_lang": "EN"}
+    answer = client.post("/v2/translate", json=fields)
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith("Text too long: it would take about 12 s here")
+    service.seconds_per_character = 0.2
+    assert client.post("/v2/translate", json=fields).status_code == 200
+    assert {(request.source, len(request.texts)) for request in service.requests} == {("de", 1), ("he", 1)}
+
+
+def test_a_deadline_below_the_patience_of_clients_holds(service: FakeService) -> None:
+    config = ServeConfig(batching=BatchingConfig(deadline_seconds=4))
+    with DescribedClient(fake_app(service, config)) as client:
+        assert client.post("/v2/translate", json=_fields()).status_code == 200
+    assert service.requests[-1].timeout_seconds == 4
+
+
+def test_languages_are_told_as_clients_choose_them(client: DescribedClient) -> None:
+    """Sources have no region. A target without one is offered with those that clients know; its own code stays."""
+    german, hebrew = {"language": "DE", "name": "German"}, {"language": "HE", "name": "Hebrew"}
+    sources = [german, {"language": "EN", "name": "English"}, hebrew]
+    assert client.get("/v2/languages").json() == sources
+    assert client.post("/v2/languages", data={"type": "source"}).json() == sources
+    targets = [
+        *(("DE", "German"), ("EN-GB", "English (British)"), ("EN-US", "English (American)")),
+        ("PT-BR", "Portuguese (Brazil)"),
+    ]
+    assert client.get("/v2/languages?type=target").json() == [
+        {"language": code, "name": name, "supports_formality": False} for code, name in targets
+    ]
+    assert client.get("/v2/languages?type=both").status_code == 400
+    portuguese = [("PT-BR", "Portuguese (Brazilian)"), ("PT-PT", "Portuguese (European)")]
+    assert list(deepl._target_variants("pt")) == portuguese
+
+
+def test_a_key_without_a_limit_is_told_that_of_the_protocol(client: DescribedClient) -> None:
+    assert client.get("/v2/usage").json() == {"character_count": 0, "character_limit": 10**12}
 
 
 def test_hints_are_ignored(client: DescribedClient) -> None:

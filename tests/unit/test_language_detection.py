@@ -95,6 +95,19 @@ def test_tags_say_nothing_about_the_language(detector: Detector) -> None:
     assert guesses(detector, text, ["en", "de"], html=True)[0].language == "de"
 
 
+def test_behind_long_tags_there_is_text_that_shows_its_language(detector: Detector) -> None:
+    """Of a text with tags four times as much is read; of what is left without them, as much as of any text."""
+    german, english = "Das Wetter ist heute schön. ", "The weather is fine today. "
+    tag = f"<a href='{'x' * 2500}'>"
+    assert guesses(detector, tag + german * 30, ["en", "de"], html=True)[0].language == "de"
+    begun = f"{tag}{german * 19}"  # 532 characters
+    whole = guesses(detector, begun + english * 1000, ["en", "de"], html=True)
+    assert whole == guesses(detector, (" " + german * 19 + english * 1000)[:2000], ["en", "de"])
+    assert guesses(detector, f"<a {'x' * 7996}>", ["en", "de"], html=True)[0].confidence == 0
+    cut_off = guesses(detector, f"<a {'x ' * 3999}>", ["en", "de"], html=True)
+    assert cut_off[0].confidence > 0, "of a tag that is longer, the beginning is read as text"
+
+
 def test_a_long_text_costs_no_more_than_its_beginning(detector: Detector) -> None:
     long = "Das Wetter ist heute schön. " * 100_000
     assert guesses(detector, long, ["en", "de"]) == guesses(detector, long[:2000], ["en", "de"])

@@ -1,7 +1,8 @@
 """Our own protocol: what goes in, what comes out, streams, and the words of its errors."""
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,14 @@ from transduce.config.ranges import ranges_of
 from transduce.config.schema import DecodeConfig
 from transduce.errors import ConfigError
 from transduce.serve.config import LimitsConfig, ServeConfig
+from transduce.serve.cut_text import StreamedPart
 from transduce.serve.operations.keys import KeyRing, add_key
-from transduce.serve.requests import OverloadedError, Priority
+from transduce.serve.requests import OverloadedError, Priority, TranslatedText, TranslationRequest
+from transduce.serve.web import own
+from transduce.serve.web.detection import Guess
 from transduce.serve.web.own_fields import KNOWN_FIELDS
 from transduce.translation.pipeline import TextOptions
+from transduce.translation.result import Translation
 
 _LIMITS = LimitsConfig(text_characters=100, list_length=3, alternatives=2, beam_size=4)
 
@@ -288,6 +293,83 @@ def test_attention_of_a_pair(
     assert client.post("/api/attention", json=fields | {"translation": None}).status_code == 200
     for wrong in ({"text": None}, {"target": "xx"}, {"m": 1}, {"translation": "a" * 100}, {"translation": 1}):
         assert client.post("/api/attention", json=fields | wrong).status_code == 400
+
+
+def test_domain_and_priority_of_a_single_text_reach_the_service(
+    tmp_path: Path, random_attention: Callable[..., Attention]
+) -> None:
+    secret = add_key(tmp_path / "keys.toml", "one", bulk=True)
+    service, text = FakeService(), TextOptions(guard=True)
+    service.attended = random_attention("a dog", "ein Hund")
+    with DescribedClient(fake_app(service, ServeConfig(text=text), KeyRing(tmp_path / "keys.toml"))) as client:
+        for path in ("/api/alternatives", "/api/attention"):
+            for domain in ("law", None):
+                fields = _fields(text="a dog", domain=domain)
+                answer = client.post(path, json=fields, headers={"authorization": f"Bearer {secret}"})
+                assert answer.status_code == 200
+                request = service.requests[-1]
+                assert request.text_options == (text if domain is None else replace(text, domain="law"))
+                assert (request.priority, request.texts, request.pair) == (Priority.BULK, ["a dog"], ("en", "de"))
+
+
+def test_what_is_told_of_a_translation() -> None:
+    span = (((0, 5), (1, 3)),)
+    best = Translation(
+        *("Ein Hund", -0.12345678, -1.98765432, ("x",)),
+        finished=False,
+        source_truncated=True,
+        confidence=0.123456789,
+        calibrated=True,
+        words=(("Ein", 0.99999999), ("Hund", 0.25)),
+        sentences=span,
+        alignment=span,
+        warnings=("w1", "w2"),
+        required=((("Hund", "Köter"), True), (("Katze",), False)),
+        forced=(("Hund", "Köter"),),
+    )
+    text = TranslatedText([best, replace(best, text="Hund", confidence=None)], "en", "de", "fr", True)
+    assert own._described(text, Guess("en", 66.66)) == {
+        "source": "en",
+        "target": "de",
+        "via": "fr",
+        "zero_shot": True,
+        "detected": {"language": "en", "confidence": 66.7},
+        "text": "Ein Hund",
+        "score": -0.123457,
+        "log_probability": -1.987654,
+        "confidence": 0.123457,
+        "calibrated": True,
+        "words": [{"text": "Ein", "probability": 1.0}, {"text": "Hund", "probability": 0.25}],
+        "sentences": [{"source": [0, 5], "target": [1, 3]}],
+        "alignment": [{"source": [0, 5], "target": [1, 3]}],
+        "finished": False,
+        "source_truncated": True,
+        "warnings": ["w1", "w2"],
+        "required": [
+            {"terms": ["Hund", "Köter"], "found": True, "forced": True},
+            {"terms": ["Katze"], "found": False, "forced": False},
+        ],
+        "n_best": [
+            {"text": "Ein Hund", "score": -0.123457, "confidence": 0.123457},
+            {"text": "Hund", "score": -0.123457, "confidence": None},
+        ],
+    }
+
+
+def test_a_stream_names_the_pivot_and_may_be_passed_on_as_it_comes(
+    client: DescribedClient, service: FakeService
+) -> None:
+    async def stream(request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
+        for text in ("Ü.", " B."):
+            [translated] = await service.translate(replace(request, texts=[text]))
+            yield StreamedPart((0, 2), text, replace(translated, via="fr"))
+
+    service.stream = stream  # type: ignore[method-assign]
+    answer = client.post("/api/translate", json=_fields(source="auto", text="The dog runs.", stream=True))
+    assert (answer.headers["cache-control"], answer.headers["x-accel-buffering"]) == ("no-store", "no")
+    assert '"added": "Ü."' in answer.text
+    done = events_of(answer.text)[-1][1]
+    assert (done["text"], done["via"], done["detected"]["language"]) == ("Ü. B.", "fr", "en")
 
 
 def test_detection(client: DescribedClient) -> None:
