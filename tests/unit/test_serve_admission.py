@@ -11,11 +11,22 @@ import pytest
 from transduce.config import DecodeConfig
 from transduce.engines.interface import TokenConstraints
 from transduce.serve import whole_texts
+from transduce.serve.calls import CancelledRequestError, Ticket
 from transduce.serve.config import BatchingConfig, PivotConfig, ServeConfig
 from transduce.serve.queued_engine import _Translating
-from transduce.serve.requests import OverloadedError, Priority, TranslatedText, TranslationRequest
+from transduce.serve.requests import (
+    DeadlineError,
+    OverloadedError,
+    Priority,
+    StoppingError,
+    TranslatedText,
+    TranslationRequest,
+    UnavailableError,
+    Waiting,
+)
 from transduce.serve.service import Service
 from transduce.serve.whole_texts import translate_window
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.many_sentences import MANY_SENTENCES
 from transduce.translation.result import Translation
 from transduce.translation.windows import Window
@@ -169,6 +180,68 @@ def test_a_text_goes_through_one_model_or_two(monkeypatch: pytest.MonkeyPatch) -
         ("u p b", "a", "b", "p"),
     ]
     assert [model.num_lent for model in models] == [0, 0]
+
+
+def test_of_several_requests_of_a_client_the_longest_wait_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = service_of(monkeypatch, Model())
+    waiting = Waiting()
+    for seconds in (1.5, 3.0, 2.0):
+        with service._ticket(request_of("t", waiting=waiting)) as ticket:
+            assert service._tickets == {ticket}
+            ticket.waited_seconds = seconds
+    assert waiting.seconds == 3.0
+    assert service._tickets == set()
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 30.0), (5.0, 5.0), (0.0, 0.0)])
+def test_a_ticket_ends_at_the_deadline_of_its_request(
+    monkeypatch: pytest.MonkeyPatch, given: float | None, expected: float
+) -> None:
+    service = service_of(monkeypatch, Model(), deadline_seconds=30.0)
+    monkeypatch.setattr("transduce.serve.service.time", SimpleNamespace(monotonic=lambda: 100.0))
+    with service._ticket(request_of("t", timeout_seconds=given, priority=BULK)) as ticket:
+        assert (ticket.deadline, ticket.priority) == (100.0 + expected, BULK)
+
+
+@pytest.mark.parametrize(
+    ("fields", "own", "expected"),
+    [
+        ({}, None, TextOptions(split="always", markup="placeholders", guard=True)),
+        ({}, TextOptions(split="never"), TextOptions(split="never")),
+        ({"prefixes": [""], "required": [[]]}, None, TextOptions(split="always", markup="placeholders", guard=True)),
+        ({"prefixes": ["P"]}, None, TextOptions(markup="placeholders")),
+        ({"required": [["R"]]}, None, TextOptions(markup="placeholders")),
+        # What a request asks for itself stays, and is refused later where it cannot be.
+        ({"prefixes": ["P"]}, TextOptions(split="never", confidence=True), TextOptions(split="never", confidence=True)),
+        ({"prefixes": ["P"]}, TextOptions(markup="html", split="always", guard=True), TextOptions(markup="html")),
+        ({"prefixes": ["P"]}, TextOptions(markup="none", domain="law"), TextOptions(domain="law")),
+    ],
+)
+def test_options_that_are_configured_do_not_hold_for_texts_that_are_bound_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], own: TextOptions | None, expected: TextOptions
+) -> None:
+    """They work on parts of texts: sentences, markup, translations that are tried again."""
+    service = service_of(monkeypatch, Model())
+    assert service._text_options(request_of("t", text_options=own, **fields)) == expected
+
+
+def test_a_late_request_is_told_when_the_queue_of_its_priority_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model()
+    model.waits = {Priority.INTERACTIVE: 0.2, BULK: 6.5}
+    service = service_of(monkeypatch, model)
+
+    async def retry_after(error: Exception, priority: Priority) -> UnavailableError:
+        with pytest.raises(UnavailableError) as raised:
+            async with service._model(model, Ticket(priority)):  # type: ignore[arg-type]
+                raise error
+        return raised.value
+
+    for priority, seconds in ((Priority.INTERACTIVE, 1), (BULK, 7)):
+        late = asyncio.run(retry_after(DeadlineError(), priority))
+        assert isinstance(late, DeadlineError)
+        assert late.retry_after_seconds == seconds
+    assert isinstance(asyncio.run(retry_after(CancelledRequestError(), BULK)), StoppingError)
+    assert model.num_lent == 0
 
 
 def test_the_warning_of_many_sentences_joins_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

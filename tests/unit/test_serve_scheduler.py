@@ -337,6 +337,41 @@ def test_a_fast_batch_corrects_a_speed_that_was_measured_too_low(started: Starte
     assert scheduler.seconds_of(1000) < 0.6 * before
 
 
+def test_a_request_has_waited_as_long_as_the_sentence_that_waited_longest(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls of one request: the first waits 3 seconds for its batch, the second 1. Each call is told of once."""
+    seconds = [10.0]
+    monkeypatch.setattr("transduce.serve.calls.time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    monkeypatch.setattr("transduce.serve.scheduler.time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    scheduler = Scheduler("model", lambda work, inputs: inputs, 0, 100, recorder)
+    waits: list[float] = []
+    monkeypatch.setattr(recorder, "waited", lambda model, priority, seconds: waits.append(seconds))
+    scheduler._workers = [threading.Thread()]  # that do not run: batches are computed here
+    ticket = Ticket()
+    for seconds[0], longer in ((20.0, 3.0), (30.0, 1.0)):
+        scheduler.submit(ticket, 0, [1, 2], [1, 1], lambda: None)
+        seconds[0] += longer
+        batch = scheduler._take()
+        assert batch is not None
+        scheduler._compute_batch(batch)
+    assert (ticket.waited_seconds, waits) == (3.0, [3.0, 1.0])
+
+
+def test_an_input_that_nobody_waits_for_any_more_is_not_computed_again(recorder: Recorder, engine: Engine) -> None:
+    scheduler = Scheduler("model", engine.compute, 0, 100, recorder)
+    scheduler._workers = [threading.Thread()]
+    first, second = Ticket(), Ticket()
+    for ticket, value in ((first, 1), (second, 2)):
+        scheduler.submit(ticket, 0, [value], [1], lambda: None)
+    engine.errors = {2: DataError("2 is wrong")}
+    batch = scheduler._take()
+    assert batch is not None
+    first.cancel()
+    scheduler._compute_batch(batch)
+    assert engine.batches == [[1, 2], [2]]
+
+
 def test_many_threads_and_coroutines_at_once(started: Started, engine: Engine) -> None:
     """Whatever is cancelled, late or wrong, the others get their own results, and nothing waits for ever."""
     scheduler = started(num_workers=3, max_tokens=20)
