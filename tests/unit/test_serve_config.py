@@ -69,6 +69,47 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     assert {entry.engine for entry in config.models} == {"ctranslate2"}
 
 
+def test_a_model_of_the_file_is_known_by_any_path_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = written(tmp_path, WHOLE)
+    for name in ("models/en-de", "models/../models/en-de/"):
+        [entry] = read_config(path, [name]).models
+        assert (entry.quantization, entry.unload_after_seconds) == ("int8", 600.0)
+
+
+def test_what_the_command_line_leaves_open_stays(tmp_path: Path) -> None:
+    path = written(tmp_path, WHOLE)
+    changed = read_config(path, changes={"keys": {"file": "k"}, "state": {"url": "memory"}})
+    assert (changed.keys.file, changed.keys.required, changed.state.url) == ("k", True, "memory")
+    assert changed.models == read_config(path).models
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "least", "most", "below", "above"),
+    [
+        ("server", "port", 0, 65_535, -1, 65_536),
+        ("server", "metrics_port", 0, 65_535, -1, 65_536),
+        ("server", "shutdown_seconds", 0, 31_536_000, -0.1, 31_536_001),
+        ("batching", "max_wait_seconds", 0.001, 86_400, 0, 86_401),
+        ("batching", "deadline_seconds", 0.001, 86_400, 0, 86_401),
+        ("batching", "max_batch_seconds", 0.001, 86_400, 0, 86_401),
+        ("batching", "max_requests", 1, 4096, 0, 4097),
+        ("limits", "body_bytes", 1, 2**40, 0, 2**40 + 1),
+        ("limits", "document_bytes", 1, 2**40, 0, 2**40 + 1),
+        ("documents", "running", 1, 64, 0, 65),
+        ("documents", "stored_bytes", 1, 2**40, 0, 2**40 + 1),
+        ("documents", "keep_seconds", 0.001, 31_536_000, 0, 31_536_001),
+    ],
+)
+def test_values_at_their_bounds(section: str, key: str, least: float, most: float, below: float, above: float) -> None:
+    for value in (least, most):
+        config = read_config(None, ["m"], {section: {key: value}})
+        assert getattr(getattr(config, section), key) == value
+    for value in (below, above):
+        with pytest.raises(ConfigError, match=f"{section}.{key} = "):
+            read_config(None, ["m"], {section: {key: value}})
+
+
 def test_without_a_file_models_are_named_on_the_command_line() -> None:
     assert read_config(None, ["models/a"]).models == (ModelEntry(path="models/a"),)
     with pytest.raises(ConfigError, match="at least one"):

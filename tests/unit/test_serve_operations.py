@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -110,6 +111,34 @@ def test_a_request_has_a_line_and_nothing_of_its_text(client: TestClient, lines:
     }
 
 
+def test_a_line_has_only_what_there_is(client: TestClient, lines: Any) -> None:
+    """Nothing was queued, no trace was passed on, and the connection says nothing of its client."""
+    assert client.get("/ready?failing").status_code == 503
+    [line] = lines()
+    assert list(line) == [
+        *("time", "request_id", "client", "key", "method", "route", "protocol", "status", "seconds", "characters")
+    ]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
+    assert line["seconds"] == round(line["seconds"], 4)
+    assert (line["key"], line["protocol"], line["characters"]) == ("", "", 0)
+
+
+def test_requests_are_counted_while_they_are_answered_and_other_messages_pass(metrics: Metrics) -> None:
+    passed: list[Any] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        passed.append((scope["type"], sample(metrics, "transduce_requests_in_progress")))
+
+    async def call(kind: str) -> None:
+        scope = {"type": kind, "headers": [], "method": "POST", "client": None}
+        await Observation(application, metrics, lambda: False)(scope, None, None)  # type: ignore[arg-type]
+
+    for kind in ("http", "lifespan"):
+        asyncio.run(call(kind))
+    assert passed == [("http", 1), ("lifespan", 0)]
+    assert sample(metrics, "transduce_requests_total", protocol="none", route="unknown", status="499") == 1
+
+
 def test_of_an_address_only_the_template_is_told(client: TestClient, lines: Any, metrics: Metrics) -> None:
     client.post("/things/geheim")
     client.post("/geheim")
@@ -200,6 +229,8 @@ def test_the_log_of_events_tells_no_message_of_an_exception(capsys: pytest.Captu
         ACCESS_LOG.info("%s", "{}")
     with service_logs(access_log=False, quiet=True):
         logging.getLogger("transduce.serve").info("serving")
+        logging.getLogger("transduce.serve.web.app").warning("slow\n")
+        logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
         ACCESS_LOG.info("%s", "{}")
     assert logging.raiseExceptions
     assert logging.getLogger("transduce.serve").propagate
@@ -209,6 +240,8 @@ def test_the_log_of_events_tells_no_message_of_an_exception(capsys: pytest.Captu
         "transduce: serving en→de",
         "transduce: error: Exception in ASGI application (ValueError)",
         "{}",
+        "transduce: warning: slow",
+        "transduce: warning: Invalid HTTP request received.",
     ]
 
 
@@ -238,6 +271,26 @@ def test_requests_are_counted_by_protocol_route_and_status(client: TestClient, m
     assert sample(metrics, "transduce_requests_total", **labels, status="200") == 3
     assert sample(metrics, "transduce_request_seconds_count", **labels) == 3
     assert sample(metrics, "transduce_characters_total", protocol="own") == 36
+
+
+def test_times_and_shares_are_counted_in_the_bins_that_dashboards_use(metrics: Metrics) -> None:
+    metrics.answered("own", "/x", 200, 0.02, 0)
+    metrics.waited("m", Priority.INTERACTIVE, 0.02)
+    metrics.batch_done("m", 1, 1, 0.35, 1.0)
+    metrics.store_failures.inc()
+    text = metrics.exposition()[0].decode()
+    seconds = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0", "2.5", "5.0", "10.0", "30.0", "+Inf"]
+    shares = ["0.05", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1.0", "+Inf"]
+    for name, labels, bins, first in (
+        ("transduce_request_seconds", 'le="{}",protocol="own",route="/x"', seconds, 2),
+        ("transduce_queue_seconds", 'le="{}",model="m",priority="interactive"', seconds, 2),
+        ("transduce_batch_fill", 'le="{}",model="m"', shares, 4),
+    ):
+        expected = [
+            f"{name}_bucket{{{labels.format(each)}}} {float(index >= first)}" for index, each in enumerate(bins)
+        ]
+        assert [line for line in text.splitlines() if line.startswith(f"{name}_bucket")] == expected
+    assert sample(metrics, "transduce_store_failures_total") == 1
 
 
 def test_two_services_count_apart() -> None:

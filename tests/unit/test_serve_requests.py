@@ -105,6 +105,14 @@ def test_between_sentences_of_scripts_without_spaces_there_is_none() -> None:
     assert parts == ["A dog.", " Two men.", "三。"]
 
 
+def test_the_language_that_is_named_decides_where_sentences_end() -> None:
+    """In German a number with a full stop ends none. What a request says of it wins over the language of its text."""
+    text = "Es war am 3. Mai. Katzen."
+    for language, given, number in (("de", "", 2), ("en", "", 3), ("en", "de", 2), ("de", "en", 3)):
+        made = CutText.of(request_of(text), TextOptions(split="always", language=given), language)
+        assert len([each for group in made.groups([1]) for each in group.texts]) == number
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from described_answers import DescribedClient, document
 from fake_service import FakeService, fake_app
-from transduce.serve.config import LibretranslateConfig, ServeConfig
+from transduce.serve.config import LibretranslateConfig, LimitsConfig, ServeConfig
 from transduce.serve.web import event_stream, request_body
 from transduce.serve.web.detection import Detector
 
@@ -297,6 +297,54 @@ def test_a_browser_keeps_the_files_of_the_page_until_they_change(client: Describ
         assert client.get(path, headers={"If-None-Match": '"other"'}).content == first.content
     assert client.get("/page/none.js").status_code == 404
     assert client.get("/page/..%2Fopenapi.json").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "text/html; charset=utf-8"),
+        ("/page/main.js", "text/javascript; charset=utf-8"),
+        ("/page/layout.css", "text/css; charset=utf-8"),
+        ("/page/icon.svg", "image/svg+xml"),
+        ("/page/explorer.html", "text/html; charset=utf-8"),
+    ],
+)
+def test_what_browsers_are_told_of_a_file(client: DescribedClient, path: str, kind: str) -> None:
+    headers = client.get(path).headers
+    assert headers["content-type"] == kind
+    assert (headers["cache-control"], headers["referrer-policy"]) == ("no-cache", "no-referrer")
+    assert headers["x-content-type-options"] == "nosniff"
+    ancestors = "'self'" if "explorer" in path else "'none'"
+    assert headers["content-security-policy"] == (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        f"frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
+    )
+
+
+def test_a_body_is_read_as_it_is_announced(client: DescribedClient) -> None:
+    fields = json.dumps({"q": "Hello", "source": "en", "target": "de"})
+    plain = {"content-type": "application/json"}
+    for encoding, status in (("Identity", 200), ("gzip", 415), ("", 415)):
+        answer = client.post("/translate", content=fields, headers=plain | {"content-encoding": encoding})
+        assert answer.status_code == status
+    limit = ServeConfig(limits=LimitsConfig(body_bytes=len(fields)))
+    with DescribedClient(fake_app(config=limit)) as exact:
+        assert exact.post("/translate", content=fields, headers=plain).status_code == 200
+        longer = exact.post("/translate", content=fields + " ", headers=plain)
+        assert (longer.status_code, longer.headers["connection"]) == (413, "close")
+        for announced in (str(len(fields) + 1), "1" + "0" * 18):
+            assert (
+                exact.post("/translate", content=b"", headers=plain | {"content-length": announced}).status_code == 413
+            )
+
+
+def test_a_service_that_is_not_ready_is_asked_again_soon(client: DescribedClient, service: FakeService) -> None:
+    service.ready = False
+    assert client.get("/ready").headers["retry-after"] == "1"
+    service.hung = ["m30k", "paper"]
+    for path in ("/ready", "/health"):
+        assert client.get(path).headers["retry-after"] == "1"
+        assert client.get(path).json()["reason"].endswith("Models: m30k, paper.")
 
 
 def test_the_explorer_is_framed_by_the_page_only(client: DescribedClient) -> None:
