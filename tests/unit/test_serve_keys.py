@@ -8,7 +8,7 @@ import pytest
 
 from transduce.errors import ConfigError
 from transduce.serve.operations import keys as keys_module
-from transduce.serve.operations.keys import KeyRing, add_key, read_keys
+from transduce.serve.operations.keys import Key, KeyRing, add_key, read_keys
 from transduce.serve.requests import Priority
 
 
@@ -111,6 +111,30 @@ def test_a_wrong_file_is_one_line_that_names_the_entry(path: Path, text: str, me
         KeyRing(path)
     assert str(raised.value).startswith(str(path))
     assert "\n" not in str(raised.value)
+
+
+def test_the_longest_name_and_the_greatest_limit(path: Path) -> None:
+    for name in ("a", "7", "a" * 100, "a.b_c-d@e", "Z9"):
+        assert Key(name, DIGEST, 10**15, 10**15, "Bulk").request_priority is Priority.BULK
+    for name in ("a" * 101, "-a", "@a", "ü", "a/b", " "):
+        with pytest.raises(ConfigError, match="at most 100, a letter or digit first"):
+            Key(name, DIGEST)
+    for limits in ((10**15 + 1, 0), (0, 10**15 + 1)):
+        with pytest.raises(ConfigError, match=r"must be from 0 \(no limit\) to 1,000,000,000,000,000"):
+            Key("a", DIGEST, *limits)
+    for digest in (DIGEST[1:], DIGEST + "0", "A" * 64, ""):
+        with pytest.raises(ConfigError, match="sha256"):
+            Key("a", digest)
+
+
+def test_a_file_has_only_what_was_set(path: Path) -> None:
+    first = add_key(path, "a", per_day=5)
+    second = add_key(path, "b", per_minute=7, bulk=True)
+    hashes = [hashlib.sha256(secret.encode()).hexdigest() for secret in (first, second)]
+    assert path.read_text(encoding="utf-8") == (
+        f'[[keys]]\nname = "a"\nsha256 = "{hashes[0]}"\ncharacters_per_day = 5\n\n'
+        f'[[keys]]\nname = "b"\nsha256 = "{hashes[1]}"\ncharacters_per_minute = 7\npriority = "bulk"\n'
+    )
 
 
 def test_a_missing_file_says_how_to_make_it(path: Path) -> None:

@@ -228,6 +228,77 @@ def test_usage_is_saved_when_the_service_ends(usage: Usage, store: Store) -> Non
     assert store.usage("weblate", DAY, DAY) == 10
 
 
+def test_usage_that_is_lost_at_the_end_is_told(
+    usage: Usage, store: Store, failures: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(*_: object) -> None:
+        raise StateError
+
+    async def short_life() -> None:
+        saving = asyncio.create_task(usage.keep_saving())
+        await asyncio.sleep(0)
+        usage.change("weblate", 10)
+        usage.change("other", 5)
+        usage.change("weblate", 2, "2025-12-31")
+        saving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+
+    monkeypatch.setattr(store, "add_usage", failing)
+    asyncio.run(short_life())
+    assert caplog.messages == ["the store failed: the usage of the last 17 characters is lost"]
+    assert failures == ["failed"]
+
+
+def test_usage_is_saved_every_second(usage: Usage, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            raise asyncio.CancelledError
+        usage.change("weblate", 10)
+
+    monkeypatch.setattr("transduce.serve.operations.limits.asyncio.sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(usage.keep_saving())
+    assert slept == [1.0] * 3
+    assert store.usage("weblate", DAY, DAY) == 20
+
+
+def test_what_is_left_is_told_in_headers(budgets: Budgets, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.serve.operations.limits.time.time", lambda: 86_400.0 * 3 + 400)
+    both = key(characters_per_minute=100, characters_per_day=150)
+    assert budgets.headers(both) == [
+        (b"ratelimit-policy", b'"minute";q=100;w=60, "day";q=150;w=86400'),
+        (b"ratelimit", b'"minute";r=100;t=0, "day";r=150;t=86000'),
+    ]
+    assert asyncio.run(budgets.take(both, 190)) == DAY
+    assert budgets.headers(both)[1] == (b"ratelimit", b'"minute";r=0;t=114, "day";r=0;t=86000')
+    assert asyncio.run(budgets.take(both, 50)) is None
+    assert budgets.headers(both)[1] == (b"ratelimit", b'"minute";r=0;t=114, "day";r=0;t=86000')
+    assert budgets.headers(key(characters_per_day=200)) == [
+        (b"ratelimit-policy", b'"day";q=200;w=86400'),
+        (b"ratelimit", b'"day";r=10;t=86000'),
+    ]
+    budgets.give_back("weblate", 100, DAY)
+    assert budgets.headers(both)[1] == (b"ratelimit", b'"minute";r=10;t=54, "day";r=60;t=86000')
+    budgets.give_back("nobody", 5, DAY)
+    assert budgets.usage.of_today("nobody") == -5
+
+
+def test_with_a_character_left_of_the_minute_a_request_passes(budgets: Budgets, clock: Clock) -> None:
+    access, limited = Access(None, budgets), key(characters_per_minute=60)
+    with charged(access, http_scope(), limited, 59):
+        pass
+    with charged(access, http_scope(), limited, 1):
+        pass
+    clock.seconds += 0.5
+    with pytest.raises(MinuteLimitError, match="try again in 1 s") as raised, charged(access, http_scope(), limited, 1):
+        pytest.fail("half a character is left")
+    assert raised.value.retry_after_seconds == 1
+
+
 class FailingStore:
     """A store whose usage can be made to fail."""
 
