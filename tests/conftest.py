@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from noted_calls import Noting, noting_in
 from warm_start import warm_interpreter
 
 # A busy machine is no failure: property tests have no deadline. Where CI is set, they try the same examples every time;
@@ -63,6 +64,12 @@ def user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def log_level() -> None:
     """Gives the log its level back: the command line sets it for the process, and `--quiet` would last."""
     logging.getLogger("transduce").setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def noting(monkeypatch: pytest.MonkeyPatch) -> Noting:
+    """Returns a function that puts a fake in the place of another, and returns the list of its calls."""
+    return noting_in(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -1,41 +1,17 @@
 """Every option of a command is passed on, as what it is called, to what does the work."""
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from noted_calls import Calls, Noting
 from transduce.cli import calibrate, student
 from transduce.cli.main import main
 from transduce.config import DecodeConfig
 from transduce.config.filter_options import FilterOptions
 from transduce.translation.translator import Translator
-
-Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
-Noting = Callable[..., Calls]
-
-
-@pytest.fixture
-def noting(monkeypatch: pytest.MonkeyPatch) -> Noting:
-    """Returns a function that puts a fake in the place of another, and returns the list of its calls."""
-
-    def put(place: str | tuple[Any, str], result: Any = None) -> Calls:
-        calls: Calls = []
-
-        def fake(*args: Any, **options: Any) -> Any:
-            calls.append((args, options))
-            return result
-
-        if isinstance(place, str):
-            monkeypatch.setattr(place, fake)
-        else:
-            monkeypatch.setattr(*place, fake)
-        return calls
-
-    return put
-
 
 _CERTIFICATE = SimpleNamespace(to_markdown=lambda: "as good")
 _COMPARED = "--source s.en --reference r.de --sample 7 --threshold 0.9 --max-difference 0.2 --force --overwrite"

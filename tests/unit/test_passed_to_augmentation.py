@@ -1,0 +1,177 @@
+"""Every option of the commands that make data, shortlists and reports of a model is passed on to what does the work."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from noted_calls import Noting
+from transduce.augmentation.made_corpus import MadeCorpus
+from transduce.cli import augment_job
+from transduce.cli.main import main
+from transduce.config import DecodeConfig
+from transduce.engines.shortlist.learning import Coverage
+from transduce.translation.pipeline import TextOptions
+from transduce.verification import Settings
+
+_SEARCH = DecodeConfig(beam_size=5)
+
+
+def file_of(folder: Path, name: str, text: str = "a\nb\n") -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+@pytest.mark.parametrize(
+    ("command", "work", "tag"),
+    [
+        ("back-translate", "back_translate", "back-translated"),
+        ("forward-translate", "forward_translate", "forward-translated"),
+        ("distill", "distill", ""),
+    ],
+)
+def test_augment(
+    command: str, work: str, tag: str, noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = SimpleNamespace(tokenizer=None, path=Path("m"), summary="a model")
+    noting((augment_job, "open_translator"), SimpleNamespace(options=_SEARCH, bundle=bundle))
+    noting((augment_job, "loaded_workers"), nullcontext("translator"))
+    chosen: list[Any] = []
+
+    def choose(*given: str) -> Any:
+        chosen.append(given)
+        return SimpleNamespace(target="FR", domain="Law")
+
+    noting("transduce.translation.directions.Directions.of", SimpleNamespace(choose=choose))
+    made = MadeCorpus(tmp_path, 9, 7, {"empty": 2}, {"job": {}, "command": command}, num_resumed=3)
+    calls = noting(f"transduce.augmentation.{work}", made)
+    text = file_of(tmp_path, "t")
+    given = ["augment", command, "m", text, "--output", "o"]
+    options = "--overwrite --split-sentences never --no-guard --window 5 --target fr --domain law"
+    assert main([*given, *options.split()]) == 0
+    [(names, further)] = calls
+    assert names == ("translator",)
+    further.pop("warn")("long")
+    about_text = {"corpus" if command == "distill" else "text": Path(text)}
+    rest = {"output": Path("o"), "options": _SEARCH, "progress": False, **about_text}
+    asked = TextOptions(split="never", guard=False, target="FR", domain="Law")
+    assert further == rest | {"text_options": asked, "window": 5, "overwrite": True}
+    shown = capsys.readouterr()
+    assert shown.err == (
+        "transduce: m: a model\ntransduce: continued after 3 lines done before.\ntransduce: 7 pairs of 9 lines\n"
+        "transduce: left out: 2: empty\ntransduce: to train on these pairs, add to the recipe:\n"
+        "transduce: warning: long\n"
+    )
+    assert (f'tag = "{tag}"' in shown.out) == bool(tag)
+    assert main([*given, "--quiet"]) == 0
+    _, further = calls[1]
+    assert further["text_options"] == TextOptions(guard=True, domain="Law")  # no language is asked for
+    assert (further["window"], further["overwrite"]) == (None, False)
+    assert chosen == [("", "fr", "law"), ("", "", "")]
+    assert capsys.readouterr().err == ""
+
+
+def test_distill_nearest_to_references(noting: Noting, tmp_path: Path) -> None:
+    from transduce.cli import augment_distill
+
+    jobs = noting((augment_distill, "run_job"), 0)
+    text, reference = Path(file_of(tmp_path, "t")), Path(file_of(tmp_path, "r"))
+    given = ["augment", "distill", "m", str(text), "--output", "o"]
+    near = ["--nearest-reference", "chrf"]
+    assert main([*given, *near, "--reference", str(reference), "--n-best", "4"]) == 0
+    assert main([*given, *near, "--columns"]) == 0
+    assert [jobs[0][0][1].keywords, jobs[1][0][1].keywords] == [
+        {"corpus": [text, reference], "nearest": "chrf", "n_best": 4},
+        {"corpus": [text], "nearest": "chrf", "n_best": None},
+    ]
+    for wrong in (["--columns"], ["--n-best", "3"], ["--reference", str(reference)], near):
+        assert main([*given, *wrong]) == 2
+    assert main([*given, *near, "--columns", "--reference", str(reference)]) == 2
+    assert len(jobs) == 2
+
+
+def test_shortlist(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = SimpleNamespace(path=tmp_path, tokenizer=SimpleNamespace(vocab_size=300))
+    noting("transduce.bundle.Bundle.load", bundle)
+    place = "transduce.engines.shortlist"
+    read, held = (
+        noting(f"{place}.learning.read_files", ["pair"]),
+        noting(f"{place}.learning.hold_out", ("some", "rest")),
+    )
+    prepared = noting(f"{place}.learning.read_prepared", ("pairs", ["validation"]))
+    learned = noting(f"{place}.learning.learn", "learned")
+    facts = {"pairs": 1200, "candidates": 20, "frequent": 30, "coverage": {"pairs": 1}}
+    rows = [Coverage(num_candidates=n, share_of_tokens=0.5, share_of_sentences=0.25, mean_ids=1234.0) for n in (10, 20)]
+    made = noting(f"{place}.learning.learn_shortlist", (SimpleNamespace(facts=facts), rows))
+    noting(f"{place}.table.save_shortlist", Path("list"))
+    source, target, other, reference = (Path(name) for name in ("s", "t", "u", "r"))
+    given = ["shortlist", "m", "--source", "s", "--target", "t"]
+    numbers = "--candidates 20 --frequent 30 --max-pairs 40 --iterations 2"
+    assert main([*given, *numbers.split()]) == 0
+    assert read == [(((source, target), bundle.tokenizer, 40), {"progress": False})]
+    assert held == [((["pair"],), {})]
+    assert learned == [(("some", 300), {"iterations": 2, "progress": False})]
+    assert made == [(("learned", "rest"), {"num_candidates": 20, "num_frequent": 30})]
+    assert capsys.readouterr().out == (
+        "list: learned from 1,200 pairs; 20 candidates of each piece, 30 frequent pieces.\n"
+        "Of the references of 1 other pair, with 30 frequent pieces:\n\n"
+        "  candidates   pieces covered   whole sentences   shortlist of a sentence\n"
+        "          10          50.00 %           25.0 %              1,234 pieces\n"
+        "*         20          50.00 %           25.0 %              1,234 pieces\n"
+    )
+    assert main([*given, "--test-source", "u", "--test-reference", "r"]) == 0
+    assert read[1:] == [
+        (((source, target), bundle.tokenizer, 500_000), {"progress": False}),
+        (((other, reference), bundle.tokenizer, 500_000), {}),
+    ]
+    assert (learned[1], made[1][0]) == (
+        (((["pair"], 300)), {"iterations": 5, "progress": False}),
+        ("learned", ["pair"]),
+    )
+    assert made[1][1] == {"num_candidates": 100, "num_frequent": 300}
+    assert main(["shortlist", "m", "--data", "d"]) == 0
+    assert prepared == [((Path("d"), bundle.tokenizer, 500_000), {})]
+    assert (learned[2][0], made[2][0]) == (("pairs", 300), ("learned", ["validation"]))
+    for wrong in (given[:4], [*given, "--test-source", "u"], [*given, "--data", "d"], given[:2]):
+        assert main(wrong) == 2
+    (tmp_path / "shortlist.safetensors").write_text("mine")
+    assert main(given) == 3
+    assert main([*given, "--overwrite"]) == 0
+
+
+def test_verify(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = SimpleNamespace(to_dict=lambda: {"checks": []}, to_text=lambda: "text", passed=True)
+    calls = noting("transduce.verification.verify", report)
+    options = "--source s --sample 9 --tolerance 0.5 --tie 0.25 --device cpu --threads 2 --target fr --domain law"
+    written = tmp_path / "r.json"
+    assert main(["verify", "m", *options.split(), "--no-engines", "--export", "e", "f", "--report", str(written)]) == 0
+    assert main(["verify", "m", "--quick", "--tie", "0.125"]) == 0
+    assert main(["verify", "m"]) == 0
+    rest = {"sentences": None, "device": "auto", "threads": None, "target_language": "", "domain": ""}
+    rest |= {"other_engines": True, "exports": [], "progress": True}
+    quick = {"num_sentences": 16, "num_pairs": 4, "num_changes": 3, "max_target_tokens": 24}
+    assert calls == [
+        (
+            (Path("m"),),
+            {
+                "sentences": Path("s"),
+                "settings": Settings(num_sentences=9, log_probability=0.5, tie=0.25),
+                "device": "cpu",
+                "threads": 2,
+                "target_language": "fr",
+                "domain": "law",
+                "other_engines": False,
+                "exports": [Path("e"), Path("f")],
+                "progress": True,
+            },
+        ),
+        ((Path("m"),), rest | {"settings": Settings(**quick, tie=0.125)}),
+        ((Path("m"),), rest | {"settings": Settings()}),
+    ]
+    assert written.read_text() == '{\n  "checks": []\n}\n'
+    assert capsys.readouterr().out == "text\n" * 3
+    assert main(["verify", "m", "--report", str(written)]) == 3
+    report.passed = False
+    assert main(["verify", "m", "--report", str(written), "--overwrite"]) == 1

@@ -1,0 +1,265 @@
+"""Every option of the commands that translate and score is passed on to what does the work."""
+
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from noted_calls import Calls, Noting
+from transduce.cli import document, evaluate, score, translate
+from transduce.cli.main import main
+from transduce.config import DecodeConfig
+from transduce.errors import DataError
+from transduce.translation.documents import Languages
+from transduce.translation.forced_scores import TargetScore
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.streams import JsonLines, PlainLines, Summary
+
+_SEARCH = DecodeConfig(beam_size=5)
+
+
+def file_of(folder: Path, name: str, text: str = "a\nb\n") -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def say_terminal(monkeypatch: pytest.MonkeyPatch, *streams: str) -> None:
+    for name in streams:
+        monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True, raising=False)
+
+
+def test_translate(
+    noting: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened = noting((translate, "open_translator"), SimpleNamespace(options=_SEARCH, bundle="bundle"))
+    noting((translate, "loaded_workers"), nullcontext("translator"))
+    noting("transduce.translation.pipeline.calibration.load_calibration")
+    calls = noting("transduce.translation.streams.translate_file", Summary(2, 0))
+    source, output = Path(file_of(tmp_path, "s")), tmp_path / "o"
+    given = ["translate", "m", "--source", str(source)]
+    options = "--n-best 3 --resume --overwrite --field text --into new --scores --confidence --alignment --window 7"
+    options += " --source-language en --target fr --domain law --inline-terms --markup none --split-sentences never"
+    options += f" --glossary {file_of(tmp_path, 'terms', 'dog' + chr(9) + 'Hund')}"
+    say_terminal(monkeypatch, "stderr")
+    assert main([*given, "--output", str(output), *options.split()]) == 0
+    [(names, further)] = calls
+    assert names == ("translator", source, output)
+    further.pop("warn")("long")
+    assert further.pop("glossary").required_in("a dog") == (("Hund",),)
+    assert further.pop("constraints_name").startswith("glossary ")
+    assert callable(further.pop("check_end"))
+    text_options = TextOptions(
+        split="never", markup="none", confidence=True, alignment=True, language="en", target="fr", domain="law"
+    )
+    assert further == {
+        "layout": JsonLines("text", "new", many=True, scores=True, confidence=True, alignment=True),
+        "options": _SEARCH,
+        "n_best": 3,
+        "text_options": text_options,
+        "constraints": None,
+        "inline_terms": True,
+        "window": 7,
+        "resume": True,
+        "overwrite": True,
+        "progress": True,
+    }
+    assert opened[0][1] == {"required": True}
+    shown = capsys.readouterr().err
+    assert "transduce: warning: long\n" in shown
+    assert "this model is not calibrated" in shown
+    assert main([*given, "--forbid", file_of(tmp_path, "f")]) == 0
+    (_, _, nowhere), further = calls[1]
+    assert (nowhere, further["layout"], further["text_options"]) == (
+        None,
+        PlainLines(),
+        TextOptions(markup="placeholders"),
+    )
+    assert (further["window"], further["resume"], further["overwrite"], further["n_best"]) == (None, False, False, 1)
+    assert (further["inline_terms"], further["glossary"], further["progress"]) == (False, None, False)
+    assert next(further["constraints"]).forbidden == ("a", "b")
+    assert opened[1][1] == {"required": False}
+    assert main([*given, "--require-by-line", file_of(tmp_path, "r"), "--split-sentences", "always"]) == 2
+    assert main([*given, "--format", "html"]) == main([*given, "--target-language", "fr"]) == 2
+    output.write_text("mine")
+    assert main([*given, "--output", str(output)]) == 3
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(("options", "terminal", "window"), [("", True, 1), ("--window 7", True, 7), ("", False, None)])
+def test_typed_lines_are_translated_one_by_one(
+    options: str, terminal: bool, window: int | None, noting: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noting((translate, "open_translator"), SimpleNamespace(options=_SEARCH, bundle="bundle"))
+    noting((translate, "loaded_workers"), nullcontext("translator"))
+    calls = noting("transduce.translation.streams.translate_file", Summary(2, 0))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: terminal))
+    assert main(["translate", "m", *options.split()]) == 0
+    assert calls[0][1]["window"] == window
+
+
+def test_translate_a_document(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    opened = noting((translate, "open_translator"), SimpleNamespace(options=_SEARCH, bundle="bundle"))
+    directions = SimpleNamespace(
+        choose=lambda source, target, domain: SimpleNamespace(source=source or "en", target=target or "de")
+    )
+    translator = SimpleNamespace(directions=directions)
+    noting((document, "load_translator"), translator)
+    calls = noting("transduce.translation.documents.translate_document", SimpleNamespace(num_segments=1200))
+    page, output = Path(file_of(tmp_path, "p.txt")), tmp_path / "o.txt"
+    given = ["translate", "m", str(page), "--output", str(output)]
+    terms = file_of(tmp_path, "terms", "dog\tHund\n")
+    options = f"--overwrite --markup none --guard --glossary {terms} --target-language de-CH --source-language fr"
+    assert main([*given, *options.split(), "--format", "text"]) == 0
+    [(names, further)] = calls
+    assert names == (translator, page, output)
+    further.pop("warn")("long")
+    further.pop("on_progress")(1, 2)
+    assert further.pop("glossary").required_in("a dog") == (("Hund",),)
+    assert further == {
+        "options": _SEARCH,
+        "text_options": TextOptions(markup="none", guard=True, language="fr"),
+        "document_format": "text",
+        "languages": Languages("fr", "de-CH"),
+        "overwrite": True,
+    }
+    assert opened[0][1] == {"required": True}
+    shown = capsys.readouterr().err
+    assert shown == f"transduce: {output}: 1,200 texts translated.\ntransduce: warning: long\n"
+    assert main([*given, "--quiet", "--target", "fr"]) == 0
+    assert (calls[1][1]["languages"], calls[1][1]["glossary"]) == (Languages("en", "fr"), None)
+    assert (calls[1][1]["overwrite"], calls[1][1]["document_format"]) == (False, "")
+    assert capsys.readouterr().err == ""
+    for wrong in ("--n-best 2", "--scores", "--confidence", "--resume", "--window 3", "--replace", "--inline-terms"):
+        assert main([*given, *wrong.split()]) == 2
+    for name in ("source", "prefix", "forbid", "forbid-by-line", "require-by-line", "field", "into", "ray"):
+        assert main([*given, f"--{name}", str(page)]) == 2
+    output.write_text("mine")
+    assert main(given) == 3
+    assert len(calls) == 2
+
+
+def test_score(
+    noting: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(score, "_WINDOW", 2)
+    asked: Calls = []
+
+    def scored(*args: Any, **options: Any) -> list[TargetScore]:
+        asked.append((args, options))
+        if "broken" in args[1]:
+            raise DataError("has no pieces")
+        return [TargetScore(("</s>",), (-0.5,), -0.25, source_truncated=source == "long") for source in args[0]]
+
+    engine = SimpleNamespace(max_source_tokens=9)
+    opened = noting((score, "open_model"), SimpleNamespace(bundle="bundle"))
+    told = noting((score, "require_told_target"))
+    noting((score, "load_translator"), SimpleNamespace(score=scored, bundle=None, engine=engine))
+    source, target = file_of(tmp_path, "s", "a\nb\nlong\n"), file_of(tmp_path, "t", "x\ny\nz\n")
+    given = ["score", "m", "--source", source, "--target", target]
+    options = "--tokens --length-penalty 0.5 --target-language fr --domain law"
+    assert main([*given, *options.split()]) == 0
+    asked_for = {"length_penalty": 0.5, "target_language": "fr", "domain": "law"}
+    assert asked == [((["a", "b"], ("x", "y")), asked_for), ((["long"], ("z",)), asked_for)]
+    assert opened[0][1] == {"search": False}
+    assert told == [(("bundle", "fr", Path(target), "--target-language"), {})]
+    shown = capsys.readouterr()
+    assert shown.out == "".join(f"{number}\t</s>\t-0.500000\n" for number in (1, 2, 3))
+    assert f"{source}, line 3: longer than the 9 tokens that the model reads; only its beginning is read." in shown.err
+    assert main([*given, "--json", "--output", str(tmp_path / "o")]) == 0
+    assert [json.loads(row)["line"] for row in (tmp_path / "o").read_text().splitlines()] == [1, 2, 3]
+    assert asked[-1][1] == {"length_penalty": None, "target_language": "", "domain": ""}
+    assert main([*given, "--json", "--output", str(tmp_path / "o")]) == 3
+    file_of(tmp_path, "t", "x\ny\nbroken\n")
+    capsys.readouterr()
+    assert main(given) == 3
+    assert f"{target}, from line 3 on: has no pieces" in capsys.readouterr().err
+
+
+def test_evaluate_files(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evaluation = SimpleNamespace(warnings=("odd",), to_text=lambda: "scores", to_dict=lambda: {"bleu": 1})
+    calls = noting("transduce.evaluation.evaluate", evaluation)
+    opened = noting((evaluate, "open_model"), SimpleNamespace(bundle="bundle"))
+    told = noting((evaluate, "require_told_target"))
+    asked: Calls = []
+
+    def scored(*args: Any, **options: Any) -> list[TargetScore]:
+        asked.append((args, options))
+        return [TargetScore(("</s>",), (0.0,), 0.0, source_truncated=False)] * 2
+
+    noting((evaluate, "load_translator"), SimpleNamespace(score=scored))
+    out, first, second, source, train = (file_of(tmp_path, name) for name in ("h", "r.de", "q.de", "s.en", "t"))
+    given = ["evaluate", "--hypothesis", out, "--reference", first, second]
+    options = f"--metrics chrf --paper --tokenized --lowercase --target-language cs --intervals --train {train}"
+    options += f" --model m --source {source} --target fr --domain law"
+    assert main([*given, *options.split()]) == 0
+    [((hypothesis, references), further)] = calls
+    assert (hypothesis.name, [each.name for each in references]) == (out, [first, second])
+    assert further.pop("source").name == source
+    assert [*further.pop("training")] == [train]
+    metrics = ["chrf", "bleu-paper"]
+    assert further == {
+        "metrics": metrics,
+        "language": "cs",
+        "tokenized": True,
+        "lowercase": True,
+        "confidence": True,
+    }
+    assert asked == [((["a", "b"], ["a", "b"]), {"target_language": "fr", "domain": "law"})]
+    assert (opened[0][1], told[0][0]) == ({"search": False}, ("bundle", "fr", Path(first)))
+    shown = capsys.readouterr()
+    assert shown.out == "perplexity 1.000 per subword of m (2 subwords, EOS counted)\nscores\n"
+    assert "transduce: warning: odd\n" in shown.err
+    assert main([*given, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"bleu": 1}
+    (_, further) = calls[1]
+    assert (further["source"], further["training"], further["language"]) == (None, {}, "de")
+    assert further["metrics"] == ["bleu", "chrf"]
+    for wrong in (
+        ["--source", source],
+        [*given, "--sets", "a"],
+        [*given, "--beam-size", "2"],
+        [*given, "--model", "m"],
+    ):
+        assert main(wrong if wrong[0] == "evaluate" else ["evaluate", *wrong]) == 3
+
+
+def test_evaluate_sets(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = SimpleNamespace(data=SimpleNamespace())
+    opened = SimpleNamespace(bundle=SimpleNamespace(config=config), options=_SEARCH)
+    noting((evaluate, "open_translator"), opened)
+    noting((evaluate, "load_translator"), "translator")
+    told = noting((evaluate, "require_told_target"))
+    one = SimpleNamespace(evaluation=SimpleNamespace(warnings=("odd",)), to_dict=lambda: {"name": "one"})
+    calls = noting("transduce.translation.set_scores.score_sets", [one])
+    noting("transduce.translation.set_scores.scores_table", "| table |")
+    read = noting("transduce.translation.set_scores.read_test_sets", ["sets"])
+    source, first, second = (file_of(tmp_path, name) for name in ("s.en", "r.fr", "q.fr"))
+    given = ["evaluate", "--model", "m", "--translate", "--source", source, "--reference", first, second]
+    options = "--target fr --source-language en --domain law --intervals --metrics chrf"
+    assert main([*given, *options.split()]) == 0
+    [((translator, [found]), further)] = calls
+    assert (translator, found.name, found.source.name) == ("translator", "s.en", source)
+    assert [each.name for each in found.references] == [first, second]
+    assert (found.source_language, found.target_language, found.domain) == ("en", "fr", "law")
+    assert further == {
+        "search": _SEARCH,
+        "metrics": ["chrf"],
+        "progress": False,
+        "tokenized": False,
+        "lowercase": False,
+        "confidence": True,
+    }
+    assert told[0][0][1:] == ("fr", Path(first))
+    shown = capsys.readouterr()
+    assert (shown.out, "transduce: warning: odd\n" in shown.err) == ("| table |\n", True)
+    assert main(["evaluate", "--model", "m", "--sets", "a", "b", "--json"]) == 0
+    assert read == [((config.data, ["a", "b"]), {})]
+    assert calls[1][0] == ("translator", ["sets"])
+    assert json.loads(capsys.readouterr().out) == {"sets": [{"name": "one"}], "warnings": ["odd"]}
+    recipe = file_of(tmp_path, "r.toml", '[data]\nfolder = "here"\ntest = { news = ["a.tsv"] }\n')
+    assert main(["evaluate", "--model", "m", "--recipe", recipe, "--corpus", "there"]) == 0
+    assert (read[1][0][0].folder, [*read[1][0][0].test], read[1][0][1]) == ("there", ["news"], [])
