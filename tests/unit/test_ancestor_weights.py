@@ -1,10 +1,23 @@
 """Which weights of its ancestor a model has, and which of their rows stay as they are."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from transduce.training.ancestor import _freeze_rows, kept_layers, with_layers, with_rows
+from made_models import made_bundle
+from transduce.config import Config, apply_settings
+from transduce.config.ancestor import inherited
+from transduce.errors import ConfigError
+from transduce.training.ancestor import (
+    _freeze_rows,
+    describe_start,
+    kept_layers,
+    require_ancestor,
+    with_layers,
+    with_rows,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,3 +55,81 @@ def test_the_gradient_of_the_first_rows_is_cleared() -> None:
     table.grad = torch.ones(4, 2)
     _freeze_rows(3, table)
     assert table.grad.tolist() == [[0, 0], [0, 0], [0, 0], [1, 1]]
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """Returns a configuration that starts from a small model, with all that is inherited."""
+    bundle = made_bundle(tmp_path_factory.mktemp("models") / "general")
+    settings = [f"init.model={bundle.path}", "train.warmup_steps=4", "train.max_steps=5"]
+    return inherited(apply_settings(Config(), settings), bundle.config)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "model.dropout=0.3 model.attention_dropout=0.3 model.ffn_dropout=0.3 model.vocab_size=9",
+        "model.num_encoder_layers=1 model.num_decoder_layers=1",
+        "model.max_positions=7",  # sinusoids have no limit
+        "text.min_frequency=7 text.sample_pairs=7",
+        "init.freeze=['encoder','decoder']",
+        "init.freeze=['encoder','decoder','embeddings'] init.new_words=3",  # their rows are trained
+    ],
+)
+def test_what_may_differ_from_an_ancestor(settings: str, started: Config, tmp_path: Path) -> None:
+    require_ancestor(tmp_path, apply_settings(started, settings.split()))
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("model.d_ff=8", "model.d_ff = 8: the model has 64"),
+        ("model.norm=pre", 'model.norm = "pre": the model has "post"'),
+        ("model.num_encoder_layers=3", "model.num_encoder_layers = 3: the model has 2"),
+        ("model.num_decoder_layers=3", "model.num_decoder_layers = 3: the model has 2"),
+        ("text.vocab_size=777", "text.vocab_size = 777: the model has"),
+        ("text.algorithm=wordpiece", 'text.algorithm = "wordpiece": the model has "bpe"'),
+        ("init.freeze=['encoder','decoder','embeddings']", "leaves nothing to train"),
+        ("init.freeze=['encodr']", "unknown part 'encodr'"),
+        ("train.max_steps=4", r"train.warmup_steps = 4: must be less than train.max_steps \(4\)"),
+        ("init.model=none", "no such folder"),
+    ],
+)
+def test_a_recipe_that_does_not_fit_its_ancestor_is_refused(
+    setting: str, said: str, started: Config, tmp_path: Path
+) -> None:
+    config = apply_settings(started, [setting])
+    with pytest.raises(ConfigError, match=said):
+        require_ancestor(tmp_path, config)
+    checkpoint = tmp_path / "checkpoints" / "step-00000001"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "state.json").touch()
+    require_ancestor(tmp_path, config)  # training began: the model may be gone
+
+
+def test_learned_positions_of_an_ancestor_are_its_weights(tmp_path: Path) -> None:
+    bundle = made_bundle(tmp_path / "general", positions="learned", max_positions=20)
+    config = inherited(apply_settings(Config(), [f"init.model={bundle.path}"]), bundle.config)
+    require_ancestor(tmp_path, config)
+    with pytest.raises(ConfigError, match=r"model\.max_positions = 9: the model has 20"):
+        require_ancestor(tmp_path, apply_settings(config, ["model.max_positions=9"]))
+
+
+def test_what_is_said_of_an_ancestor(started: Config, tmp_path: Path) -> None:
+    assert describe_start(tmp_path, Config()) == []
+    path = started.init.model
+    first, rate = describe_start(tmp_path, started)
+    assert (first, rate.startswith("learning rate: rises")) == (f"starts from a model ({path})", True)
+    (tmp_path / "ancestor.json").write_text(
+        f'{{"name": "general", "path": "p", "new_words": 2, "vocab_size": {started.model.vocab_size - 3},'
+        ' "layers": {"decoder": [0, 5]}}'
+    )
+    frozen = apply_settings(started, ["init.freeze=['embeddings']"])
+    lines = describe_start(tmp_path, frozen)
+    assert lines[0] == "starts from general (p), with 2 new words"
+    assert lines[2] == "decoder: has 2 layers of it: 0, 5, counted from 0"
+    rows = started.model.vocab_size - 3  # of width 32
+    assert lines[3].startswith(f"frozen: embeddings: {32 * rows:,} of ")
+    assert lines[3].endswith(
+        " (source_embedding is one table for source, target and output); the rows of 3 new words and tags are trained"
+    )

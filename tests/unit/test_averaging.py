@@ -227,3 +227,25 @@ def test_models_are_compared_by_the_measure_of_the_training_now(
     assert (
         "by bleu, this mean of checkpoints (14.00) is worse than the best checkpoint, after step 4 (14.80)" in said[1]
     )
+
+
+@pytest.mark.parametrize(
+    ("last", "best", "advice"),
+    [
+        (24.0, 22.0, "(22.00). For a model of that one: transduce average {run} --best --output"),
+        (22.0, 24.0, "--last 1 --"),
+    ],
+)
+def test_of_two_better_checkpoints_the_one_of_the_lowest_perplexity_is_named(
+    last: float, best: float, advice: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "best").mkdir()
+    write_state(
+        tmp_path / "best", Progress(step=4, validations={"perplexity": best, "step": 4.0}), CheckpointKind.BEST, {}
+    )
+    metrics = {"validation_perplexity": 30.0, "averaged_steps": "3, 6, 9"}
+    progress = Progress(step=9, best_by="perplexity", validations={"perplexity": last, "step": 9.0})
+    compare_with_single(tmp_path, metrics, progress, show=False)
+    said = capsys.readouterr().err
+    assert "by perplexity, this mean of checkpoints (30.00) is worse than" in said
+    assert advice.format(run=tmp_path) in said

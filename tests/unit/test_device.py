@@ -1,9 +1,11 @@
-"""The precision that `auto` stands for on a CPU."""
+"""The precision that `auto` stands for, and how fast a device is said to be."""
 
 import pytest
 import torch
 
-from transduce.training.device import Compute, computes_bf16
+from transduce.training import device as device_module
+from transduce.training.cost import UNKNOWN, Capacity
+from transduce.training.device import Compute, _measured_cpu, computes_bf16, device_capacity
 
 
 @pytest.mark.parametrize(
@@ -25,3 +27,41 @@ def test_bf16_where_pytorch_uses_the_instructions(
     assert computes_bf16(torch.device("cpu")) == expected
     assert Compute.of("cpu", "auto").dtype == (torch.bfloat16 if expected else torch.float32)
     assert Compute.of("cpu", "fp32").dtype == torch.float32
+
+
+def test_precision_and_name_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = torch.device("cuda")
+    for capability, expected in (((7, 5), False), ((8, 0), True), ((9, 0), True)):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, it=capability: it)
+        assert computes_bf16(gpu) == expected
+    assert not computes_bf16(torch.device("meta"))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
+    assert str(Compute(gpu, torch.bfloat16)) == "NVIDIA H200, bf16"
+    assert device_capacity(Compute(gpu, torch.bfloat16)) == Capacity(989e12, "peak")
+    assert device_capacity(Compute(gpu, torch.float32)) == Capacity(67e12, "peak")
+    assert device_capacity(Compute(torch.device("meta"), torch.float32)) == UNKNOWN
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert str(Compute(torch.device("cpu"), torch.float32)) == "CPU, 3 threads, fp32"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "speed"),
+    [
+        ({512: 0.01}, 2 * 512**3 / 0.01),  # a product of n × n matrices: n³ multiplications and as many additions
+        ({512: 0.0099, 1024: 0.02}, 2 * 1024**3 / 0.02),
+        ({512: 0.001, 1024: 0.002, 2048: 0.004, 4096: 0.008}, 2 * 4096**3 / 0.008),
+    ],
+)
+def test_the_speed_of_a_cpu_is_that_of_products_that_take_long_enough(
+    seconds: dict[int, float], speed: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays = iter([0.5, 0.0, 0.25] * 9)  # the fastest of three counts
+    monkeypatch.setattr(device_module, "_product_seconds", lambda size, _: seconds[size] + next(delays))
+    assert _measured_cpu.__wrapped__(1, torch.float32) == pytest.approx(speed)
+
+
+def test_the_speed_of_a_cpu_is_measured_with_its_threads_and_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(device_module, "_measured_cpu", lambda *given: given)
+    found = device_capacity(Compute(torch.device("cpu"), torch.bfloat16))
+    assert (found.flops_per_second, found.basis) == ((3, torch.bfloat16), "measured")

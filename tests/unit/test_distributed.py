@@ -1,18 +1,22 @@
 """What processes tell each other: two real ones, over the loopback."""
 
+import datetime
 import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from noted_calls import Noting
 from transduce.config import Config, ModelConfig, TrainConfig
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.model import Transformer
+from transduce.training import distributed
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.trainer import Trainer
@@ -54,6 +58,49 @@ def test_two_processes_agree() -> None:
     ]
     said = [process.communicate(timeout=300)[0].strip() for process in processes]
     assert said == [f"{rank} [0.1, nan] True False [[1], [], [2, 3, 4]]" for rank in range(2)]
+
+
+class NotedPeers:
+    """Takes the place of `Peers`, and notes how it was made."""
+
+    port, token = 7, 2**48 - 1
+
+    def __init__(self, *given: Any, grace_seconds: float) -> None:
+        self.given = (*given, grace_seconds)
+        self.finished = False
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+@pytest.mark.parametrize(("device", "grace"), [("cuda", 25.0), ("cpu", 600.0), ("mps", 600.0)])
+def test_processes_wait_for_a_failed_one_less_than_torchrun_does(
+    device: str, grace: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It kills them after 30 seconds, where collectives wait for ever."""
+    monkeypatch.setenv("MASTER_ADDR", "main")
+    monkeypatch.setattr(distributed, "Peers", NotedPeers)
+    monkeypatch.setattr(Ranks, "broadcast", lambda *_: [7.0, float(2**48 - 1)])
+    for rank, given in ((0, (0, "main", grace)), (2, (2, "main", 7, 2**48 - 1, grace))):
+        with Ranks(rank, 3).watched(torch.device(device)):
+            peers: Any = distributed._peers
+            assert peers.given == given
+            Ranks(rank, 3).finish()
+            assert peers.finished
+        assert distributed._peers is None
+    with Ranks().watched(torch.device(device)):
+        assert distributed._peers is None
+
+
+def test_long_work_is_waited_for_for_days(noting: Noting) -> None:
+    groups = noting("torch.distributed.new_group")
+    Ranks().wait_for_long_work()
+    Ranks(1, 2).wait_for_long_work()
+    assert groups == [((), {"backend": "gloo", "timeout": datetime.timedelta(days=7)})]
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])

@@ -95,6 +95,9 @@ def test_the_best_is_the_highest_score_or_the_lowest_perplexity() -> None:
         progress.step = step
         assert update_best(progress, {"perplexity": perplexity, "bleu": 0.0}, "perplexity") == best
     assert (progress.best_by, progress.best_score, progress.best_step) == ("perplexity", -6.0, 11)
+    progress.validations_since_best = 5  # by the measure before
+    assert not update_best(progress, {"perplexity": 1.0, "bleu": float("nan")}, "score")
+    assert (progress.best_by, progress.best_score, progress.validations_since_best) == ("bleu", None, 1)
 
 
 def test_each_process_of_a_machine_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

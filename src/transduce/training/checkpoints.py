@@ -28,7 +28,16 @@ from transduce.training.progress import (
     check_checkpoint,
     write_state,
 )
-from transduce.training.run_folder import ANCESTOR, CHECKPOINT, CONFIG, DATA, METRICS, QUARANTINE, checkpoints
+from transduce.training.run_folder import (
+    ANCESTOR,
+    CHECKPOINT,
+    CONFIG,
+    DATA,
+    METRICS,
+    MICRO_BATCHES,
+    QUARANTINE,
+    checkpoints,
+)
 from transduce.training.trainable import TrainableModel
 
 _ADAM = ("step", "exp_avg", "exp_avg_sq")  # what Adam keeps of each parameter
@@ -191,8 +200,8 @@ def prune(run: Path, keep: int) -> None:
 
 def remove_leftovers(run: Path) -> None:
     """Removes what killed processes left unfinished in a run folder; only while no other process trains there."""
-    files.remove_leftovers(run, "best", "model", CONFIG, DATA, ANCESTOR, METRICS, QUARANTINE)
-    files.remove_leftovers(run / "data", "*.json", "*.arrow")
+    files.remove_leftovers(run, "best", "model", CONFIG, DATA, ANCESTOR, MICRO_BATCHES, METRICS, QUARANTINE)
+    files.remove_leftovers(run / "data", "*.json", "*.arrow", "*.bin")
     files.remove_leftovers(run / "checkpoints", "step-*")
     for path in (run / "checkpoints").glob("step-*"):
         if CHECKPOINT.fullmatch(path.name) and path.is_dir() and not any(path.iterdir()):  # left by version 0.1.0
