@@ -1,6 +1,7 @@
 """Searches that are told what must and may not come out, against every output there is."""
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -245,6 +246,24 @@ def test_a_bonus_ranks_what_finishes(seed: int, limit: int, n_best: int) -> None
     for beam_size in (2, 3):
         early = run(table, [limit, limit], [Rules()] * 2, beam_size, n_best=2, bonus=bonus_R)
         assert early == run(table, [limit, limit], [Rules()] * 2, beam_size, n_best=2, bonus=bonus_R, stop_early=False)
+
+
+def test_a_bonus_ranks_what_is_cut_off() -> None:
+    """log .6 - 2 is less than log .4 - .5: of what the limit of one token cuts off, B comes first in sentence 1."""
+    rows = {(): {A: 0.6, B: 0.4}, (A,): {A: 1.0}, (B,): {A: 1.0}}
+
+    def table(_: int, past: Past) -> list[float]:
+        return [math.log(rows[past][token]) if token in rows[past] else -math.inf for token in range(7)]
+
+    def bonus_R(state: FakeState) -> torch.Tensor:
+        given = {(0, (A,)): -0.1, (1, (A,)): -2.0, (1, (B,)): -0.5}
+        return torch.tensor([given.get((sentence, past[1:]), 0.0) for sentence, past in state.rows])
+
+    first, second = run(table, [1, 1], [Rules()] * 2, 2, bonus=bonus_R)
+    assert [(h.ids, h.finished) for h in (*first, *second)] == [([x], False) for x in (A, B, B, A)]
+    expected = [math.log(0.6) - 0.1, math.log(0.4), math.log(0.4) - 0.5, math.log(0.6) - 2.0]
+    assert [h.score for h in (*first, *second)] == pytest.approx(expected, abs=1e-5)  # a penalty of (6 / 6)^α
+    assert [h.log_probability for h in second] == pytest.approx([math.log(0.4), math.log(0.6)], abs=1e-5)
 
 
 def test_special_tokens_of_the_tables() -> None:

@@ -132,6 +132,16 @@ def test_merging_takes_the_best_of_each_group_first_and_never_the_same_twice() -
     assert [x.ids for x in merged(groups, 9)] == [[A], [B], [A, B], [C]]
 
 
+def test_merging_ranks_the_bests_of_groups_by_score_and_what_finished_before_the_rest() -> None:
+    def h(score: float, finished: bool, *ids: int) -> Hypothesis:
+        return Hypothesis(list(ids), score, score, finished)
+
+    groups = [[h(-3, True, A), h(-3.5, True, A, A)], [], [h(-1, False, B)], [h(-2, True, C), h(-2.5, True, C, C)]]
+    assert [[x.ids for x in merged(groups, n)] for n in (1, 2, 3)] == [[[C]], [[C], [A]], [[C], [A], [B]]]
+    assert [x.ids for x in merged(groups, 4)] == [[C], [C, C], [A], [B]]  # of the others, the best
+    assert merged([[], []], 2) == []
+
+
 def test_groups_must_divide_the_beam() -> None:
     with pytest.raises(ValueError, match="num_groups = 3"):
         run(random_table(1), [3], 4, num_groups=3)

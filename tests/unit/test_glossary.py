@@ -25,6 +25,8 @@ _TOKENIZER = SubwordTokenizer.train(
         ("IT is it", ["EDV"]),  # capitals as they stand
         ("it is", []),
         ("(dog)/IT.", ["Köter", "EDV"]),
+        ("an iPad, an IPAD and an ipad", ["Tablet"]),  # a capital within it counts as well
+        ("an IPAD and an ipad", []),
         ("C++ or C", ["Zeh-plus"]),
         ("東京の犬です", ["Hund"]),  # no words to be whole
         ("", []),
@@ -32,7 +34,7 @@ _TOKENIZER = SubwordTokenizer.train(
 )
 def test_required_terms_of_a_line(text: str, found: list[str]) -> None:
     glossary = Glossary(
-        {"dog": "Köter", "guide dog": ["Blindenhund", "Führhund"], "IT": "EDV", "C++": "Zeh-plus", "犬": "Hund"}
+        {"dog": "Köter", "guide dog": ["Blindenhund", "Führhund"], "IT": "EDV", "iPad": "Tablet", "C++": "Zeh-plus", "犬": "Hund"}
     )
     assert [choice[0] for choice in glossary.required_in(text)] == found
 

@@ -214,11 +214,11 @@ def test_only_what_is_wrong_is_searched_again_and_warnings_are_added() -> None:
     fine = Translation("ein Hund", 0.0, 0.0, (), True, False)
     looped = replace(fine, text=LOOP, warnings=("w",))
     parts = [Part(text, index, (0, 1), Constraints()) for index, text in enumerate("abc")]
-    given = [[fine], [looped, looped], [looped]]
+    given = [[fine], [looped, fine], [looped]]
     found = guard(given, parts, DecodeConfig(), 2, search, never, same_language=False)
     assert asked == [["b", "c"], ["b"]]
     assert [[(each.text, each.warnings) for each in line] for line in found] == [
         [("ein Hund", ())],
-        [(LOOP, ("w", REPEATS))] * 2,
+        [(LOOP, ("w", REPEATS)), ("ein Hund", ())],  # each has its own warnings
         [("ein Hund", ())],
     ]
