@@ -17,7 +17,7 @@ from transduce.decoding.scores import Hypothesis, gnmt_penalty
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.torch import TorchEngine
-from transduce.engines.torch_search import Batch, SearchRound, _coverage_bonus, search_rounds
+from transduce.engines.torch_search import Batch, SearchRound, _coverage_bonus, batch_size, search_rounds
 from transduce.errors import ConfigError
 from transduce.model import Transformer
 
@@ -200,6 +200,54 @@ def test_a_part_of_the_vocabulary_holds_what_each_line_must_have() -> None:
     assert [[part.ids[column] for column in phrase] for phrase in whole] == [[7], [8, 9]]
 
 
+def test_conditions_of_a_part_of_the_vocabulary_are_its_columns() -> None:
+    """Completions, joining tokens and forbidden phrases that cannot be written there are left out, and no others.
+
+    The part has the special ids, 5, which all sentences have, and 10: these two are its columns 4 and 5. The second
+    sentence has 12 as well, in column 6, which is not in the first one's part.
+    """
+    table = np.full((20, 1), EOS, np.int32)
+    table[10], table[12] = 10, 12
+    shortlist = Shortlist(table, np.array([5], np.int32), {})
+    given = TokenConstraints(
+        prefix=(10, 5),
+        completions=((5, 12), (13,), (10,)),
+        required=(((10, 5),),),
+        joining=(5, 12, 10),
+        forbidden=((10,), (5, 12), (13,), (5, 10)),
+    )
+    batch = Batch.of([[10], [12]], [given, TokenConstraints(joining=(12,))], shortlist, torch.device("cpu"))
+    assert batch.vocabulary is not None
+    assert batch.vocabulary.ids.tolist() == [0, 1, 2, 3, 5, 10, 12]
+    assert batch.constraints == [
+        TokenConstraints(
+            prefix=(5, 4),
+            completions=((4,), (), (5,)),
+            required=(((5, 4),),),
+            joining=(4, 5),
+            forbidden=((5,), (4, 5)),
+        ),
+        TokenConstraints(joining=(6,)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("temperature", "n_best", "expected"), [(0.0, 8, 64), (1.0, 1, 64), (1.0, 16, 32), (1.0, 512, 1), (1.0, 999, 1)]
+)
+def test_a_batch_has_at_most_512_draws(temperature: float, n_best: int, expected: int) -> None:
+    assert batch_size(replace(_BASE, temperature=temperature, batch_size=64), n_best) == expected
+
+
+def test_a_coverage_bonus_leaves_padding_out() -> None:
+    """The second sentence has one word, of which 0.5 was attended to; the other position is padding."""
+    state = SimpleNamespace(
+        coverage_BKS=torch.tensor([[[0.5, 0.25]], [[0.5, 0.0]]]),
+        memory_mask=torch.tensor([[True, True], [True, False]])[:, None, None],
+    )
+    expected = [2 * (math.log(0.5) + math.log(0.25)), 2 * math.log(0.5)]
+    assert _coverage_bonus(2.0, state).tolist() == pytest.approx(expected)
+
+
 def test_no_output_holds_a_tag_with_a_shortlist_either() -> None:
     tags = tuple(range(5, 14))
     shortlist = Shortlist(np.full((20, 1), EOS, np.int32), np.arange(4, 20, dtype=np.int32), {})
@@ -253,6 +301,11 @@ def test_an_ensemble_is_bound_by_the_shortest_of_its_models() -> None:
         ([TokenConstraints(required=(((2,),),))], "source 1: a phrase of 'required' holds a special token"),
         ([TokenConstraints(prefix=(2,))], "source 1: 'prefix' holds a special token"),
         ([TokenConstraints(forbidden=((),))], "source 1: a phrase of 'forbidden' is empty"),
+        ([TokenConstraints(required=(((5,),), ()))], "source 1: a phrase of 'required', or a choice of phrases"),
+        ([TokenConstraints(required=(((5,), ()),))], "source 1: a phrase of 'required', or a choice of phrases"),
+        ([TokenConstraints(required=(((5,), (6, 0)),))], "source 1: a phrase of 'required' holds a special token"),
+        ([TokenConstraints(prefix=(5, 3))], "source 1: 'prefix' holds a special token"),
+        ([TokenConstraints(forbidden=((5,), ()))], "source 1: a phrase of 'forbidden' is empty"),
         ([], "1 sources and constraints for 0"),
     ],
 )
@@ -261,6 +314,29 @@ def test_what_cannot_be_honoured_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         engine.translate([[5]], _BASE, 1, conditions)
+
+
+def test_the_second_source_is_named_where_it_is_at_fault(engine: TorchEngine) -> None:
+    with pytest.raises(ConfigError, match="source 2: 'prefix' holds a special token"):
+        engine.translate([[5], [6]], _BASE, 1, [TokenConstraints(prefix=(5,)), TokenConstraints(prefix=(1,))])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"beam_size": 2}, None),
+        ({"beam_size": 1}, r"decode\.beam_size = 1: required phrases need 2 or more"),
+        ({"diversity_groups": 2}, r"decode\.diversity_groups = 2: required phrases need 1"),
+        ({"temperature": 0.5}, r"decode\.temperature = 0\.5: required phrases need 0"),
+    ],
+)
+def test_required_phrases_need_a_plain_beam(engine: TorchEngine, changes: dict[str, Any], message: str | None) -> None:
+    options, given = replace(_BASE, **changes), [TokenConstraints(), TokenConstraints(required=(((5,),),))]
+    if message is None:
+        assert 5 in engine.translate([[5], [6]], options, 1, given)[1][0].ids
+    else:
+        with pytest.raises(ConfigError, match=message):
+            engine.translate([[5], [6]], options, 1, given)
 
 
 def test_a_prefix_beyond_learned_positions_is_refused() -> None:

@@ -18,7 +18,16 @@ from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.loading import uses_shortlist
-from transduce.engines.shortlist.learning import Learned, Pairs, coverage, hold_out, learn, learn_shortlist, read_files
+from transduce.engines.shortlist.learning import (
+    Learned,
+    Pairs,
+    _add,
+    coverage,
+    hold_out,
+    learn,
+    learn_shortlist,
+    read_files,
+)
 from transduce.engines.shortlist.table import Shortlist, load_shortlist, save_shortlist
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError
@@ -119,6 +128,41 @@ def test_of_many_pairs_some_are_read_evenly_spread(tmp_path: Path) -> None:
     found = read_files((tmp_path / "a", tmp_path / "b"), tokenizer, 10)
     assert [tokenizer.decode(ids.tolist()) for ids in found.targets[:3]] == ["b dog 0", "b dog 10", "b dog 20"]
     assert len(read_files((tmp_path / "a", tmp_path / "b"), tokenizer, 1000)) == 100  # not the empty pair
+
+
+@pytest.mark.parametrize(
+    ("num_source", "num_target", "is_kept"),
+    [(1, 1, True), (256, 256, True), (257, 1, False), (1, 257, False), (0, 1, False), (1, 0, False)],
+)
+def test_pairs_have_words_on_both_sides_and_no_more_than_256(num_source: int, num_target: int, is_kept: bool) -> None:
+    found = Pairs([], [])
+    _add(found, [[5], [6] * num_source], [[7], [8] * num_target])
+    assert (len(found), found.sources[0].tolist(), found.targets[0].tolist()) == (1 + is_kept, [5], [7])
+
+
+@pytest.mark.parametrize(("count", "held"), [(9, 0), (10, 1), (9_999, 999), (10_000, 1000), (20_000, 1000)])
+def test_a_tenth_is_held_out_and_at_most_a_thousand(count: int, held: int) -> None:
+    numbers = np.arange(count)
+    rest, held_out = hold_out(Pairs([*numbers], [*-numbers]))
+    assert (len(rest), len(held_out)) == (count - held, held)
+    assert sorted([*rest.sources, *held_out.sources]) == numbers.tolist()
+    assert [-each for each in held_out.targets] == held_out.sources == [i * count // held for i in range(held)]
+
+
+def test_a_shortlist_says_what_it_was_learned_from() -> None:
+    pairs, held_out = hold_out(made_pairs(50))
+    shortlist, _ = learn_shortlist(learn(pairs, _VOCAB, iterations=2), held_out, num_candidates=3, num_frequent=4)
+    found = shortlist.facts.pop("coverage")
+    assert shortlist.facts == {"pairs": 45, "iterations": 2, "candidates": 3, "frequent": 4}
+    assert (found["num_candidates"], found["pairs"]) == (3, 5)
+    with pytest.raises(ConfigError, match="3 candidates and -1 frequent pieces: at least 1 and 0"):
+        learn_shortlist(learned(pairs), held_out, num_candidates=3, num_frequent=-1)
+
+
+def test_special_ids_are_no_frequent_targets() -> None:
+    targets = [np.array([0, 1, 2, 2, 2, 3, 9], np.int32)]
+    made = learn(Pairs([np.array([5], np.int32)], targets), 12, iterations=1)
+    assert sorted(made.by_frequency.tolist()) == [3, 9]  # unknown pieces occur in text, the others do not
 
 
 # --- the file -------------------------------------------------------------------------------------------------
