@@ -1,4 +1,4 @@
-"""Every command that the README, the docs and `--help` show parses, and names what exists."""
+"""Every command that a page or `--help` shows parses, and names what exists."""
 
 import re
 import shlex
@@ -18,7 +18,11 @@ from transduce.serve.config import read_config
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _README = _REPOSITORY / "README.md"
-_PAGES = [_README, _REPOSITORY / "CONTRIBUTING.md", *sorted((_REPOSITORY / "docs").rglob("*.md"))]
+_FOLDERS = ("docs", "experiments", "benchmarks")
+_PAGES = [
+    *sorted(_REPOSITORY.glob("*.md")),
+    *sorted(page for name in _FOLDERS for page in (_REPOSITORY / name).rglob("*.md")),
+]
 _BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _TORCHRUN = re.compile(r"^torchrun .*? -m transduce(?:\.cli\.main)? ")
 _RECIPE = re.compile(r"\brecipes/[\w./-]+\.toml\b")
@@ -81,6 +85,8 @@ def test_command_parses_and_names_what_exists(
         assert (_REPOSITORY / recipe).is_file(), f"{where}: there is no {recipe}"
     recipe = getattr(args, "recipe", None)
     start = load_recipe(_REPOSITORY / recipe) if recipe and recipe.parts[0] == "recipes" else Config()
+    if getattr(args, "ancestor", None) or getattr(args, "from_teacher", False):
+        start = apply_settings(start, ["init.model=ancestor"])
     apply_settings(start, getattr(args, "set", []))
     if arguments[0] == "info" and args.subject and "/" not in args.subject:
         assert args.subject in preset_names()
