@@ -132,6 +132,17 @@ def test_odds_of_alignment_are_those_of_each_part(tmp_path: Path) -> None:
     assert dropped == {0.5: list(range(30, 50)), 1.0: list(range(50))}
 
 
+def test_a_pair_repeats_only_one_that_is_kept(tmp_path: Path) -> None:
+    """The same pair four times: the first does not fit its partner, so the second is kept, and two repeat it."""
+    (tmp_path / "a.tsv").write_text("word\tWort\n" * 4)
+    model: Any = SimpleNamespace(noise=0.2, log_odds=lambda *_: np.array([[-8.0] * 4, [-8, 8, 8, 8], [-8] * 4]))
+    profile = CorpusProfile(("", ""), 1.0, None, None, model, ())
+    judged = judge([Part((tmp_path / "a.tsv",))], profile, FilterOptions(min_alignment=0.5), progress=False)
+    names = ["alignment", "", "duplicate", "duplicate"]
+    assert judged.rules.tolist() == [RULE_NUMBERS.get(name, 0) for name in names]
+    assert [judged.original(pair) for pair in (2, 3)] == [1, 1]
+
+
 def test_what_is_kept_is_written_and_what_is_not_is_logged(tmp_path: Path) -> None:
     """A table of three columns, and two files."""
     long = ("On 3 May the house will vote on this good report again", "Am 3. Mai stimmt das Haus wieder darüber ab")
