@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from transduce.alignment.line_scorer import UNRELATED
 from transduce.data.corpus import Part
 from transduce.data.misalignment import _describe
-from transduce.data.shifted_lines import UNRELATED, ShiftedLines
+from transduce.data.shifted_lines import ShiftedLines
 from transduce.data.swapped_sides import _frequent_words_say_swapped
 
 TO_END = "from about line 11 to the end, each line of a.en belongs with "

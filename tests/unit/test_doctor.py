@@ -126,6 +126,33 @@ def test_lines_in_the_language_of_the_other_side(tmp_path: Path) -> None:
     assert dropped.findings.wrong_language_dropped.count == 3
 
 
+def test_a_part_that_is_in_the_wrong_language_as_a_whole_is_dropped_where_asked(tmp_path: Path) -> None:
+    """The targets of the second part are English. Its pairs are counted as one fault, unless they are dropped."""
+    english, german = sentences(600, ENGLISH, 1), sentences(600, GERMAN, 2)
+    parts = [list(zip(english, german, strict=True)), list(zip(english[:300], english[300:], strict=True))]
+    counted = check(tmp_path, *parts)
+    assert [finding.count for finding in counted.findings.misaligned.values()] == [300]
+    assert counted.findings.wrong_language_targets.count == 0
+    assert counted.kept.all()
+    dropped = check(tmp_path, *parts, drop_wrong_language=True)
+    assert (dropped.findings.wrong_language_targets.count, dropped.findings.wrong_language_dropped.count) == (300, 300)
+    assert dropped.kept.tolist() == [True] * 600 + [False] * 300
+
+
+def test_a_held_out_pair_in_the_wrong_language_is_located_by_its_wrong_side(tmp_path: Path) -> None:
+    """By its source, if both sides are wrong."""
+    english, german = sentences(600, ENGLISH, 1), sentences(600, GERMAN, 2)
+    held_out = [(english[0], german[0]), (german[1], german[2]), (english[1], english[2]), (german[3], english[3])]
+    held_out += list(zip(english[10:20], german[10:20], strict=True))
+    for side, language in enumerate(("en", "de")):
+        for name, pairs in (("train", list(zip(english, german, strict=True))[20:]), ("dev", held_out)):
+            text = "".join(f"{pair[side]}\n" for pair in pairs)
+            (tmp_path / f"{name}.{language}").write_text(text, encoding="utf-8")
+    data = DataConfig(folder=str(tmp_path), train=(("train.en", "train.de"),), validation=("dev.en", "dev.de"))
+    found = examine(locate(data), data, progress=False).findings.held_out_wrong_language
+    assert found.examples == [f"{tmp_path}/dev.{name}" for name in ("en:2", "de:3", "en:4")]
+
+
 def test_sides_in_one_language_are_not_compared(tmp_path: Path) -> None:
     pairs = list(zip(sentences(600, ENGLISH, 1), sentences(600, ENGLISH, 2), strict=True))
     findings = check(tmp_path, pairs).findings

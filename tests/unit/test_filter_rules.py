@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import made_parallel
+from transduce.alignment import slips
 from transduce.alignment.line_pairs import AlignmentModel
 from transduce.alignment.slips import AFTER, ALIGNED, NONE, state_probabilities, transitions
 from transduce.alignment.vocabulary import Vocabulary
+from transduce.alignment.windows import WindowSampler
 from transduce.alignment.words import NUMBER, SIGN, WORD, Tokens, tokens_of
 from transduce.augmentation.filtering.cross_entropy import dual_cross_entropy, usual_limit
 from transduce.augmentation.filtering.near_duplicates import NearDuplicates, band_keys
@@ -18,7 +20,6 @@ from transduce.augmentation.filtering.profile import CorpusProfile, _learn
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
 from transduce.augmentation.filtering.unfamiliar_words import UnfamiliarWords
 from transduce.config.filter_options import FilterOptions
-from transduce.data.shifted_lines import WindowSampler
 from transduce.errors import ConfigError
 from transduce.translation.forced_scores import TargetScore
 
@@ -240,6 +241,12 @@ def reference_states(log_odds: np.ndarray, noise: float) -> np.ndarray:
 def test_states_are_those_of_a_plain_forward_backward_pass(num_lines: int) -> None:
     log_odds = np.random.default_rng(num_lines).normal([[-4], [3], [-4]], 3, (3, num_lines))
     # Segments overlap by 64 lines, beyond which the past has no influence; states are kept as float32.
+    np.testing.assert_allclose(state_probabilities(log_odds, 0.2), reference_states(log_odds, 0.2), atol=1e-4)
+
+
+def test_states_of_lines_that_do_not_fit_into_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slips, "_SEGMENT", 2)  # groups of 512 lines
+    log_odds = np.random.default_rng(9).normal([[-4], [3], [-4]], 3, (3, 1300))
     np.testing.assert_allclose(state_probabilities(log_odds, 0.2), reference_states(log_odds, 0.2), atol=1e-4)
 
 

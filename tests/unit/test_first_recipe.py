@@ -41,6 +41,67 @@ def test_sizes(
     )
 
 
+@pytest.mark.parametrize(
+    ("num_pairs", "tokens", "batch", "steps", "dropout"),
+    [
+        (49_999, 6, 2048, 5_000, 0.25),  # 34 · 299 994 / 2048 = 4 980, with 8 500 pieces
+        (50_000, 12, 4096, 5_000, 0.25),  # 34 · 600 000 / 4096 = 4 980
+        (99_999, 6, 4096, 5_000, 0.25),
+        (40_000, 60, 2048, 30_000, 0.25),  # 34 · 2 400 000 / 2048 = 39 844: no more than 30 000
+        (20, 30, 2048, 1_000, 0.25),
+    ],
+)
+def test_limits_of_sizes(tmp_path: Path, num_pairs: int, tokens: int, batch: int, steps: int, dropout: float) -> None:
+    lengths = np.full((2, num_pairs), tokens, dtype=np.float32)
+    validation = written(tmp_path / "v.en", ["a"]), written(tmp_path / "v.de", ["b"])
+    corpus = Corpus(tmp_path / "a.en", tmp_path / "a.de", lengths)
+    config = write_recipe(corpus, ("en", "de"), tmp_path / "recipe.toml", validation)
+    train = config.train
+    assert (train.source_batch_tokens, train.target_batch_tokens, train.max_steps) == (batch, batch, steps)
+    assert config.model.dropout == dropout
+
+
+@pytest.mark.parametrize("num_pairs", [999_999, 1_000_000])
+def test_a_million_pairs_are_enough_for_the_base_model(tmp_path: Path, num_pairs: int) -> None:
+    validation = written(tmp_path / "v.en", ["a"]), written(tmp_path / "v.de", ["b"])
+    corpus = Corpus(tmp_path / "a.en", tmp_path / "a.de", np.ones((2, num_pairs), dtype=np.float32))
+    config = write_recipe(corpus, ("en", "de"), tmp_path / "recipe.toml", validation)
+    large = num_pairs == 1_000_000
+    assert (config.model.d_model, config.text.vocab_size) == ((512, 32_000) if large else (128, 10_000))
+    assert (config.train.max_steps, config.train.source_batch_tokens) == ((100_000, 25_000) if large else (8_500, 4096))
+
+
+@pytest.mark.parametrize(("num_pairs", "step"), [(20_000, 20), (20_001, 21), (20_999, 21), (21_001, 22)])
+def test_of_many_pairs_at_most_a_thousand_are_held_out(tmp_path: Path, num_pairs: int, step: int) -> None:
+    lines = [str(number) for number in range(num_pairs)]
+    corpus = measure_corpus(written(tmp_path / "a.en", lines), written(tmp_path / "a.de", lines))
+    write_recipe(corpus, ("en", "de"), tmp_path / "recipe.toml")
+    held_out = (tmp_path / "recipe.validation.de").read_text().split()
+    assert held_out == lines[::step]
+    assert len(held_out) <= 1000
+    assert f"# {len(held_out):,} pairs, taken from the corpus" in (tmp_path / "recipe.toml").read_text()
+
+
+def test_the_files_of_a_recipe_are_named_from_its_folder(tmp_path: Path) -> None:
+    """Those below the folder by a relative path, others by an absolute one; sides of one language by their side."""
+    for folder in ("here/below", "there"):
+        (tmp_path / folder).mkdir(parents=True)
+    paths = [written(tmp_path / name, ["x"] * 20) for name in ("here/below/a.en", "there/b.en")]
+    write_recipe(measure_corpus(*paths), ("en", "en"), tmp_path / "here" / "recipe.toml")
+    text = (tmp_path / "here/recipe.toml").read_text()
+    assert f'train = [["below/a.en", "{tmp_path}/there/b.en"]]' in text
+    assert 'validation = ["recipe.validation.source", "recipe.validation.target"]' in text
+
+
+def test_what_is_no_corpus(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.en", ["x"] * 19 + [" "])
+    other = written(tmp_path / "a.de", ["x"] * 20)
+    with pytest.raises(DataError, match="19 pairs of lines with text; a recipe needs at least 20"):
+        measure_corpus(path, other)
+    with pytest.raises(DataError, match="are the same file"):
+        measure_corpus(path, tmp_path / "." / "a.en")
+
+
 def test_a_corpus_is_measured_and_every_twentieth_pair_held_out(tmp_path: Path) -> None:
     source = [f"word {number}" for number in range(45)]
     target = ["\u8a9e" * 20 for _ in range(45)]  # no spaces: a piece for four letters

@@ -34,7 +34,14 @@ _TOKENIZER = SubwordTokenizer.train(
 )
 def test_required_terms_of_a_line(text: str, found: list[str]) -> None:
     glossary = Glossary(
-        {"dog": "Köter", "guide dog": ["Blindenhund", "Führhund"], "IT": "EDV", "iPad": "Tablet", "C++": "Zeh-plus", "犬": "Hund"}
+        {
+            "dog": "Köter",
+            "guide dog": ["Blindenhund", "Führhund"],
+            "IT": "EDV",
+            "iPad": "Tablet",
+            "C++": "Zeh-plus",
+            "犬": "Hund",
+        }
     )
     assert [choice[0] for choice in glossary.required_in(text)] == found
 

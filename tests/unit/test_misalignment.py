@@ -154,9 +154,10 @@ def test_shuffled_lines_do_not_belong_together(tmp_path: Path) -> None:
     assert count == 2000
 
 
-def test_shuffled_lines_of_a_second_corpus_do_not_belong_together(tmp_path: Path) -> None:
-    """The first corpus has 11 windows: the windows of the second are scored by the dictionary that did not see them."""
-    found(tmp_path, translations(11 * shifted_lines.WINDOW_LINES, 43))  # writes the files
+@pytest.mark.parametrize("num_windows", [11, 12])
+def test_shuffled_lines_of_a_second_corpus_do_not_belong_together(tmp_path: Path, num_windows: int) -> None:
+    """The windows of the second are scored by the dictionary that has not seen them, however many the first one has."""
+    found(tmp_path, translations(num_windows * shifted_lines.WINDOW_LINES, 43))  # writes the files
     source, target = translations(2000, 44)
     Random(1).shuffle(target)
     (tmp_path / "second.s").write_text("".join(f"{line}\n" for line in source), encoding="utf-8")

@@ -1,5 +1,7 @@
 """On which settings a prepared folder depends, and what it says of itself."""
 
+import hashlib
+import os
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +11,7 @@ import pytest
 
 from transduce.config import Config, DataConfig, apply_settings, preset
 from transduce.config.checked_json import write_checked
-from transduce.config.corpora import CorpusConfig
+from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.data.corpus import CorpusFiles, Part
 from transduce.data.prepared import (
     MANIFEST,
@@ -21,7 +23,9 @@ from transduce.data.prepared import (
     identity,
     load_prepared,
     prepared_facts,
+    with_checksums,
 )
+from transduce.errors import DataError
 from transduce.files import write_json
 
 # Where the corpus is, and how often its pairs are seen: the files are the same.
@@ -124,6 +128,47 @@ def test_files_are_compared_one_by_one(config: Config, tmp_path: Path) -> None:
     assert difference(old, fewer) == "the corpus had 3 files, now 2"
     paths[2].write_text("longer")
     assert difference(old, identity(config, files, None)) == f"{paths[2]} had 1 bytes, now 6"
+
+
+def test_contents_count_where_a_file_is_another_one_of_the_same_size(config: Config, tmp_path: Path) -> None:
+    """Its path or its time is another; where both are the same, it is not read."""
+    path, moved = tmp_path / "a", tmp_path / "moved"
+    path.write_text("x")
+
+    def of(path: Path) -> dict[str, Any]:
+        return identity(config, CorpusFiles((Part((path,)),), {}, {}), None)
+
+    old = of(path)
+    old["inputs"] = with_checksums(old["inputs"])
+    assert old["inputs"][0]["sha256"] == hashlib.sha256(b"x").hexdigest()
+    time = path.stat().st_mtime_ns
+    for text, differs in (("x", ""), ("y", f"{path} has different contents")):
+        path.write_text(text)
+        os.utime(path, ns=(time + 1, time + 1))
+        assert difference(old, of(path)) == differs
+    for text, differs in (("x", ""), ("y", f"{moved} has different contents")):
+        moved.write_text(text)
+        os.utime(moved, ns=(time, time))
+        assert difference(old, of(moved)) == differs
+    changed = of(path)["inputs"]
+    os.utime(path, ns=(time, time))
+    with pytest.raises(DataError, match="a: changed during preparation"):
+        with_checksums(changed)
+
+
+@pytest.mark.parametrize("key", ["validation_sets", "test_sets"])
+def test_the_files_depend_on_the_languages_of_held_out_sets(key: str) -> None:
+    """Which training pairs leak depends on them, where there are several pairs of languages."""
+    corpora = tuple(
+        CorpusConfig(files=(code,), name=code, source_language="en", target_language=code) for code in ("de", "fr")
+    )
+
+    def config(target: str) -> Config:
+        held_out = HeldOutSetConfig(files=("v",), name="v", source_language="en", target_language=target)
+        return Config(data=DataConfig(corpora=corpora, **{key: (held_out,)}))
+
+    assert difference_from(config("de"), prepared_with(config("de"))) == ""
+    assert "the languages of corpora and sets were" in difference_from(config("fr"), prepared_with(config("de")))
 
 
 def test_what_a_folder_says_of_itself(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from transduce.data.shifted_lines import UNRELATED, _difference
+from transduce.alignment.line_scorer import UNRELATED
+from transduce.data.shifted_lines import _difference
 
 LARGEST = 32  # half a window of 64 lines
 

@@ -1,0 +1,105 @@
+"""Which files a recipe names, when its corpus is fetched, and what they must be."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transduce.config import DataConfig
+from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
+from transduce.data import named_corpora
+from transduce.data.corpus import Part, locate, named_files
+from transduce.data.corpus_tags import CorpusTags
+from transduce.errors import DataError
+
+NAMES = ("a.en", "a.de", "b.tsv", "v.tsv", "w.tsv", "t.tsv")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataConfig:
+    for name in NAMES:
+        (tmp_path / name).write_text("x\ty\n")
+    return DataConfig(
+        folder=str(tmp_path),
+        download="toy",
+        train=(("a.en", "a.de"), ("b.tsv",)),
+        validation_sets=(HeldOutSetConfig(files=("v.tsv",), name="v"), HeldOutSetConfig(files=("w.tsv",), name="w")),
+        test={"news": ("t.tsv",)},
+        source_language="en",
+        target_language="de",
+    )
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was asked of the download, which makes all files."""
+    asked: list[Any] = []
+
+    def fetch(name: str, folder: Path, **options: Any) -> None:
+        asked.append((name, folder, options))
+        for each in NAMES:
+            (folder / each).write_text("x\ty\n")
+
+    monkeypatch.setattr(named_corpora, "fetch", fetch)
+    return asked
+
+
+def test_the_files_of_each_part(data: DataConfig, tmp_path: Path, fetched: list[Any]) -> None:
+    files = locate(data)
+    languages = ("en", "de")
+    assert files.train == (
+        Part((tmp_path / "a.en", tmp_path / "a.de"), languages=languages),
+        Part((tmp_path / "b.tsv",), languages=languages),
+    )
+    assert {name: part.paths for name, part in files.held_out().items()} == {
+        "validation.v": (tmp_path / "v.tsv",),
+        "validation.w": (tmp_path / "w.tsv",),
+        "test.news": (tmp_path / "t.tsv",),
+    }
+    assert {part.languages for part in files.held_out().values()} == {languages}
+    assert files.all() == named_files(data) == [tmp_path / name for name in NAMES]
+    assert fetched == []
+
+
+@pytest.mark.parametrize("missing", NAMES)
+def test_a_corpus_is_fetched_where_one_file_is_missing(
+    data: DataConfig, tmp_path: Path, fetched: list[Any], missing: str
+) -> None:
+    (tmp_path / missing).unlink()
+    locate(data, mirror=tmp_path / "mirror", progress=False)
+    assert fetched == [("toy", tmp_path, {"mirror": tmp_path / "mirror", "progress": False})]
+
+
+@pytest.mark.parametrize("name", ["a.de", "w.tsv", "t.tsv"])
+def test_each_file_must_be_a_regular_one(data: DataConfig, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match=rf"{name}: not a regular file"):
+        locate(data)
+
+
+def test_a_recipe_without_training_files() -> None:
+    with pytest.raises(DataError, match=r"data\.train names no files"):
+        locate(DataConfig())
+
+
+def test_tags_of_each_corpus_and_set() -> None:
+    """The tag of a corpus is of its training pairs only. Of one target language there is no tag, unless asked for."""
+
+    def config(*targets: str) -> DataConfig:
+        corpora = tuple(
+            CorpusConfig(files=(f"{i}",), source_language="en", target_language=target, domain=domain, tag=tag)
+            for i, (target, domain, tag) in enumerate(zip(targets, ("law", "web"), ("", "bt"), strict=True))
+        )
+        held_out = HeldOutSetConfig(files=("v",), name="v", source_language="en", target_language="de", domain="law")
+        return DataConfig(corpora=corpora, validation_sets=(held_out,))
+
+    several, one = CorpusTags.of(config("de", "fr")), CorpusTags.of(config("de", "de"))
+    assert several.train == (("<2de>", "<domain:law>"), ("<2fr>", "<domain:web>", "<tag:bt>"))
+    assert several.validation == (("<2de>", "<domain:law>"),)
+    assert several.all == ["<2de>", "<domain:law>", "<2fr>", "<domain:web>", "<tag:bt>"]
+    assert one.train == (("<domain:law>",), ("<domain:web>", "<tag:bt>"))
+    assert one.validation == (("<domain:law>",),)
+    asked = CorpusTags.of(config("de", "de"), languages=True)
+    assert (asked.train[1], asked.validation[0]) == (("<2de>", "<domain:web>", "<tag:bt>"), ("<2de>", "<domain:law>"))
