@@ -11,6 +11,7 @@ import torch
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig
 from transduce.data.corpus_tags import CorpusTags
+from transduce.decoding.alignment import AligningHeads
 from transduce.model import Transformer
 from transduce.text import EOS, SubwordTokenizer
 from transduce.text.new_words import with_new_words
@@ -66,7 +67,13 @@ def _shape(tokenizer: SubwordTokenizer, **changes: Any) -> ModelConfig:
 
 
 def made_bundle(
-    folder: Path, *, seed: int = 3, ending: float = 0.0, words: Sequence[str] = (), **changes: Any
+    folder: Path,
+    *,
+    seed: int = 3,
+    ending: float = 0.0,
+    words: Sequence[str] = (),
+    heads: AligningHeads | None = None,
+    **changes: Any,
 ) -> Bundle:
     """Writes a small model folder, whose shape is `changes` over two layers of two heads each way.
 
@@ -86,7 +93,8 @@ def made_bundle(
         model.output_embedding *= 2  # fewer near ties
         model.output_embedding[EOS] += ending * model.output_embedding[40:50].mean(0)
     weights = {name: weight.numpy() for name, weight in model.weights().items()}
-    return save_bundle(folder, Config(model=shape, decode=DecodeConfig(max_extra_tokens=5)), weights, tokenizer, {})
+    config = Config(model=shape, decode=DecodeConfig(max_extra_tokens=5))
+    return save_bundle(folder, config, weights, tokenizer, {}, heads)
 
 
 def made_tagged_bundle(folder: Path, data: DataConfig, *, ending: float = 0.4) -> Bundle:

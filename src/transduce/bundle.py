@@ -3,6 +3,7 @@
     config.json          format, version, the whole configuration and its checksum, checksums of the other files
     model.safetensors    weights, float32
     tokenizer.json       the subword tokeniser
+    alignment.json       the heads that align words; folders of earlier versions have none
     metrics.json         what was measured when it was made
     README.md            the model card
 
@@ -23,6 +24,7 @@ from transduce.config import Config, from_dict, to_dict
 from transduce.config.checked_json import format_problem
 from transduce.config.tensors import read_header, read_weights, require_finite
 from transduce.config.weights import count_parameters, require_shapes
+from transduce.decoding.alignment import AligningHeads
 from transduce.errors import BundleError
 from transduce.text import SubwordTokenizer
 
@@ -30,11 +32,11 @@ if TYPE_CHECKING:
     import numpy as np  # imported where weights are read: an engine with its own copy of them starts faster without it
 
 FORMAT = 1  # raised when older versions could no longer read what this one writes
-WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
+WEIGHTS, _TOKENIZER, ALIGNMENT = "model.safetensors", "tokenizer.json", "alignment.json"
 _CONFIG, _METRICS, _CARD = "config.json", "metrics.json", "README.md"
 CHECKED = (WEIGHTS, _TOKENIZER)  # the files whose checksums are in config.json
 # What the folder is made of, and what commands add: the fit of `calibrate`, the shortlist, conversions.
-OWN_FILES = (_CONFIG, *CHECKED, _METRICS, _CARD, "confidence.json", "shortlist.safetensors", "ctranslate2")
+OWN_FILES = (_CONFIG, *CHECKED, ALIGNMENT, _METRICS, _CARD, "confidence.json", "shortlist.safetensors", "ctranslate2")
 
 _TRANSLATOR_USE = """```sh
 echo "…" | transduce translate PATH_OF_THIS_FOLDER
@@ -133,6 +135,24 @@ class Bundle:
             )
         return tokenizer
 
+    @cached_property
+    def aligning_heads(self) -> AligningHeads | None:
+        """The heads that align words; None in folders that name none. Raises BundleError if the file is damaged."""
+        file = self.path / ALIGNMENT
+        if ALIGNMENT not in self.checksums:
+            return None
+        self.check_checksum(ALIGNMENT)
+        try:
+            values = files.read_json_object(file)
+            layer, heads = int(values["layer"]), tuple(map(int, values["heads"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise BundleError(f"{file}: damaged: {error!r}.") from None
+        model = self.config.model
+        known = range(1, model.num_heads + 1)
+        if not 1 <= layer <= model.num_decoder_layers or not heads or not set(heads) <= set(known):
+            raise BundleError(f"{file}: layer {layer} or heads {heads} are not of this model.")
+        return AligningHeads(layer - 1, tuple(head - 1 for head in heads))
+
     @property
     def metrics(self) -> dict[str, Any]:
         """What was measured when the model was made; empty if nothing was."""
@@ -187,7 +207,7 @@ class Bundle:
 
     def verify(self) -> None:
         """Compares weights and tokeniser with their checksums; raises BundleError for the first that differs."""
-        for name in CHECKED:
+        for name in (*CHECKED, *(name for name in self.checksums if name == ALIGNMENT)):
             self.check_checksum(name)
 
 
@@ -197,8 +217,9 @@ def save_bundle(
     weights: "Mapping[str, np.ndarray]",
     tokenizer: SubwordTokenizer,
     metrics: Mapping[str, Any],
+    heads: AligningHeads | None = None,
 ) -> Bundle:
-    """Writes a complete model folder, or none; an existing one is replaced.
+    """Writes a complete model folder, or none; an existing one is replaced. `heads` are those that align words.
 
     Raises:
         BundleError: a weight is NaN or infinite, or the folder cannot be written.
@@ -217,6 +238,11 @@ def save_bundle(
             raise BundleError(f"{path}: cannot be written: {error}.") from None
         files.make_readable(folder / WEIGHTS)  # the library lets only its writer read it
         tokenizer.save(folder / _TOKENIZER)
+        checked = list(CHECKED)
+        if heads is not None:
+            counted = {"layer": heads.layer + 1, "heads": [head + 1 for head in heads.heads]}  # from 1, as users do
+            files.write_json(folder / ALIGNMENT, counted)
+            checked.append(ALIGNMENT)
         files.write_json(folder / _METRICS, dict(metrics))
         num_parameters = sum(value.size for value in weights.values())
         files.write_text(folder / _CARD, model_card(config, num_parameters, metrics))
@@ -227,7 +253,7 @@ def save_bundle(
                 "transduce": __version__,
                 "config": to_dict(config),
                 "config_sha256": _checksum_of(to_dict(config)),
-                "sha256": {name: files.sha256(folder / name) for name in CHECKED},
+                "sha256": {name: files.sha256(folder / name) for name in checked},
             },
         )
     return Bundle.load(path)

@@ -21,6 +21,7 @@ from transduce.data.prepare import prepare
 from transduce.data.prepared import Prepared, difference_from, load_prepared
 from transduce.data.store import ParallelStore
 from transduce.data.treebank_reader import beginnings, read_treebank
+from transduce.engines.head_search import find_aligning_heads
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, TrainingError
 from transduce.evaluation.bleu import Metric, bleu
@@ -298,17 +299,14 @@ def average_run(
     prepared = load_run_data(run)
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress) | ancestor_metrics(run)
-    return save_bundle(output, config, weights, tokenizer, metrics)
+    heads = find_aligning_heads(config.model, weights, tokenizer)
+    return save_bundle(output, config, weights, tokenizer, metrics, heads)
 
 
 def _measure(
-    config: Config,
-    weights: dict[str, np.ndarray],
-    tokenizer: SubwordTokenizer,
-    prepared: Prepared,
-    progress: Sequence[Progress],
+    config: Config, weights: dict[str, Any], tokenizer: SubwordTokenizer, prepared: Prepared, steps: Sequence[Progress]
 ) -> dict[str, Any]:
-    metrics = progress[-1].metrics() | {"averaged_steps": ", ".join(str(p.step) for p in progress)}
+    metrics = steps[-1].metrics() | {"averaged_steps": ", ".join(str(each.step) for each in steps)}
     if config.data.format != "trees":
         metrics[SENTENCES_METRIC] = _usual_sentences(config, tokenizer, ParallelStore.open(prepared.train))
     if prepared.validation is not None:

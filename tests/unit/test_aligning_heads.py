@@ -1,13 +1,20 @@
-"""The heads that align words: sources to try them on, their mean scores, and their new order in the weights."""
+"""The heads that align words: sources to try them on, their new order in the weights, and their file."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from made_models import made_bundle, made_tokenizer
+from transduce import files
+from transduce.bundle import Bundle
 from transduce.config import ModelConfig
-from transduce.decoding.alignment import alignment_scores
-from transduce.engines.aligning_heads import AligningHeads, mean_scores, sample_sources, with_heads_first
+from transduce.decoding.alignment import AligningHeads
+from transduce.engines.aligning_heads import with_heads_first
+from transduce.engines.head_search import sample_sources
+from transduce.errors import BundleError
 
 _SHAPE: dict[str, Any] = {"vocab_size": 40, "d_model": 6, "num_heads": 3, "d_k": 2, "d_v": 4}
 
@@ -16,22 +23,54 @@ _SHAPE: dict[str, Any] = {"vocab_size": 40, "d_model": 6, "num_heads": 3, "d_k":
     ("changes", "length"),
     [({}, 12), ({"positions": "learned", "max_positions": 9}, 8), ({"positions": "learned", "max_positions": 50}, 12)],
 )
-def test_sources_are_ordinary_pieces_and_end(changes: dict[str, Any], length: int) -> None:
-    found = sample_sources(ModelConfig(**_SHAPE | changes), None)
-    assert found.shape == (16, length + 1)
-    assert (found[:, -1] == 2).all()
-    assert set(found[:, :-1].ravel()) <= set(range(4, 40))
+def test_sources_are_ordinary_pieces(changes: dict[str, Any], length: int) -> None:
+    tokenizer = made_tokenizer()
+    found = np.array(sample_sources(ModelConfig(**_SHAPE | {"vocab_size": tokenizer.vocab_size} | changes), tokenizer))
+    assert found.shape == (16, length)
+    words = [i for i, piece in enumerate(tokenizer.tokens()) if piece[0] == "Ġ" and piece[1:].isalpha()]
+    # Source i takes its words in steps of 7919, modulo their number.
+    assert found[0, :3].tolist() == [words[step * 7919 % len(words)] for step in range(3)]
+    assert set(found.ravel()) <= set(words)
+
+
+def test_sources_of_a_vocabulary_without_words_are_of_any_pieces_but_the_special_ones() -> None:
+    tokenizer = made_tokenizer()
+    found = np.array(sample_sources(ModelConfig(**_SHAPE), tokenizer))  # of the first 40 pieces, none is a word
     # Without special ids there are 36 pieces, and 7919 = 219 × 36 + 35: each is the one before the last.
     assert found[0, :4].tolist() == [4, 39, 38, 37]
 
 
-def test_empty_translations_and_the_ends_do_not_count() -> None:
-    random = np.random.default_rng(1)
-    weights_LBHTS = random.random((2, 3, 4, 5, 6))
-    target_BT = np.array([[7, 8, 2, 9, 9], [2, 7, 7, 7, 7], [7, 8, 9, 5, 6]])
-    expected = alignment_scores(weights_LBHTS[:, 0, :, :2, :5]) + alignment_scores(weights_LBHTS[:, 2, :, :5, :5])
-    found = mean_scores(target_BT, weights_LBHTS)
-    np.testing.assert_allclose(found / found.max(), expected / expected.max())
+def test_a_folder_keeps_its_heads_under_a_checksum(tmp_path: Path) -> None:
+    heads = AligningHeads(1, (1, 0))
+    bundle = made_bundle(tmp_path / "model", heads=heads)
+    assert bundle.aligning_heads == heads
+    file = bundle.path / "alignment.json"
+    assert json.loads(file.read_text()) == {"layer": 2, "heads": [2, 1]}
+    bundle.verify()
+    file.write_text(file.read_text().replace("2", "1", 1))
+    for check in (lambda: Bundle.load(bundle.path).aligning_heads, Bundle.load(bundle.path).verify):
+        with pytest.raises(BundleError, match=r"alignment\.json: changed or damaged"):
+            check()
+    file.unlink()
+    with pytest.raises((BundleError, OSError), match=r"alignment\.json"):
+        _ = Bundle.load(bundle.path).aligning_heads
+    assert made_bundle(tmp_path / "other").aligning_heads is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"layer": 3, "heads": [1]}, {"layer": 0, "heads": [1]}, {"layer": 1, "heads": [3]}, {"layer": 1, "heads": []},
+     {"layer": 1}, {"layer": "x", "heads": [1]}, {"layer": 1, "heads": [0]}],
+)  # fmt: skip
+def test_heads_of_another_model_are_refused(values: dict[str, Any], tmp_path: Path) -> None:
+    bundle = made_bundle(tmp_path / "model", heads=AligningHeads(0, (0,)))
+    file = bundle.path / "alignment.json"
+    file.write_text(json.dumps(values))
+    config = json.loads((bundle.path / "config.json").read_text())
+    config["sha256"]["alignment.json"] = files.sha256(file)
+    (bundle.path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BundleError, match=r"alignment\.json: "):
+        _ = Bundle.load(bundle.path).aligning_heads
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -51,7 +90,7 @@ def test_heads_move_with_all_their_numbers(bias: bool) -> None:
         return {f"decoder.1.cross_attention.{name}": each for name, each in found.items()}
 
     other = {"decoder.0.cross_attention.query.weight": rows(5, 2)}
-    found = with_heads_first(config, made((0, 1, 2)) | other, AligningHeads(1, (2, 0, 1), 2))
+    found = with_heads_first(config, made((0, 1, 2)) | other, AligningHeads(1, (2,)))
     expected = made((2, 0, 1)) | other
     assert found.keys() == expected.keys()
     for name, array in expected.items():

@@ -17,7 +17,7 @@ from transduce.engines import ctranslate2_model
 from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.ctranslate2_limits import QUANTIZATIONS, converted_bytes
 from transduce.engines.ctranslate2_model import as_floats, bundle_arrays, convert, quantize
-from transduce.engines.numpy_model import sinusoids
+from transduce.engines.sinusoids import sinusoids
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError
 from transduce.model.positions import sinusoids as reference_sinusoids

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce import files
-from transduce.bundle import CHECKED, WEIGHTS, Bundle
+from transduce.bundle import ALIGNMENT, CHECKED, WEIGHTS, Bundle
 from transduce.engines import model_source
 from transduce.engines.ctranslate2_limits import QUANTIZATIONS, VERSION, require_convertible, require_quantization
 from transduce.engines.shortlist import FILE as SHORTLIST_FILE
@@ -109,6 +109,7 @@ def _digest(bundle: Bundle, *, shortlisted: bool = False) -> str:
     """Returns a hash of everything that a conversion is made from, with or without the shortlist."""
     parts = [VERSION, model_source.SYNTAX, asdict(bundle.config.model)]
     parts += [bundle.checksum(name) for name in CHECKED]
+    parts.append(bundle.checksums.get(ALIGNMENT))
     if shortlisted:
         parts.append(files.sha256(bundle.path / SHORTLIST_FILE))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

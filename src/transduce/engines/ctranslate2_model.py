@@ -20,10 +20,11 @@ from transduce.bundle import Bundle
 from transduce.config import ModelConfig
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions, starts_from_zero
 from transduce.config.weights import require_shapes
-from transduce.engines.aligning_heads import AligningHeads, aligning_heads, with_heads_first
+from transduce.decoding.alignment import AligningHeads
+from transduce.engines.aligning_heads import heads_or_layer, with_heads_first
 from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS, require_convertible, require_quantization
-from transduce.engines.numpy_model import sinusoids
 from transduce.engines.shortlist.table import Shortlist
+from transduce.engines.sinusoids import sinusoids
 from transduce.text import BOS_TOKEN, EOS_TOKEN, UNK_TOKEN
 
 _BINARY_VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7  # of the format; later releases read them
@@ -86,7 +87,7 @@ def contents(bundle: Bundle, quantization: str, shortlist: Shortlist | None) -> 
 def bundle_arrays(bundle: Bundle) -> tuple[Arrays, dict[str, str]]:
     """Returns what `model_arrays` does for a model folder, with the heads first whose attention aligns words."""
     config, weights = bundle.config.model, bundle.weights()
-    heads = aligning_heads(config, weights, bundle.tokenizer)
+    heads = heads_or_layer(config, bundle.aligning_heads)
     arrays, aliases = model_arrays(config, with_heads_first(config, weights, heads), str(bundle.path))
     return arrays | _alignment_settings(heads), aliases
 
@@ -155,7 +156,7 @@ def _alignment_settings(heads: AligningHeads) -> Arrays:
     """Returns whose attention CTranslate2 returns: that of the first heads of a decoder layer, counted from 0."""
     return {
         "decoder/alignment_layer": np.array(heads.layer, np.int16),
-        "decoder/alignment_heads": np.array(heads.num_aligning, np.int16),
+        "decoder/alignment_heads": np.array(len(heads.heads), np.int16),
     }
 
 

@@ -11,7 +11,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-# The source that `ctranslate2_model`, `numpy_model` and the exports were written for. A test says what to write here
+# The source that `ctranslate2_model` and the exports were written for. A test says what to write here
 # after a change. TEXT, of the files as they are, is compared first, because that is a hundred times as fast.
 SYNTAX = "ca1c2b670a2bd1da5fcf203aa4e03f7eaf67d7486fc9de50ee8d3c94d44b5adc"
 TEXT = "1a459135e03cfd1bf287afb600f92f8f40af3ec177ba330202f9bf3026bba2c2"

@@ -3,8 +3,7 @@
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Collection, Sequence
-from functools import cached_property, partial
+from collections.abc import Collection, Sequence
 from typing import Self
 
 import numpy as np
@@ -15,9 +14,10 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.choices import Precision
 from transduce.config.special_ids import EOS
+from transduce.decoding.alignment import AligningHeads
 from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
-from transduce.engines.aligning_heads import AligningHeads, aligning_heads
+from transduce.engines.aligning_heads import heads_or_layer
 from transduce.engines.allocator import keep_memory
 from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, SCORE_BATCH, length_batches, require_pairs
 from transduce.engines.capabilities import check
@@ -57,7 +57,7 @@ class TorchEngine:
         others: Sequence[Transformer] = (),
         shortlist: Shortlist | None = None,
         *,
-        heads: Callable[[], AligningHeads] | None = None,
+        heads: AligningHeads | None = None,
         tags: Collection[int] = (),
         record_steps: bool = True,
     ) -> None:
@@ -65,8 +65,8 @@ class TorchEngine:
 
         With `others`, on the same device, the probability of a token is the mean over all models. With a `shortlist`,
         each source is searched in its own part of the vocabulary, and probabilities are over that part; `score` and
-        `attend` use the whole vocabulary. `heads` chooses those that align words, when these are first needed; by
-        default they are chosen from `model`, which is then kept. No output holds one of the `tags`.
+        `attend` use the whole vocabulary. `heads` align words; by default, those of `heads_or_layer`. No output holds
+        one of the `tags`.
 
         On a CPU the process keeps the memory of its peaks from now on: see `keep_memory`. On a GPU, decoding
         steps are recorded as CUDA graphs (`GraphDecoder`), unless TRANSDUCE_CUDA_GRAPHS is 0 in the environment or
@@ -76,7 +76,7 @@ class TorchEngine:
         self.others = [prepack(other, precision) for other in others]
         self.precision, self.shortlist = precision, shortlist
         self._never = (*NEVER_GENERATED, *tags)
-        self._choose_heads = heads or partial(_heads_of, model)
+        self._aligning_heads = heads_or_layer(model.config, heads)
         self.device = next(model.parameters()).device
         self.name = f"torch on {self.device}{'' if precision == 'float32' else f' in {precision}'}"
         self.name += f", {1 + len(others)} models as one" if others else ""
@@ -113,10 +113,8 @@ class TorchEngine:
         target = choose_device(device)
         first, *rest = (load_model(each, target) for each in (bundle, *others))
 
-        def heads() -> AligningHeads:
-            return aligning_heads(bundle.config.model, bundle.weights(), bundle.tokenizer)
-
-        return cls(first, precision, rest, shortlist, heads=heads, tags=bundle.tokenizer.tags.values())
+        tags = bundle.tokenizer.tags.values()
+        return cls(first, precision, rest, shortlist, heads=bundle.aligning_heads, tags=tags)
 
     @property
     def models(self) -> list[Transformer]:
@@ -205,11 +203,10 @@ class TorchEngine:
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Returns for each pair how much each target token comes from each source token, (T, S); see `Engine.align`.
 
-        The heads are those of a conversion (`aligning_heads`); of an ensemble, those of its first model.
+        The heads are those of a conversion; of an ensemble, those of its first model.
 
         Raises:
             DataError: a side is longer than the model's learned positions reach.
-            BundleError: the model folder has changed since it was loaded, and these are the first pairs.
         """
         self._require_pairs(sources, targets)
         results = []
@@ -217,15 +214,11 @@ class TorchEngine:
             weights = np.zeros((len(target), len(source)))
             if source and target:
                 read = source[: self.max_source_tokens]
-                layer, order, count = self._aligning_heads
-                cross_HTS = self.attend(read, target).cross[layer, list(order[:count]), :-1, :-1]
+                layer, heads = self._aligning_heads
+                cross_HTS = self.attend(read, target).cross[layer, list(heads), :-1, :-1]
                 weights[:, : len(read)] = cross_HTS.mean(axis=0)
             results.append(weights)
         return results
-
-    @cached_property
-    def _aligning_heads(self) -> AligningHeads:
-        return self._choose_heads()
 
     def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> np.ndarray:
         """Returns the log-probability of each token after each beginning of a prefix, (T + 1, V).
@@ -278,12 +271,6 @@ class TorchEngine:
         total_N = gains[0] if len(gains) == 1 else mean_log_probabilities(torch.stack(gains))
         found: list[float] = total_N.tolist()
         return found
-
-
-def _heads_of(model: Transformer) -> AligningHeads:
-    """Returns the heads of a model that align best, where neither its folder nor its tokenizer is known."""
-    weights = {name: value.float().cpu().numpy() for name, value in model.state_dict().items()}
-    return aligning_heads(model.config, weights, None)
 
 
 def _chosen(model: Transformer, states_ND: Tensor, ids_N: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 
 from transduce.config import Config, DecodeConfig, ModelConfig, TextConfig, from_dict
 from transduce.config.tensors import read_weights
-from transduce.engines.numpy_model import sinusoids
+from transduce.engines.sinusoids import sinusoids
 from transduce.errors import BundleError, ConfigError, ExportError
 from transduce.export.huggingface_settings import read_json, read_settings, require_shapes
 from transduce.export.huggingface_shape import (

@@ -14,7 +14,7 @@ import numpy as np
 
 from transduce.config import ModelConfig
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions
-from transduce.engines.numpy_model import sinusoids
+from transduce.engines.sinusoids import sinusoids
 from transduce.errors import BundleError, ExportError
 from transduce.export.huggingface_shape import NEVER_BIAS, HuggingFaceShape
 

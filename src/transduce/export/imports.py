@@ -143,7 +143,12 @@ def _write(
     metrics: dict[str, Any] = {"imported_from": str(origin)}
     certificate = None
     with files.atomic_folder(output) as folder:
-        bundle = save_bundle(folder, model.config, model.weights, model.tokenizer.tokenizer, metrics)
+        tokenizer, heads = model.tokenizer.tokenizer, None
+        if find_spec("torch") is not None:
+            from transduce.engines.head_search import find_aligning_heads
+
+            heads = find_aligning_heads(model.config.model, model.weights, tokenizer)
+        bundle = save_bundle(folder, model.config, model.weights, tokenizer, metrics, heads)
         if system is not None:
             certificate = certify(bundle, system(), sentences, comparison.thresholds(EXACT), imported=True)
             certificate = replace(certificate, forced=comparison.force, original_sha256=_checksums(origin))

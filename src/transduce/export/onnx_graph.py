@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from transduce.config import ModelConfig
 from transduce.config.choices import is_pre_norm, learns_positions, starts_from_zero
 from transduce.config.special_ids import BOS
-from transduce.engines.numpy_model import sinusoids
+from transduce.engines.sinusoids import sinusoids
 
 WEIGHTS = "weights.bin"
 OPSET, IR_VERSION = 17, 8  # the first with LayerNormalization: what runtimes since 2022 read

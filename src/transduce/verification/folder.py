@@ -76,7 +76,8 @@ def saved_is_loaded(tested: ModelUnderTest) -> Finding:
     bundle = tested.bundle
     with tempfile.TemporaryDirectory(prefix="transduce-verify-") as temporary:
         weights = bundle.weights()
-        again = save_bundle(Path(temporary) / "model", bundle.config, weights, bundle.tokenizer, bundle.metrics)
+        rest = (bundle.tokenizer, bundle.metrics, bundle.aligning_heads)
+        again = save_bundle(Path(temporary) / "model", bundle.config, weights, *rest)
         again.verify()
         faults = _unequal_weights(weights, again.weights())
         if changed := differences(to_dict(bundle.config), to_dict(again.config)):

@@ -1,0 +1,58 @@
+"""Finds the heads of a model whose attention aligns words, when its folder is written; needs no data.
+
+They are found on translations that the model makes of random words of its vocabulary
+(docs/decisions/0020-alignments-without-torch.md).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from transduce.config import DecodeConfig, ModelConfig
+from transduce.config.choices import learns_positions
+from transduce.config.special_ids import EOS
+from transduce.decoding.alignment import BEST_HEADS, AligningHeads, alignment_scores, best_heads
+from transduce.decoding.scores import NEVER_GENERATED
+from transduce.engines.torch import TorchEngine
+from transduce.model import Transformer
+from transduce.text import SubwordTokenizer
+
+_NUM_SENTENCES, _SOURCE_WORDS, _TARGET_TOKENS = 16, 12, 20
+_STRIDE = 7919  # a prime: neighbours in a sentence are far apart in the vocabulary
+
+
+def find_aligning_heads(
+    config: ModelConfig, weights: Mapping[str, np.ndarray], tokenizer: SubwordTokenizer
+) -> AligningHeads:
+    """Returns the `BEST_HEADS` best heads of the layer where their scores are the highest."""
+    engine = TorchEngine(Transformer.from_weights(config, weights), tags=tokenizer.tags.values(), record_steps=False)
+    sources = sample_sources(config, tokenizer)
+    limit = config.max_positions - 1 if learns_positions(config) else _TARGET_TOKENS
+    options = DecodeConfig(beam_size=1, max_tokens=min(_TARGET_TOKENS, limit))
+    translations = [best.ids for [best] in engine.translate(sources, options)]
+    attention = [
+        engine.attend(source, target).cross[:, :, :-1, :-1]
+        for source, target in zip(sources, translations, strict=True)
+        if target
+    ]
+    return choose_heads(attention, config)
+
+
+def choose_heads(attention: Sequence[np.ndarray], config: ModelConfig) -> AligningHeads:
+    """Returns the best heads by the attention of all heads to some sources, (L, H, T, S) each."""
+    scores = [np.zeros((config.num_decoder_layers, config.num_heads)), *map(alignment_scores, attention)]
+    scores_LH = np.nan_to_num(np.mean(scores, axis=0))  # with senseless weights, the heads have any order
+    ranked_LH = [best_heads(scores_1H) for scores_1H in scores_LH[:, None]]
+    layer = int(np.argmax(np.sort(scores_LH, axis=1)[:, -BEST_HEADS:].sum(axis=1)))
+    return AligningHeads(layer, tuple(each.head - 1 for each in ranked_LH[layer]))
+
+
+def sample_sources(config: ModelConfig, tokenizer: SubwordTokenizer) -> list[list[int]]:
+    """Returns sources of random words, each a piece of its own; without such words, of any pieces."""
+    pieces = enumerate(tokenizer.piece_bytes(range(config.vocab_size)))
+    words = [index for index, piece in pieces if piece[:1] == b" " and piece[1:].decode(errors="replace").isalpha()]
+    words = words or [index for index in range(config.vocab_size) if index not in (*NEVER_GENERATED, EOS)]
+    length = min(_SOURCE_WORDS, config.max_positions - 1) if learns_positions(config) else _SOURCE_WORDS
+    places = np.arange(_NUM_SENTENCES * length) * _STRIDE % len(words)
+    chosen: list[list[int]] = np.array(words)[places].reshape(_NUM_SENTENCES, length).tolist()
+    return chosen
