@@ -23,7 +23,7 @@ from transduce.data.corpus import Part, read_chunks
 
 MIN_PAIRS = 4 * WINDOW_LINES  # of training text; with fewer there is no check
 MAX_WINDOWS = 128  # of a part
-_UNRELATED_SCORE = 0.15  # a part with a lower mean score has unrelated sides
+_UNRELATED_SCORE = 0.2  # a part with a lower mean score has unrelated sides; 16 windows of them reached 0.15
 _MIN_WINDOWS_UNRELATED = 16  # of such a part
 _MIN_RUN_UNRELATED = 2  # unrelated windows in a row, in a part that is otherwise aligned
 _ALIGNED_SCORE = 1.5  # median score of a part that is otherwise aligned
