@@ -31,7 +31,14 @@ cpu = torch.device("cpu")
 ranks = Ranks.join(cpu)
 values = ranks.broadcast([0.1 + ranks.rank, float("nan")], cpu)
 gathered = ranks.gather([[1], [2, 3, 4]] if ranks.rank == 0 else [[]], 3)
-print(ranks.rank, values, ranks.any_rank(ranks.rank == 1, cpu), ranks.any_rank(False, cpu), gathered)
+shapes = [(), (3, 2), (0,), (2, 2)]
+tensors = [torch.full(shape, ranks.rank + 1.0 + index) for index, shape in enumerate(shapes)]
+tensors[3] = tensors[3].t()
+tensors[3][0, 1] = 10.0
+tensors.append(torch.tensor([ranks.rank], dtype=torch.int64))
+ranks.sum(tensors)
+summed = [tensor.tolist() for tensor in tensors]
+print(ranks.rank, values, ranks.any_rank(ranks.rank == 1, cpu), ranks.any_rank(False, cpu), gathered, summed)
 """
 
 
@@ -57,7 +64,16 @@ def test_two_processes_agree() -> None:
         for rank in range(2)
     ]
     said = [process.communicate(timeout=300)[0].strip() for process in processes]
-    assert said == [f"{rank} [0.1, nan] True False [[1], [], [2, 3, 4]]" for rank in range(2)]
+    summed = [3.0, [[5.0, 5.0]] * 3, [], [[9.0, 20.0], [9.0, 9.0]], [1]]
+    assert said == [f"{rank} [0.1, nan] True False [[1], [], [2, 3, 4]] {summed}" for rank in range(2)]
+
+
+def test_small_tensors_of_one_type_travel_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "_BUCKET_BYTES", 40)
+    counts = torch.zeros(1, dtype=torch.float64)
+    tensors = [counts, *(torch.zeros(size) for size in (4, 6, 1, 20, 3, 3)), counts, counts]
+    found = [[each.numel() for each in bucket] for bucket in distributed._buckets(iter(tensors))]
+    assert found == [[1], [4, 6], [1], [20], [3, 3], [1, 1]]
 
 
 class NotedPeers:

@@ -16,6 +16,7 @@ from torch import Tensor
 from transduce.errors import LostPeerError
 from transduce.training.peers import Peers
 
+_BUCKET_BYTES = 32 << 20  # of tensors that are summed together: a collective waits for the network at least once
 _LONG = datetime.timedelta(days=7)
 # How long a process may go on after another has failed. Collectives of NCCL then wait for ever, and torchrun kills it
 # after 30 seconds. Those of gloo fail at once, unless a machine is lost, and a part of a step may take minutes there.
@@ -89,15 +90,15 @@ class Ranks:
             _peers.check()
 
     def sum(self, tensors: Iterable[Tensor]) -> None:
-        """Replaces each tensor by its sum over all processes.
+        """Replaces each tensor by its sum over all processes; small ones travel together.
 
         Raises:
             LostPeerError: another process has failed; as all methods below do.
         """
         if self.world_size > 1:
             with _named_peer():
-                for tensor in tensors:
-                    dist.all_reduce(tensor)
+                for together in _buckets(tensors):
+                    _sum_together(together)
 
     def any_rank(self, flag: bool, device: torch.device) -> bool:
         """Returns whether `flag` is set in any process; all get the same answer."""
@@ -148,6 +149,30 @@ class Ranks:
 
 
 ALONE = Ranks()
+
+
+def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """Yields tensors of one type that follow each other, at most `_BUCKET_BYTES`, or a single larger one."""
+    bucket: list[Tensor] = []
+    for tensor in tensors:
+        is_full = sum(each.nbytes for each in bucket) + tensor.nbytes > _BUCKET_BYTES
+        if bucket and (is_full or tensor.dtype != bucket[0].dtype):
+            yield bucket
+            bucket = []
+        bucket.append(tensor)
+    if bucket:
+        yield bucket
+
+
+def _sum_together(tensors: list[Tensor]) -> None:
+    """Sums tensors over all processes, in place, with one collective."""
+    if len(tensors) == 1 and tensors[0].is_contiguous():
+        dist.all_reduce(tensors[0])
+        return
+    flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    dist.all_reduce(flat)
+    for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+        tensor.copy_(part.view_as(tensor))
 
 
 @contextlib.contextmanager

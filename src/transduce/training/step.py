@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,6 +38,36 @@ class StepResult:
         DEVIATION: one whose loss or gradient is not finite is left out; the paper is silent.
         """
         return math.isfinite(self.gradient_norm) and math.isfinite(self.loss)
+
+
+class StepTotals(NamedTuple):
+    """What an update adds up over its micro-batches and over all processes."""
+
+    loss: float = 0.0  # summed over target tokens, in nats
+    negative_log_likelihood: float = 0.0
+    lowered: float = 0.0  # processes whose memory ran out, so that their batches are split from now on
+    flops: float = 0.0  # of matrix products
+
+
+class StepSums:
+    """The totals of an update while they are added up: one tensor on the device, for one collective and one wait."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.tensor = torch.zeros(len(StepTotals._fields), dtype=torch.float64, device=device)
+
+    def add(self, loss: Tensor, nll: Tensor) -> None:
+        """Adds the losses of a micro-batch, the first two totals."""
+        self.tensor[:2] += torch.stack([loss.detach(), nll])
+
+    def set_counts(self, *, lowered: bool, flops: int) -> None:
+        """Sets the counts of this process."""
+        for name, count in (("lowered", lowered), ("flops", flops)):
+            self.tensor[StepTotals._fields.index(name)] = count
+
+    def read(self, norm: Tensor) -> tuple[float, StepTotals]:
+        """Returns the norm of the gradient and the totals; waits for the device, once."""
+        gradient_norm, *totals = torch.cat([norm.double()[None], self.tensor]).tolist()
+        return gradient_norm, StepTotals(*totals)
 
 
 def make_optimizer(model: TrainableModel, config: Config) -> torch.optim.Adam:

@@ -3,7 +3,6 @@
 import contextlib
 import math
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +35,7 @@ from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
 from transduce.training.run_folder import checkpoint_path, checkpoints
 from transduce.training.schedule import learning_rate
 from transduce.training.shapes import describe_rounding
-from transduce.training.step import StepResult, make_optimizer, require_positions, seed_dropout, states_loss
+from transduce.training.step import StepResult, StepSums, make_optimizer, require_positions, seed_dropout, states_loss
 from transduce.training.stop_signals import StopSignals
 from transduce.training.trainable import TrainableModel
 from transduce.training.validation import BATCH_TOKENS, Validation, update_best
@@ -79,6 +78,8 @@ class Trainer:
         self.log = TrainingLog(run, config.train, show=show_progress and is_main, write=is_main)
         self.writer = CheckpointWriter(run, config.train.keep_checkpoints, model, self.optimizer, self.log)
         self.quarantine = Quarantine(run, config.train, model, train, self.compute, self.ranks, self.log)
+        self._is_whole = True  # weights and progress are of the same step
+        self._micro_batches: list[MicroBatch] = []  # of the last step
 
     def prepare(self) -> None:
         """Decides how batches are split, so that updates fit into memory, and says what is trained how."""
@@ -207,70 +208,79 @@ class Trainer:
         The loss is divided by the global number of target tokens, over processes and micro-batches, so that neither
         changes the update.
         """
-        model, store, ranks, train = self.model, self.train, self.ranks, self.config.train
-        step = self.progress.step + 1
-        smoothing = Smoothing.of(train.label_smoothing, self.config.model.vocab_size, train.smoothing)
-        num_target_tokens = int(store.target_lengths[rows].sum())
-        own = share(rows, ranks.rank, ranks.world_size)
-        model.train()
-        while True:  # once, or again in smaller parts if memory runs out
-            seed_dropout(train.seed, step, ranks.rank)
-            self.optimizer.zero_grad(set_to_none=True)
-            states_ND = loss = nll = None  # what a failed attempt kept
-            sums = torch.zeros(4, dtype=torch.float64, device=self.compute.device)
-            flops, passes = 0, list[MicroBatch]()
-            try:
-                for part in self.splits.parts(own, step):
-                    ranks.check()
-                    batch = self.prefetch.take(part) or self.splits.collate(part)
-                    with self.compute.autocast():
-                        states_ND = model(*batch.inputs)
-                    loss, nll = states_loss(states_ND, model, batch, smoothing, self.compute, self.guidance)
-                    (loss / num_target_tokens).backward()
-                    sums[:2] += torch.stack([loss.detach(), nll])
-                    passes.append(MicroBatch(part, loss.detach()))
-                    flops += step_flops(model, self.config.model, batch)
-                break
-            except MEMORY_ERRORS as error:
-                self.splits.lower(error, own, step)
-        self._micro_batches = passes
-        if self.splits.own_limit is not None:
-            sums[2] = 1
-        sums[3] = flops
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        if ranks.world_size > 1:
-            self._sum_over_ranks(parameters, sums)
-        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        if train.max_gradient_norm:
-            torch.nn.utils.clip_grads_with_norm_(parameters, train.max_gradient_norm, norm)
-        rate = learning_rate(step, self.config)
-        self.prefetch.make_next(self.progress)
-        # The host waits once for all that it needs; a GPU then updates while the next pass is queued.
-        gradient_norm, total_loss, total_nll, lowered, flops = torch.cat([norm.double()[None], sums]).tolist()
-        if lowered:
-            self.log.warn(self.splits.settle(step))
-        num_source_tokens = int(store.source_lengths[rows].sum())
-        self._is_whole = False
-        result = StepResult(
-            total_loss, total_nll, num_target_tokens, num_source_tokens, gradient_norm, rate, int(flops)
+        step, store = self.progress.step + 1, self.train
+        num_targets, num_sources = (
+            int(lengths[rows].sum()) for lengths in (store.target_lengths, store.source_lengths)
         )
+        sums = self._add_gradients(share(rows, self.ranks.rank, self.ranks.world_size), step, num_targets)
+        self._sum_over_ranks(sums)
+        norm = self._clip_gradients()
+        self.prefetch.make_next(self.progress)  # a GPU still computes; it then updates while the next pass is queued
+        gradient_norm, totals = sums.read(norm)
+        if totals.lowered:
+            self.log.warn(self.splits.settle(step))
+        rate, nll = learning_rate(step, self.config), totals.negative_log_likelihood
+        result = StepResult(totals.loss, nll, num_targets, num_sources, gradient_norm, rate, int(totals.flops))
+        self._is_whole = False
         if result.finite:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             self.optimizer.step()
         return result
 
+    def _add_gradients(self, own: np.ndarray, step: int, num_targets: int) -> StepSums:
+        """Makes the gradients of this process's rows; once, or again in smaller parts if memory runs out."""
+        model, train = self.model, self.config.train
+        smoothing = Smoothing.of(train.label_smoothing, self.config.model.vocab_size, train.smoothing)
+        model.train()
+        while True:
+            seed_dropout(train.seed, step, self.ranks.rank)
+            self.optimizer.zero_grad(set_to_none=True)
+            states_ND = loss = nll = None  # what a failed attempt kept
+            sums, flops, self._micro_batches = StepSums(self.compute.device), 0, []
+            try:
+                for part in self.splits.parts(own, step):
+                    self.ranks.check()
+                    batch = self.prefetch.take(part) or self.splits.collate(part)
+                    with self.compute.autocast():
+                        states_ND = model(*batch.inputs)
+                    loss, nll = states_loss(states_ND, model, batch, smoothing, self.compute, self.guidance)
+                    (loss / num_targets).backward()
+                    sums.add(loss, nll)
+                    flops += step_flops(model, self.config.model, batch)
+                    self._micro_batches.append(MicroBatch(part, loss.detach()))
+                break
+            except MEMORY_ERRORS as error:
+                self.splits.lower(error, own, step)
+        sums.set_counts(lowered=self.splits.own_limit is not None, flops=flops)
+        return sums
+
+    def _trained_parameters(self) -> list[torch.nn.Parameter]:
+        return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+
+    def _sum_over_ranks(self, sums: StepSums) -> None:
+        """Sums gradients and totals in place over all processes."""
+        if self.ranks.world_size == 1:
+            return
+        gradients = []
+        for parameter in self._trained_parameters():
+            if parameter.grad is None:  # this process had no rows, or none that reach it
+                parameter.grad = torch.zeros_like(parameter)
+            gradients.append(parameter.grad)
+        self.ranks.sum([sums.tensor, *gradients])
+
+    def _clip_gradients(self) -> torch.Tensor:
+        """Returns the norm of all gradients, and clips them to `train.max_gradient_norm`, unless that is 0."""
+        parameters = self._trained_parameters()
+        norm = torch.nn.utils.get_total_norm([each.grad for each in parameters if each.grad is not None])
+        if self.config.train.max_gradient_norm:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.config.train.max_gradient_norm, norm)
+        return norm
+
     def _left_out(self) -> StepResult:
         """Makes no update, of a step in `train.skip_steps`."""
         self.log.warn(f"step {self.progress.step + 1}: left out, as train.skip_steps says")
         return StepResult(math.nan, math.nan, 0, 0, math.nan, learning_rate(self.progress.step + 1, self.config))
-
-    def _sum_over_ranks(self, parameters: list[torch.nn.Parameter], sums: torch.Tensor) -> None:
-        """Sums gradients and `sums` in place over all processes."""
-        for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        self.ranks.sum([sums, *(p.grad for p in parameters if p.grad is not None)])
 
     def _advance(self, result: StepResult, rows: np.ndarray, started: float) -> None:
         """Records the result of a step on `rows` that began at `started`."""
@@ -285,9 +295,6 @@ class Trainer:
             self.quarantine.examine(result, batch, progress)
         self.log.step(result, progress)
         self._is_whole = True
-
-    _is_whole = True  # weights and progress are of the same step
-    _micro_batches: Sequence[MicroBatch] = ()  # of the last step
 
     # --- checkpoints and validation --------------------------------------------------------------------------------
 
