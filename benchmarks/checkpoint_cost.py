@@ -27,6 +27,7 @@ import torch
 
 from transduce.config import preset
 from transduce.data.store import ParallelStore, StoreWriter
+from transduce.engines.allocator import enter_command
 from transduce.runs import new_model
 from transduce.training.device import Compute
 from transduce.training.progress import CheckpointKind
@@ -39,6 +40,7 @@ _DEFAULT_SECONDS = 600.0  # between checkpoints, by train.checkpoint_minutes
 
 def main() -> int:
     """Prints the result as JSON."""
+    enter_command()  # its allocator is set as that of a command
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="paper-base")
     parser.add_argument("--batch-tokens", type=int, default=1000, help="target tokens of a step")

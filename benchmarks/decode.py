@@ -41,6 +41,7 @@ Run = Callable[[torch.Tensor], int]
 def ours(beam_size: int, device: torch.device, dtype_name: str) -> Run:
     """Returns a function from sources (B, S) to the number of steps taken."""
     from transduce.config import DecodeConfig, ModelConfig
+    from transduce.engines.allocator import enter_command
     from transduce.engines.torch import TorchEngine
     from transduce.model.transformer import Transformer
 
@@ -48,6 +49,7 @@ def ours(beam_size: int, device: torch.device, dtype_name: str) -> Run:
     head = D_MODEL // HEADS
     config = ModelConfig(vocab_size=VOCAB_SIZE, num_heads=HEADS, d_k=head, d_v=head, **shape)
     model = Transformer(config).to(device)
+    enter_command()  # its allocator is set as that of a command
     engine = TorchEngine(model, "float32" if dtype_name == "fp32" else "int8" if dtype_name == "int8" else "bfloat16")
     steps_taken = 0
 

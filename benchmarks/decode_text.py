@@ -43,8 +43,10 @@ def systems(
 
     from transduce import Translator
     from transduce.bundle import Bundle
+    from transduce.engines.allocator import enter_command
     from transduce.engines.ctranslate2_cache import converted
 
+    enter_command()  # its allocator is set as that of a command
     options = {"beam_size": beam_size, "length_penalty": LENGTH_PENALTY}
     found: dict[str, Callable[[], object]] = {}
 

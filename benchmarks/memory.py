@@ -27,6 +27,7 @@ import torch
 from transduce.config import Config, preset
 from transduce.config.weights import count_parameters
 from transduce.data.store import ParallelStore, StoreWriter
+from transduce.engines.allocator import enter_command
 from transduce.reporting.machine import describe_machine
 from transduce.runs import new_model
 from transduce.training import memory_trial
@@ -109,6 +110,7 @@ def _squares(store: ParallelStore, rows: np.ndarray) -> int:
 
 def main() -> None:
     """Parses the command line, measures, prints JSON."""
+    enter_command()  # its allocator is set as that of a command
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="paper-base")
     parser.add_argument("--precision", choices=["auto", "fp32", "bf16"], default="auto")

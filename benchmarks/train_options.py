@@ -35,6 +35,7 @@ import torch
 from memory import make_store
 from transduce.config import Config, preset
 from transduce.data.store import ParallelStore
+from transduce.engines.allocator import enter_command
 from transduce.model import device as device_module
 from transduce.runs import new_model
 from transduce.training import loss
@@ -149,6 +150,7 @@ def measure(option: str, args: argparse.Namespace, store: ParallelStore, folder:
 
 def main() -> None:
     """Parses the command line, measures, prints a line of JSON for each option."""
+    enter_command()  # its allocator is set as that of a command
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--option", choices=OPTIONS, action="append", help="may be repeated; default: all")
     parser.add_argument("--preset", default="paper-base")

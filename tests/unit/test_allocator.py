@@ -7,7 +7,9 @@ import sys
 import pytest
 import torch
 
+from transduce.cli.main import main
 from transduce.config import ModelConfig
+from transduce.engines import allocator
 from transduce.engines import torch as torch_engine
 from transduce.engines.allocator import limit_kernel_caches
 from transduce.model import Transformer
@@ -48,10 +50,17 @@ def test_big_temporaries_are_not_faulted_in_again() -> None:
     assert _faults("kept") < _faults("as it comes") / 4
 
 
-def test_an_engine_on_a_cpu_keeps_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_on_a_cpu_keeps_memory_in_a_command_and_not_in_other_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls = []
-    monkeypatch.setattr(torch_engine, "keep_memory", lambda: calls.append("kept") or True)
-    torch_engine.TorchEngine(Transformer(ModelConfig(vocab_size=20, d_model=8, d_ff=8, num_heads=2, d_k=4, d_v=4)))
+    monkeypatch.setattr(allocator, "keep_memory", lambda: calls.append("kept") or True)
+    monkeypatch.setattr(allocator, "_in_command", False)
+    model = Transformer(ModelConfig(vocab_size=20, d_model=8, d_ff=8, num_heads=2, d_k=4, d_v=4))
+    torch_engine.TorchEngine(model)
+    assert calls == []
+    assert main(["info", "--presets"]) == 0
+    torch_engine.TorchEngine(model)
     assert calls == ["kept"]
 
 

@@ -14,6 +14,7 @@ from transduce.cli.help import HelpFormatter, add_commands
 from transduce.cli.numbers import Number
 from transduce.cli.output import require_no_input
 from transduce.cli.renamed import with_new_names
+from transduce.engines.allocator import enter_command
 from transduce.errors import MissingDependencyError, suggestion
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Read when torch is first imported. Its OpenMP threads wait in a busy loop: where another process needs the
         # same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
         os.environ.setdefault("GOMP_SPINCOUNT", "5000")
+        enter_command()
         require_no_input(args)
         code = int(args.run(args))
         sys.stdout.flush()  # here, where a closed pipe is caught; not when Python ends

@@ -25,6 +25,21 @@ def keep_memory() -> bool:
     return all(mallopt(parameter, value) == 1 for parameter, value in settings)
 
 
+_in_command = False
+
+
+def enter_command() -> None:
+    """Records that this process is one of our commands, so that its allocator is ours to set."""
+    global _in_command
+    _in_command = True
+
+
+def keep_memory_in_commands() -> None:
+    """Does what `keep_memory` does in our commands; other programs call that themselves, if they want it."""
+    if _in_command:
+        keep_memory()
+
+
 _KERNEL_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")  # PyTorch's and oneDNN's own
 _CACHED_KERNELS = "32"  # more than a layer needs, forward and backward
 

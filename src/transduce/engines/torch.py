@@ -18,7 +18,7 @@ from transduce.decoding.alignment import AligningHeads
 from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
 from transduce.engines.aligning_heads import heads_or_layer
-from transduce.engines.allocator import keep_memory
+from transduce.engines.allocator import keep_memory_in_commands
 from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, SCORE_BATCH, length_batches, require_pairs
 from transduce.engines.capabilities import check
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, TokenConstraints, require_threads
@@ -68,7 +68,7 @@ class TorchEngine:
         `attend` use the whole vocabulary. `heads` align words; by default, those of `heads_or_layer`. No output holds
         one of the `tags`.
 
-        On a CPU the process keeps the memory of its peaks from now on: see `keep_memory`. On a GPU, decoding
+        A command keeps the memory of its peaks from now on: see `keep_memory`. On a GPU, decoding
         steps are recorded as CUDA graphs (`GraphDecoder`), unless TRANSDUCE_CUDA_GRAPHS is 0 in the environment or
         `record_steps` is false, as for an engine that is soon replaced.
         """
@@ -84,7 +84,7 @@ class TorchEngine:
         limits = [limit - 1 for each in self.models if (limit := each.source_positions.limit) is not None]
         self.max_source_tokens = min([MAX_SOURCE_TOKENS, *limits])
         if self.device.type == "cpu":
-            keep_memory()  # after loading and prepacking, whose memory is freed
+            keep_memory_in_commands()  # after loading and prepacking, whose memory is freed
         # They decode in place of the models, for one search at a time; None: the models decode.
         self.graph_decoders: list[GraphDecoder] | None = None
         self._lock = threading.Lock()

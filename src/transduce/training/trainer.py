@@ -11,7 +11,7 @@ import torch
 from transduce.config import Config
 from transduce.data.batching import share
 from transduce.data.store import ParallelStore
-from transduce.engines.allocator import keep_memory, limit_kernel_caches
+from transduce.engines.allocator import keep_memory_in_commands, limit_kernel_caches
 from transduce.errors import BundleError, LostPeerError, TrainingError
 from transduce.reporting.tables import counted
 from transduce.training.ancestor import describe_start
@@ -60,7 +60,7 @@ class Trainer:
         self.train, self.validation, self.guidance = train, validation, guidance
         self.compute = compute or Compute.of(config.train.device, config.train.precision)
         self.ranks = Ranks.join(self.compute.device)
-        keep_memory()
+        keep_memory_in_commands()
         limit_kernel_caches()
         for store in (train, *([validation.store] if validation is not None else [])):
             require_positions(config, store)

@@ -23,6 +23,7 @@ from transduce.bundle import Bundle
 from transduce.config import from_dict
 from transduce.data.prepared import load_prepared
 from transduce.data.store import ParallelStore
+from transduce.engines.allocator import enter_command
 from transduce.engines.torch import load_model
 from transduce.errors import ConfigError, DataError, TransduceError
 from transduce.evaluation.bleu import Metric, bleu, paper_bleu, tokenized_bleu
@@ -113,4 +114,5 @@ def _stop_with_starter() -> None:
 
 
 if __name__ == "__main__":
+    enter_command()
     sys.exit(main(Path(sys.argv[1])))
