@@ -212,6 +212,18 @@ def test_a_decoding_option_touches_few_files(option: str) -> None:
     assert len(files) <= _MAX_FILES_OF_A_DECODING_OPTION, sorted(files)
 
 
+def test_an_optimiser_touches_two_files() -> None:
+    """The schema, which has its numbers, and the file that makes it and knows what it keeps."""
+    texts = ("exp_avg", "adam_epsilon")
+    files = {
+        name_of(path)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if any(getattr(node, kind, "") in texts for kind in ("attr", "id", "value"))
+    }
+    assert files == {"config/schema.py", "training/optimizer.py"}
+
+
 def engines_asked_for(tree: ast.AST) -> set[str]:
     """Returns the names of engines that something is compared with."""
     compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]

@@ -8,7 +8,7 @@ import torch
 
 from made_models import made_bundle
 from transduce.bundle import Bundle
-from transduce.config import DecodeConfig
+from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import Supported, choices, unsupported
 from transduce.config.weights import count_parameters, weight_shapes
 from transduce.engines import ctranslate2_limits, ctranslate2_model
@@ -59,7 +59,7 @@ def test_the_keys_that_are_choices_are_declared_by_all() -> None:
     declared: list[Supported] = [ctranslate2_limits.SUPPORTED, huggingface_shape.SUPPORTED, onnx_model.SUPPORTED]
     assert choices().keys() == {"positions", "sinusoid_layout", "tie_embeddings", "norm", "decoder_start"}
     for supported in declared:
-        assert supported.keys() == choices().keys()
+        assert supported.keys() <= choices().keys()
         for key, kinds in supported.items():
             assert set(kinds) <= set(choices()[key])
 
@@ -105,3 +105,9 @@ def test_formulas_refuse_it() -> None:
         Smoothing.of(0.1, 10, "brand-new")  # type: ignore[arg-type]
     with pytest.raises(AssertionError):
         sinusoids(4, 8, "brand-new")  # type: ignore[arg-type]
+
+
+def test_a_system_that_does_not_name_a_key_supports_its_default_only() -> None:
+    config = ModelConfig(norm="post", decoder_start="zero")
+    assert unsupported(config, {}) == ["model.decoder_start = 'zero'"]
+    assert unsupported(config, {"norm": ("pre",), "decoder_start": ("zero",)}) == ["model.norm = 'post'"]

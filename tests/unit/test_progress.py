@@ -15,9 +15,10 @@ from transduce.training import distributed, validation
 from transduce.training.cost import CostAccount
 from transduce.training.device import Compute
 from transduce.training.distributed import local_device
+from transduce.training.optimizer import make_optimizer
 from transduce.training.outcome import End, end_of
 from transduce.training.progress import Progress
-from transduce.training.step import StepResult, make_optimizer, require_positions, seed_dropout
+from transduce.training.step import StepResult, require_positions, seed_dropout
 from transduce.training.validation import Validation, mean_scorer, update_best
 
 
@@ -128,7 +129,7 @@ def test_adam_has_the_settings_of_the_recipe_and_what_is_trained(monkeypatch: py
     config = apply_settings(preset("tiny"), [*settings, *(f"model.{size}" for size in sizes)])
     model = Transformer(config.model)
     frozen = next(model.parameters()).requires_grad_(False)
-    made: Any = make_optimizer(model, config)
+    made: Any = make_optimizer(model.parameters(), config.train)
     assert (made.betas, made.eps) == ((0.7, 0.8), 1e-3)
     assert len(made.params) == len([*model.parameters()]) - 1
     assert not any(each is frozen for each in made.params)

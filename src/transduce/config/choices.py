@@ -28,11 +28,12 @@ def choices() -> dict[str, tuple[str, ...]]:
 
 
 def unsupported(config: ModelConfig, supported: Supported) -> list[str]:
-    """Returns `model.KEY = VALUE` for each value that is not `supported`; a missing key supports none."""
+    """Returns `model.KEY = VALUE` for each value that is not `supported`; a missing key supports its default only."""
+    defaults = ModelConfig()
     return [
         f"model.{name} = {getattr(config, name)!r}"
         for name in choices()
-        if getattr(config, name) not in supported.get(name, ())
+        if getattr(config, name) not in supported.get(name, (getattr(defaults, name),))
     ]
 
 

@@ -7,7 +7,7 @@ from transduce.config.weights import count_parameters
 
 SENTENCE_TOKENS = 32  # of each side; the cost of attention depends on it
 _FLOAT_BYTES = 4
-_COPIES = 4  # weights, gradients, and Adam's two moments
+_COPIES = 4  # weights, gradients, and two moments of the optimiser
 
 
 @dataclass(frozen=True)

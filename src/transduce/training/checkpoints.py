@@ -19,6 +19,7 @@ from torch import Tensor
 from transduce import files
 from transduce.config.tensors import read_header, read_tensors, read_weights, require_finite, write_tensors
 from transduce.errors import BundleError
+from transduce.training.optimizer import Shape, kept_shapes
 from transduce.training.progress import (
     OPTIMIZER,
     WEIGHTS,
@@ -40,11 +41,9 @@ from transduce.training.run_folder import (
 )
 from transduce.training.trainable import TrainableModel
 
-_ADAM = ("step", "exp_avg", "exp_avg_sq")  # what Adam keeps of each parameter
-
 
 class Snapshot:
-    """Copies of a model's weights and of Adam's moments, in memory that is used again for the next copy."""
+    """Copies of a model's weights and of its moments, in memory that is used again for the next copy."""
 
     def __init__(self, model: TrainableModel, optimizer: torch.optim.Optimizer) -> None:
         self._model, self._optimizer = model, optimizer
@@ -113,14 +112,15 @@ def load_checkpoint(path: Path, model: TrainableModel, optimizer: torch.optim.Op
     _require_moments_of(model, moments, path / OPTIMIZER)
     model.load_weights(read_weights(path / WEIGHTS), str(path / WEIGHTS))
     for name, parameter in model.named_parameters():
-        if f"step:{name}" in moments:
-            values = {key: torch.from_numpy(moments[f"{key}:{name}"]) for key in _ADAM}
+        kept = {key: f"{key}:{name}" for key in kept_shapes(tuple(parameter.shape))}
+        if moments.keys() & kept.values():
+            values = {key: torch.from_numpy(moments[stored]) for key, stored in kept.items()}
             optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in values.items()}
     return progress
 
 
 def _read_moments(path: Path) -> dict[str, np.ndarray]:
-    """Returns Adam's moments of a checkpoint; raises BundleError where the file is damaged or one is not finite."""
+    """Returns the moments of a checkpoint; raises BundleError where the file is damaged or one is not finite."""
     moments, _ = read_tensors(path / OPTIMIZER)
     require_finite(moments, str(path / OPTIMIZER))
     return moments
@@ -128,12 +128,11 @@ def _read_moments(path: Path) -> dict[str, np.ndarray]:
 
 def _require_moments_of(model: TrainableModel, moments: Mapping[str, np.ndarray], where: Path) -> None:
     """Checks that moments fit the model's parameters; a parameter that was never updated has none."""
-    shapes = {
-        f"{key}:{name}": () if key == "step" else tuple(parameter.shape)
-        for name, parameter in model.named_parameters()
-        if any(f"{key}:{name}" in moments for key in _ADAM)
-        for key in _ADAM
-    }
+    shapes: dict[str, Shape] = {}
+    for name, parameter in model.named_parameters():
+        kept = {f"{key}:{name}": shape for key, shape in kept_shapes(tuple(parameter.shape)).items()}
+        if kept.keys() & moments.keys():
+            shapes |= kept
     found = {name: moment.shape for name, moment in moments.items()}
     if found != shapes:
         name = min(name for name in found.keys() | shapes.keys() if found.get(name) != shapes.get(name))

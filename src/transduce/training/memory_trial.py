@@ -43,6 +43,7 @@ from transduce.training.micro_batches import (
     collate_for,
     snapshot_bytes,
 )
+from transduce.training.optimizer import kept_bytes
 from transduce.training.step import batch_loss
 from transduce.training.trainable import TrainableModel
 
@@ -89,7 +90,9 @@ class MemoryTrial:
         self.model, self.config, self.store, self.plans = model, config, store, plans
         self.compute, self.ranks, self.guidance = compute, ranks, guidance
         self.smoothing = Smoothing.of(config.train.label_smoothing, config.model.vocab_size, config.train.smoothing)
-        self.weight_bytes = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.weight_bytes = sum(each.numel() * each.element_size() for each in trained)
+        self.moment_bytes = sum(map(kept_bytes, trained))
 
     def fit(self, *, moments_exist: bool) -> Fit:
         """Returns how large micro-batches may be, and turns activation checkpointing on where it is needed.
@@ -100,7 +103,7 @@ class MemoryTrial:
         Raises:
             TrainingError: not even a pair at a time fits.
         """
-        missing_bytes = 0 if moments_exist else 2 * self.weight_bytes
+        missing_bytes = 0 if moments_exist else self.moment_bytes
         device, setting = self.compute.device, self.config.train.activation_checkpointing
         return_freed_memory(device)
         free = available_bytes(device)

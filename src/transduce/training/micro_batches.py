@@ -24,6 +24,7 @@ from transduce.model import Transformer
 from transduce.training.batch import Batch, collate
 from transduce.training.distributed import Ranks
 from transduce.training.memory import available_bytes, gibibytes, is_out_of_memory, return_freed_memory, used_bytes
+from transduce.training.optimizer import kept_bytes
 from transduce.training.run_folder import MICRO_BATCHES, damaged
 from transduce.training.trainable import TrainableModel
 
@@ -195,8 +196,9 @@ class BatchSplits:
 
 def snapshot_bytes(model: TrainableModel, device: torch.device, ranks: Ranks) -> int:
     """Returns what the copy of weights and moments takes on `device`, from which checkpoints are written."""
-    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    return 3 * weights if device.type == "cpu" and ranks.is_main else 0
+    if device.type != "cpu" or not ranks.is_main:
+        return 0
+    return sum(each.numel() * each.element_size() + kept_bytes(each) for each in model.parameters())
 
 
 def checkpoint_activations(model: object, on: bool) -> None:

@@ -70,18 +70,6 @@ class StepSums:
         return gradient_norm, StepTotals(*totals)
 
 
-def make_optimizer(model: TrainableModel, config: Config) -> torch.optim.Adam:
-    """Returns Adam as in §5.3, with PyTorch's fused kernel."""
-    train = config.train
-    return torch.optim.Adam(
-        [parameter for parameter in model.parameters() if parameter.requires_grad],
-        lr=0.0,
-        betas=(train.adam_beta1, train.adam_beta2),
-        eps=train.adam_epsilon,
-        fused=True,
-    )
-
-
 def seed_dropout(seed: int, step: int, rank: int) -> None:
     """Makes the dropout of a step depend on these three alone: no random state outlives the step."""
     torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1))

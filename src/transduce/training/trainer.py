@@ -28,6 +28,7 @@ from transduce.training.loss import Smoothing
 from transduce.training.memory import MEMORY_ERRORS, named_memory_error
 from transduce.training.memory_trial import MemoryTrial
 from transduce.training.micro_batches import BatchSplits, has_rounded_shapes
+from transduce.training.optimizer import make_optimizer
 from transduce.training.outcome import End, Outcome, end_of
 from transduce.training.prefetch import Prefetch
 from transduce.training.progress import CheckpointKind, Progress
@@ -35,7 +36,7 @@ from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
 from transduce.training.run_folder import checkpoint_path, checkpoints
 from transduce.training.schedule import learning_rate
 from transduce.training.shapes import describe_rounding
-from transduce.training.step import StepResult, StepSums, make_optimizer, require_positions, seed_dropout, states_loss
+from transduce.training.step import StepResult, StepSums, require_positions, seed_dropout, states_loss
 from transduce.training.stop_signals import StopSignals
 from transduce.training.trainable import TrainableModel
 from transduce.training.validation import BATCH_TOKENS, Validation, update_best
@@ -65,7 +66,7 @@ class Trainer:
         for store in (train, *([validation.store] if validation is not None else [])):
             require_positions(config, store)
         self.model = model
-        self.optimizer = make_optimizer(model, config)
+        self.optimizer = make_optimizer(model.parameters(), config.train)
         self.checkpoint_schedule = CheckpointSchedule(config.train)
         self.progress = Progress()
         self.order = BatchOrder(train, config)
@@ -208,32 +209,12 @@ class Trainer:
         The loss is divided by the global number of target tokens, over processes and micro-batches, so that neither
         changes the update.
         """
-        step, store = self.progress.step + 1, self.train
-        num_targets, num_sources = (
-            int(lengths[rows].sum()) for lengths in (store.target_lengths, store.source_lengths)
-        )
-        sums = self._add_gradients(share(rows, self.ranks.rank, self.ranks.world_size), step, num_targets)
-        self._sum_over_ranks(sums)
-        norm = self._clip_gradients()
-        self.prefetch.make_next(self.progress)  # a GPU still computes; it then updates while the next pass is queued
-        gradient_norm, totals = sums.read(norm)
-        if totals.lowered:
-            self.log.warn(self.splits.settle(step))
-        rate, nll = learning_rate(step, self.config), totals.negative_log_likelihood
-        result = StepResult(totals.loss, nll, num_targets, num_sources, gradient_norm, rate, int(totals.flops))
-        self._is_whole = False
-        if result.finite:
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            self.optimizer.step()
-        return result
-
-    def _add_gradients(self, own: np.ndarray, step: int, num_targets: int) -> StepSums:
-        """Makes the gradients of this process's rows; once, or again in smaller parts if memory runs out."""
-        model, train = self.model, self.config.train
+        model, train, step = self.model, self.config.train, self.progress.step + 1
+        num_targets = int(self.train.target_lengths[rows].sum())
+        own = share(rows, self.ranks.rank, self.ranks.world_size)
         smoothing = Smoothing.of(train.label_smoothing, self.config.model.vocab_size, train.smoothing)
         model.train()
-        while True:
+        while True:  # once, or again in smaller parts if memory runs out
             seed_dropout(train.seed, step, self.ranks.rank)
             self.optimizer.zero_grad(set_to_none=True)
             states_ND = loss = nll = None  # what a failed attempt kept
@@ -253,7 +234,25 @@ class Trainer:
             except MEMORY_ERRORS as error:
                 self.splits.lower(error, own, step)
         sums.set_counts(lowered=self.splits.own_limit is not None, flops=flops)
-        return sums
+        return self._update(sums, num_targets, num_sources=int(self.train.source_lengths[rows].sum()))
+
+    def _update(self, sums: StepSums, num_targets: int, num_sources: int) -> StepResult:
+        """Moves the weights by the gradients of all processes, unless the loss or a gradient is not finite."""
+        step = self.progress.step + 1
+        self._sum_over_ranks(sums)
+        norm = self._clip_gradients()
+        self.prefetch.make_next(self.progress)  # a GPU still computes; it then updates while the next pass is queued
+        gradient_norm, totals = sums.read(norm)
+        if totals.lowered:
+            self.log.warn(self.splits.settle(step))
+        rate, nll = learning_rate(step, self.config), totals.negative_log_likelihood
+        result = StepResult(totals.loss, nll, num_targets, num_sources, gradient_norm, rate, int(totals.flops))
+        self._is_whole = False
+        if result.finite:
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            self.optimizer.step()
+        return result
 
     def _trained_parameters(self) -> list[torch.nn.Parameter]:
         return [parameter for parameter in self.model.parameters() if parameter.requires_grad]

@@ -12,8 +12,9 @@ from transduce.text import SPECIAL_TOKENS
 from transduce.training.batch import Batch, pad
 from transduce.training.device import Compute
 from transduce.training.loss import Smoothing
+from transduce.training.optimizer import make_optimizer
 from transduce.training.schedule import learning_rate
-from transduce.training.step import batch_loss, make_optimizer
+from transduce.training.step import batch_loss
 
 FIRST_SYMBOL = len(SPECIAL_TOKENS)
 
@@ -29,7 +30,7 @@ def train(config: Config, make_batch: MakeBatch, compute: Compute, say: Say) -> 
     settings = config.train
     torch.manual_seed(settings.seed)
     model = Transformer(config.model).to(compute.device).train()
-    optimizer = make_optimizer(model, config)
+    optimizer = make_optimizer(model.parameters(), config.train)
     smoothing = Smoothing.of(settings.label_smoothing, config.model.vocab_size, settings.smoothing)
     generator = np.random.default_rng(settings.seed)
     losses = []

@@ -1,0 +1,28 @@
+"""The optimiser: how it is made, and what it keeps of each parameter. A new one changes this file and the schema."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from transduce.config import TrainConfig
+
+Shape = tuple[int, ...]
+
+
+def make_optimizer(parameters: Iterable[Tensor], train: TrainConfig) -> torch.optim.Optimizer:
+    """Returns Adam as in §5.3, with PyTorch's fused kernel, for the parameters that are trained."""
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    betas = (train.adam_beta1, train.adam_beta2)
+    return torch.optim.Adam(trained, lr=0.0, betas=betas, eps=train.adam_epsilon, fused=True)
+
+
+def kept_shapes(shape: Shape) -> dict[str, Shape]:
+    """Returns the names and shapes of what is kept of a parameter of this shape: Adam's step count and moments."""
+    return {"step": (), "exp_avg": shape, "exp_avg_sq": shape}
+
+
+def kept_bytes(parameter: Tensor) -> int:
+    """Returns the size of what is kept of a parameter, without single numbers."""
+    moments = [shape for shape in kept_shapes(tuple(parameter.shape)).values() if shape]
+    return len(moments) * parameter.numel() * parameter.element_size()
