@@ -1,13 +1,16 @@
 """Tables, numbers and pages of reports, by hand."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from transduce.bundle import format_metric, model_card
 from transduce.config import Config, ModelConfig, TrainConfig
+from transduce.reporting import machine
 from transduce.reporting.page import histogram, page, share_bar
-from transduce.reporting.tables import aligned, clock, mebibytes, seconds, short, table
+from transduce.reporting.tables import aligned, clock, counted, mebibytes, seconds, short, table
 
 
 def test_a_table_has_text_on_the_left_and_numbers_on_the_right() -> None:
@@ -64,6 +67,75 @@ def test_a_histogram_is_drawn_by_square_roots() -> None:
     for x, anchor, edge in (("8.0", "start", 0), ("320.0", "middle", 1), ("632.0", "end", 2)):
         assert f'<text x="{x}" y="222" text-anchor="{anchor}">{edge}</text>' in drawn
     assert 'aria-label="a &amp; b"' in drawn
+
+
+def test_a_histogram_of_many_bins_is_marked_at_its_quarters() -> None:
+    """Bars of a few pairs among many are at least a unit high; 640 units less twice 8 are shared by the bins."""
+    drawn = histogram([number / 8 for number in range(9)], [10**6] + [0] * 7, [0] * 7 + [1], "pairs")
+    marks = re.findall(r'<text x="([\d.]+)" y="222" text-anchor="(\w+)">([^<]*)<', drawn)
+    anchors = ["start", "middle", "middle", "middle", "end"]
+    shown = zip(["8.0", "164.0", "320.0", "476.0", "632.0"], anchors, ["0", "0.25", "0.5", "0.75", "1"], strict=True)
+    assert marks == list(shown)
+    assert '<rect class="before" x="8.0" y="6.0" width="77.0" height="192.0"/>' in drawn
+    assert '<rect class="after" x="554.0" y="197.0" width="77.0" height="1.0"/>' in drawn
+    assert drawn.index('class="before"') < drawn.index('class="after"'), "the second is in front"
+    assert '<line x1="0" x2="640" y1="198" y2="198"/>' in drawn
+    assert drawn.startswith('<svg viewBox="0 0 640 230" role="img" ')
+    assert histogram([0.0], [], [], "").count("<rect") == 0
+
+
+def test_a_page_loads_nothing() -> None:
+    made = page("a", "b")
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in made
+    assert made.startswith('<!doctype html>\n<html lang="en">')
+    assert not re.search(r"https?://|<script", made)
+    assert "prefers-color-scheme" in made or "light-dark(" in made
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(0, "0 lines"), (1, "1 line"), (2, "2 lines"), (1000, "1,000 lines"), (12_000, "12,000 lines")],
+)
+def test_nouns_follow_their_number(number: int, shown: str) -> None:
+    assert counted(number, "line") == shown
+    assert counted(number, "branch", "branches") == shown.replace("lines", "branches").replace("line", "branch")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.001, "0.00100"), (0.00099, "9.9e-04"), (999_400, "999,000"), (99.96, "100"), (9.996, "10.0"), (1.0, "1.00")],
+)
+def test_short_numbers_at_their_bounds(value: float, shown: str) -> None:
+    assert short(value) == shown
+    assert short(-value) == f"-{shown}"
+
+
+def test_the_machine_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"processor": "Xeon", "instructions": "AVX512", "cores": 4, "threads": 2}
+    found |= {"transduce": "1.2", "torch": "2.3", "python": "3.11"}
+    line = "Xeon (AVX512), 4 cores, 2 threads in use; PyTorch 2.3, Python 3.11, Transduce 1.2"
+    assert machine.machine_line(found) == line
+    assert machine.machine_line(found | {"gpu": "H100", "threads": 1}) == f"H100; {line}".replace(
+        "2 threads", "1 thread"
+    )
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel\t: 7\nmodel name\t: Xeon  Gold \nmodel name\t: B\n")
+    monkeypatch.setattr(machine, "Path", lambda _: tmp_path / "cpuinfo")
+    assert machine.describe_machine()["processor"] == "Xeon  Gold"
+    (tmp_path / "cpuinfo").unlink()
+    monkeypatch.setattr(machine.platform, "processor", lambda: "")
+    monkeypatch.setattr(machine.platform, "machine", lambda: "riscv64")
+    assert machine.describe_machine()["processor"] == "riscv64"
+
+
+def test_a_machine_is_described_with_what_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: 3)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "H100")
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    found = machine.describe_machine()
+    assert (found["threads"], found["cores"], found["gpu"]) == (3, 5, "H100")
+    assert list(found) == ["processor", "instructions", "cores", "threads", "transduce", "torch", "python", "gpu"]
 
 
 def test_a_page_shows_its_title_as_text() -> None:

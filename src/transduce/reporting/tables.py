@@ -50,8 +50,9 @@ def short(value: float) -> str:
         return "0"
     if not 1e-3 <= abs(value) < 1e6:
         return f"{value:.1e}"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    return f"{float(f'{value:.3g}'):,.{max(0, digits)}f}"
+    rounded = float(f"{value:.3g}")  # 99.96 is 100, which has no decimals
+    digits = 2 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(0, digits)}f}"
 
 
 def seconds(value: float) -> str:
