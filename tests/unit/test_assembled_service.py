@@ -1,5 +1,6 @@
 """What is put together around the service: metrics under their names, pages of other origins, the line at start."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,6 +65,68 @@ def test_what_is_known_at_any_time_is_in_the_metrics() -> None:
     client = TestClient(application.metrics_application())
     assert "transduce_ready 1.0" in client.get("/metrics").text
     assert client.get("/health").status_code == 200
+
+
+def _noting(events: list[str], *names: str, result: Any = None) -> Any:
+    """Returns an object whose coroutines note their names."""
+
+    def coroutine(name: str) -> Any:
+        async def note() -> Any:
+            events.append(name)
+            return result
+
+        return note
+
+    return SimpleNamespace(**{name: coroutine(name) for name in names})
+
+
+def test_in_which_order_things_begin_and_end() -> None:
+    events: list[str] = []
+    application = _application()
+    application.usage = _noting(events, "load")
+    application.service = _noting(events, "start", "stop")
+    application.service.refuse = lambda: events.append("refuse")
+    application.documents = _noting(events, "stop")
+    application.store = SimpleNamespace(close=lambda: events.append("close"))
+
+    async def keep_saving() -> None:
+        try:
+            events.append("saving")
+            await asyncio.Event().wait()
+        finally:
+            events.append("saved")
+
+    application.usage.keep_saving = keep_saving
+
+    async def test() -> None:
+        await application.start()
+        await asyncio.sleep(0)
+        await application.stop()
+        await application.close()
+
+    asyncio.run(test())
+    assert events == ["load", "start", "saving", "refuse", "stop", "stop", "saved", "close"]
+    application._saving = None
+    asyncio.run(application.close())
+    assert events[-1] == "close"
+
+
+@pytest.mark.parametrize(("num_keys", "messages"), [(None, ["m"]), (1, ["1 key", "m"]), (2, ["2 keys", "m"])])
+def test_a_reload_reads_keys_and_models(num_keys: int | None, messages: list[str]) -> None:
+    class Keys:
+        read = 0
+
+        def reload(self) -> None:
+            self.read += 1
+
+        def __len__(self) -> int:
+            assert self.read == 1
+            return num_keys or 0
+
+    application = _application()
+    application.keys = None if num_keys is None else Keys()
+    application.service = _noting([], "reload", result=["m"])
+    assert asyncio.run(application.reload()) == messages
 
 
 def test_pages_of_the_given_origins_may_ask_and_read() -> None:

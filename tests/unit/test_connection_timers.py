@@ -272,6 +272,12 @@ def test_at_the_end_of_the_service_an_answer_that_is_being_read_is_waited_for() 
     made.transport.unread = 1
     made.protocol.shutdown()
     assert (made.transport.closed, made.loop.due) == (True, [60.0])
+    begun = connect()
+    begun.receive(GET)
+    begun.transport.unread = 1
+    begun.protocol.shutdown()
+    assert (begun.transport.closed, begun.loop.due) == (False, []), "it is being answered"
+    begun.loop.answers.pop().close()
     idle = connect()
     idle.protocol.shutdown()
     assert (idle.transport.closed, idle.loop.due) == (True, [10.0])
