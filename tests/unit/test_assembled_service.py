@@ -64,6 +64,8 @@ def test_what_is_known_at_any_time_is_in_the_metrics() -> None:
         assert f"{expected}\n" in text
     client = TestClient(application.metrics_application())
     assert "transduce_ready 1.0" in client.get("/metrics").text
+    for accepted, kind in (("", "text/plain"), ("application/openmetrics-text", "application/openmetrics-text")):
+        assert client.get("/metrics", headers={"accept": accepted}).headers["content-type"].startswith(kind)
     assert client.get("/health").status_code == 200
 
 

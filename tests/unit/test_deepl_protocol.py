@@ -233,6 +233,12 @@ def test_glossaries_are_made_used_and_deleted(client: DescribedClient, service: 
     assert client.post("/v2/translate", json=fields).status_code == 404
 
 
+def test_terms_may_hold_any_printable_sign(client: DescribedClient) -> None:
+    made = client.post("/v2/glossaries", json=_GLOSSARY | {"entries": "a\u00a0b~\tc \u20acd\n\n \t \nx\ty"}).json()
+    assert client.get(f"/v2/glossaries/{made['glossary_id']}/entries").text == "a\u00a0b~\tc \u20acd\nx\ty"
+    assert made["entry_count"] == 2
+
+
 def test_glossaries_in_csv(client: DescribedClient) -> None:
     entries = '"dog, big",Hund,en,de\r\ncat,"Katze ""Mau"""\r\n\r\n'
     made = client.post("/v2/glossaries", data=_GLOSSARY | {"entries_format": "csv", "entries": entries}).json()
@@ -271,6 +277,15 @@ def test_quotation_marks_in_tab_separated_glossaries_are_part_of_the_terms(clien
             "Invalid glossary entries: a term in line 2 has 501 characters, and at most 500 are allowed.",
         ),
         ({"entries": "a\tb\x07"}, "Invalid glossary entries: a term in line 1 is empty or not text."),
+        *(
+            ({"entries": f"a\tb{sign}c"}, "Invalid glossary entries: a term in line 1 is empty or not text.")
+            for sign in ("\x01", "\x1f", "\x7f", "\x9f")
+        ),
+        ({"entries": "a\t "}, "Invalid glossary entries: a term in line 1 is empty or not text."),
+        ({"entries": "a\tb\ten\tde"}, "Invalid glossary entries: line 1 does not have two terms."),
+        ({"entries": "a,b,en", "entries_format": "csv"}, "Invalid glossary entries: line 1 does not have two terms."),
+        ({"entries": " \n\t\n"}, "Parameter 'entries' not specified."),
+        ({"entries": ",", "entries_format": "csv"}, "Invalid glossary entries: there are none."),
     ],
 )
 def test_wrong_glossaries_are_refused(client: DescribedClient, changes: dict[str, Any], message: str) -> None:

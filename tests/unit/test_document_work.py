@@ -214,6 +214,49 @@ def test_a_document_is_begun_three_times(store: Store, ends: list[str], attempts
     assert store.documents.content(made.id, "result") == (b"" if state == "failed" else b"[de] A DOG.\n")
 
 
+def test_a_document_that_the_end_of_the_service_interrupts_waits_for_its_next_start(
+    store: Store, ends: list[str]
+) -> None:
+    made = store.documents.add(given(), TEXT)
+    claimed = store.documents.claim("a", 60)
+    assert claimed is not None
+    given_back: list[int] = []
+    runner = runner_of(store, ends, given_back)
+    service: Any = runner._service
+    service.error, runner._stopping = StoppingError("the end"), True
+    asyncio.run(runner._translate(claimed, "a"))
+    found = store.documents.find("transduce", "one", made.id)
+    assert found is not None
+    assert (found.state, found.attempts, ends, given_back) == ("queued", 0, [], [])
+    assert runner._running == {}
+
+
+def test_so_many_documents_are_translated_at_a_time(store: Store, ends: list[str]) -> None:
+    most = 0
+
+    async def test() -> None:
+        nonlocal most
+        runner = runner_of(store, ends, [], running=3)
+        service: Any = runner._service
+        service.gate = asyncio.Event()
+        for _ in range(5):
+            store.documents.add(given(), TEXT)
+        runner.start()
+        while len(service.requests) < 3:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        most = len(service.requests)
+        assert store.documents.counts()["translating"] == 3
+        service.gate.set()
+        while len(ends) < 5:
+            runner.wake()
+            await asyncio.sleep(0.01)
+        await runner.stop()
+
+    asyncio.run(asyncio.wait_for(test(), 60))
+    assert (most, ends) == (3, ["done"] * 5)
+
+
 def test_a_result_is_saved_in_pieces_with_its_warnings(
     store: Store, ends: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,31 @@ def test_connections_and_256_other_files_are_open_at_once(
     assert changes == ([] if set_to is None else [set_to])
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [(("127.0.0.1", 7), "127.0.0.1:7"), (("::1", 7, 0, 0), "[::1]:7"), (("0.0.0.0", 80), "0.0.0.0:80")],
+)
+def test_an_address_is_shown_as_in_a_url(name: tuple[Any, ...], shown: str) -> None:
+    listening_at: Any = SimpleNamespace(getsockname=lambda: name)
+    assert listening.shown_address(listening_at) == shown
+
+
+@pytest.mark.parametrize(("certificate", "scheme"), [("", "http"), ("c.pem", "https")])
+def test_the_address_of_the_server_says_whether_it_is_encrypted(
+    monkeypatch: pytest.MonkeyPatch, certificate: str, scheme: str
+) -> None:
+    monkeypatch.setattr(server, "tls_context", lambda _: "context")
+    monkeypatch.setattr(
+        server, "listening_socket", lambda host, port: SimpleNamespace(getsockname=lambda: (host, port))
+    )
+    monkeypatch.setattr(server, "_uvicorn_server", lambda listener, context: context)
+    listeners = [Listener(app=None, host="h", port=1, certificate=certificate), Listener(app=None, host="h", port=2)]
+    made = server.Server(None, listeners, reload=None, describe=None)  # type: ignore[arg-type]
+    assert made.address == f"{scheme}://h:1"
+    assert made._servers == ["context" if certificate else None, None]
+    assert made._encrypted == ([(listeners[0], "context")] if certificate else [])
+
+
 def test_old_versions_of_tls_are_not_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[Any] = []
     monkeypatch.setattr(listening, "load_certificate", lambda *arguments: loaded.append(arguments))

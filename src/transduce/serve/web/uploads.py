@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import IO
 
 from python_multipart.multipart import parse_options_header
@@ -115,5 +116,8 @@ def _file_name(given: bytes) -> str:
     name = _UNPRINTABLE.sub("", re.split(r"[/\\]", given.decode(errors="replace"))[-1]).strip()
     if not name.strip("."):
         raise bad_request("The file of the form has no name: its ending tells the format.")
-    stem, dot, ending = name.rpartition(".")
-    return f"{stem[: _MAX_NAME - len(ending) - 1]}{dot}{ending}" if len(name) > _MAX_NAME else name
+    if len(name) <= _MAX_NAME:
+        return name
+    ending = Path(name).suffix
+    kept = ending if len(ending) < _MAX_NAME else ""  # one that is longer stands for no format
+    return name[: _MAX_NAME - len(kept)] + kept
