@@ -1,6 +1,7 @@
 """What is put together around the service: metrics under their names, pages of other origins, the line at start."""
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +12,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from fake_service import FakeService
 from transduce.serve.assembly import Application
-from transduce.serve.config import ServeConfig, ServerConfig
+from transduce.serve.config import KeysConfig, ServeConfig, ServerConfig, StateConfig
+from transduce.serve.operations.keys import add_key
 from transduce.serve.operations.metrics import Metrics
 from transduce.serve.statistics import ModelStatistics, ServiceStatistics
 
@@ -67,6 +70,36 @@ def test_what_is_known_at_any_time_is_in_the_metrics() -> None:
     for accepted, kind in (("", "text/plain"), ("application/openmetrics-text", "application/openmetrics-text")):
         assert client.get("/metrics", headers={"accept": accepted}).headers["content-type"].startswith(kind)
     assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize("metrics_port", [0, 9])
+@pytest.mark.parametrize("required", [True, False])
+def test_parts_are_made_as_they_are_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metrics_port: int, required: bool
+) -> None:
+    service: Any = FakeService()
+    service.statistics = lambda: ServiceStatistics(0, [])
+    monkeypatch.setattr("transduce.serve.assembly.Service", lambda config, metrics: service)
+    secret = add_key(tmp_path / "keys.toml", "one")
+    config = ServeConfig(
+        server=ServerConfig(metrics_port=metrics_port),
+        state=StateConfig(url="memory"),
+        keys=KeysConfig(file=str(tmp_path / "keys.toml"), required=required),
+    )
+    application = Application(config)
+    metrics = application.metrics
+    assert application.documents._note_end == metrics.document_ended
+    assert application.usage._on_failure == metrics.store_failures.inc
+    assert application.store.shown == "in memory"
+    client = TestClient(application.asgi)
+    assert client.get("/metrics").status_code == (404 if metrics_port else 200)
+    fields = {"text": "a", "source": "en", "target": "de"}
+    assert client.post("/api/translate", json=fields).status_code == (401 if required else 200)
+    answer = client.post("/api/translate", json=fields, headers={"authorization": f"Bearer {secret}"})
+    assert answer.status_code == 200
+    assert application.usage.of_today("one") == 1
+    shown = b'transduce_requests_total{protocol="transduce",route="/api/translate",status="200"}'
+    assert shown in metrics.exposition()[0]
 
 
 def _noting(events: list[str], *names: str, result: Any = None) -> Any:

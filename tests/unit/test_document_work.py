@@ -128,6 +128,26 @@ def test_a_document_is_accepted_and_charged_within_the_limits(
     assert store.documents.counts()["queued"] == (2 if error is None else 1)
 
 
+@pytest.mark.parametrize(("error", "end", "charged"), [(None, "done", 70), (DataError("wrong"), "failed", 0)])
+def test_how_a_document_ends_is_noted_and_decides_what_is_charged(
+    store: Store, ends: list[str], error: Exception | None, end: str, charged: int
+) -> None:
+    usage = Usage(store, lambda: None)
+    documents = documents_of(store, usage, ends)
+    service: Any = documents._runner._service
+    service.error = error
+
+    async def test() -> None:
+        documents.start()
+        await documents.accept({}, key("one"), given(), TEXT)
+        while not ends:
+            await asyncio.sleep(0.01)
+        await documents.stop()
+
+    asyncio.run(asyncio.wait_for(test(), 60))
+    assert (ends, usage.of_today("one")) == ([end], charged)
+
+
 def test_documents_that_are_being_sent_are_counted(store: Store, ends: list[str]) -> None:
     documents = documents_of(store, usage_of(store), ends)
     for _ in range(16):

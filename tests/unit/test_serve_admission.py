@@ -12,7 +12,7 @@ from transduce.config import DecodeConfig
 from transduce.engines.interface import TokenConstraints
 from transduce.serve import whole_texts
 from transduce.serve.calls import CancelledRequestError, Ticket
-from transduce.serve.config import BatchingConfig, PivotConfig, ServeConfig
+from transduce.serve.config import BatchingConfig, PivotConfig, ServeConfig, ServerConfig
 from transduce.serve.queued_engine import _Translating
 from transduce.serve.requests import (
     DeadlineError,
@@ -223,6 +223,93 @@ def test_options_that_are_configured_do_not_hold_for_texts_that_are_bound_as_a_w
     """They work on parts of texts: sentences, markup, translations that are tried again."""
     service = service_of(monkeypatch, Model())
     assert service._text_options(request_of("t", text_options=own, **fields)) == expected
+
+
+def test_a_long_text_is_streamed_in_growing_groups_and_two_are_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1, 2, 4 and 8 sentences, and 8 again and again: the first ones come soon, and later batches are full."""
+    service = service_of(monkeypatch, Model())
+    begun: list[int] = []
+
+    async def run_group(request: TranslationRequest, _: object) -> list[TranslatedText]:
+        begun.append(len(request.texts))
+        return [TranslatedText([replace(BEST, text=text)], "a", "b") for text in request.texts]
+
+    service._run_group = run_group  # type: ignore[method-assign, assignment]
+    text = " ".join(["A dog runs."] * 25)
+
+    async def test() -> list[str]:
+        parts, seen = service.stream(request_of(text)), []
+        async for part in parts:
+            seen.append(part.text)
+            await asyncio.sleep(0)
+            if len(seen) == 1:
+                assert begun == [1, 2]
+        return seen
+
+    assert "".join(asyncio.run(test())) == text
+    assert begun == [1, 2, 4, 8, 8, 2]
+    assert service.statistics().num_requests == 0
+
+
+def test_over_a_pivot_texts_take_the_time_of_both_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [Model("a", "p"), Model("p", "b")]
+    for model, seconds in zip(models, (0.5, 0.25), strict=True):
+        model.seconds_of = lambda tokens, each=seconds: tokens * each  # type: ignore[attr-defined, misc]
+    service = service_of(monkeypatch, *models)
+    assert service.expected_seconds("a", "b", ["abcd" * 10]) == 11 * 0.75
+    assert service.expected_seconds("p", "b", ["abcd" * 10, ""]) == 12 * 0.25
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.05])
+def test_what_is_accepted_is_waited_for_or_cancelled_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, limit: float
+) -> None:
+    service = service_of(monkeypatch, Model())
+    service.config = replace(service.config, server=ServerConfig(shutdown_seconds=limit))
+    events: list[str] = []
+    service._close = lambda: events.append("closed")  # type: ignore[method-assign]
+
+    async def ask() -> None:
+        request = request_of("t")
+        with service._accepted(request, []), service._ticket(request) as ticket:
+            monkeypatch.setattr(ticket, "cancel", lambda: events.append("cancelled"))
+            await asyncio.sleep(0.3)
+            events.append("answered")
+
+    async def test() -> None:
+        asking = asyncio.create_task(ask())
+        await asyncio.sleep(0)
+        await service.stop()
+        await asking
+
+    asyncio.run(test())
+    assert events == (["cancelled", "closed", "answered"] if limit else ["answered", "closed"])
+    assert service.stopping
+    assert not service.ready
+
+
+def test_models_are_looked_after_each_second_whatever_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service, slept, done = service_of(monkeypatch, Model()), list[float](), list[int]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 4:
+            raise asyncio.CancelledError
+
+    def maintain() -> None:
+        done.append(1)
+        if len(done) == 1:
+            raise OSError("the disk is away")
+
+    service._models.maintain = maintain  # type: ignore[method-assign]
+    monkeypatch.setattr("transduce.serve.service.asyncio.sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(service._watch())
+    service._maintenance.shutdown()
+    assert (slept, len(done)) == ([1.0] * 4, 3)
+    assert caplog.messages == ["the models could not be looked after"]
 
 
 def test_a_late_request_is_told_when_the_queue_of_its_priority_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -358,6 +358,36 @@ def test_a_request_has_waited_as_long_as_the_sentence_that_waited_longest(
     assert (ticket.waited_seconds, waits) == (3.0, [3.0, 1.0])
 
 
+@pytest.mark.parametrize(("measured", "memory"), [(0, 256), (1000, 1000), (10**6, 4096)])
+def test_the_speed_is_a_mean_over_as_many_tokens_as_were_measured(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, measured: int, memory: int
+) -> None:
+    """A batch of 64 tokens takes 32 seconds, and others wait: half a second a token, of which it changes a part."""
+    seconds, told = [10.0], []
+
+    def compute(work: Any, inputs: list[Any]) -> list[Any]:
+        seconds[0] += 32.0
+        return inputs
+
+    monkeypatch.setattr("transduce.serve.scheduler.time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    monkeypatch.setattr(recorder, "batch_done", lambda *arguments: told.append(arguments))
+    scheduler = Scheduler("model", compute, 0, 80, recorder)
+    scheduler._workers, scheduler._num_measured_tokens = [threading.Thread()] * 2, measured
+    scheduler.submit(Ticket(), 0, [1, 2, 3], [40, 24, 60], lambda: None)
+    batch = scheduler._take()
+    assert batch is not None
+    assert (batch.others_wait, scheduler.num_computing, scheduler.backlog_seconds) == (True, 2, 0)
+    scheduler._compute_batch(batch)
+    assert told == [("model", 2, 64, 0.8, 32.0)]
+    assert scheduler.seconds_of(1) == pytest.approx(0.5 * 64 / (64 + memory) / 2), "of two workers"
+    assert scheduler._num_measured_tokens == measured + 64
+    last = scheduler._take()
+    assert last is not None
+    before = scheduler.seconds_of(1)
+    scheduler._compute_batch(last)  # nothing waits behind it, and it is slower than the mean
+    assert scheduler.seconds_of(1) == before
+
+
 def test_an_input_that_nobody_waits_for_any_more_is_not_computed_again(recorder: Recorder, engine: Engine) -> None:
     scheduler = Scheduler("model", engine.compute, 0, 100, recorder)
     scheduler._workers = [threading.Thread()]

@@ -321,6 +321,28 @@ def test_what_browsers_are_told_of_a_file(client: DescribedClient, path: str, ki
     )
 
 
+_ENGLISH_TAG = "<span title='the house of the weather is here today'>"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "with_tags"),
+    [
+        ("/translate", {"q": "{}", "source": "auto", "target": "en"}, {"format": "html"}),
+        ("/v2/translate", {"text": ["{}"], "target_lang": "EN"}, {"tag_handling": "xml"}),
+        ("/api/translate", {"text": "{}", "target": "en"}, {"markup": "html"}),
+    ],
+)
+def test_tags_say_nothing_about_the_language_of_a_text(
+    client: DescribedClient, service: FakeService, path: str, fields: dict[str, Any], with_tags: dict[str, str]
+) -> None:
+    """Read as text they are English, the target language: then there is nothing to translate."""
+    body = json.loads(json.dumps(fields).replace("{}", f"{_ENGLISH_TAG}Haus am See</span>"))
+    assert client.post(path, json=body).status_code == 200
+    assert service.requests == []
+    assert client.post(path, json=body | with_tags).status_code == 200
+    assert [request.source for request in service.requests] == ["de"]
+
+
 def test_a_body_is_read_as_it_is_announced(client: DescribedClient) -> None:
     fields = json.dumps({"q": "Hello", "source": "en", "target": "de"})
     plain = {"content-type": "application/json"}
