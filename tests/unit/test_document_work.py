@@ -2,6 +2,9 @@
 
 import asyncio
 import io
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,9 +18,10 @@ from transduce.errors import DataError
 from transduce.serve.config import DocumentsConfig, ServeConfig
 from transduce.serve.documents import runner as runner_module
 from transduce.serve.documents import service as service_module
+from transduce.serve.documents import survey as survey_module
 from transduce.serve.documents.runner import DocumentRunner
 from transduce.serve.documents.service import Documents
-from transduce.serve.documents.survey import DocumentFile, Survey, survey
+from transduce.serve.documents.survey import DocumentFile, Survey, SurveyProcesses, survey
 from transduce.serve.documents.translation import DocumentTranslation, GivenUpError
 from transduce.serve.operations.access import Access, LimitError
 from transduce.serve.operations.keys import Key
@@ -432,6 +436,125 @@ def test_a_translation_that_was_given_up_asks_for_nothing_more() -> None:
     with pytest.raises(GivenUpError):
         translation._translated(["A dog."])
     assert service.requests == []
+
+
+# --- in a process of its own ----------------------------------------------------------------------------------
+
+
+class Process:
+    """A process that reads documents: it answers, or ends with a code, or never does."""
+
+    given: bytes
+    options: dict[str, Any]
+
+    def __init__(self, answer: dict[str, Any] | int | None) -> None:
+        self.answer, self.killed = answer, False
+        self.returncode = 0
+
+    def __call__(self, command: list[str], **options: Any) -> "Process":
+        assert command == [sys.executable, "-m", "transduce.serve.documents.survey"]
+        self.options = options
+        return self
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Has ended."""
+
+    def communicate(self, given: bytes, seconds: float) -> tuple[bytes, None]:
+        self.given = given
+        assert seconds == 300.0
+        if self.answer is None:
+            self.returncode = -9
+            raise subprocess.TimeoutExpired("python", seconds)
+        self.returncode = self.answer if isinstance(self.answer, int) else 0
+        return json.dumps(self.answer).encode(), None
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        ({"num_segments": 2, "num_characters": 15, "sample": "a"}, None, ""),
+        ({"error": "a.txt: is damaged"}, DataError, r"^a\.txt: is damaged$"),
+        (
+            {"failure": "KeyError at x.py:1 f"},
+            DataError,
+            r"^a\.txt: cannot be read; it may be damaged\. The service's log",
+        ),
+        (None, DataError, r"^a\.txt: takes too much time to read\. Split it"),
+        (-24, DataError, r"^a\.txt: takes too much time to read\. Split it"),
+        (1, RuntimeError, "cannot be run"),
+    ],
+)
+def test_what_a_process_answers(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, answer: Any, error: Any, message: str
+) -> None:
+    process = Process(answer)
+    monkeypatch.setattr("transduce.serve.documents.survey.subprocess.Popen", process)
+    surveys, file = SurveyProcesses(), DocumentFile(b"A\n\x00dog", "a.txt", "text")
+    if error is None:
+        assert surveys.survey(file, "de", 99) == Survey(2, 15, "a")
+    else:
+        with pytest.raises(error, match=message):
+            surveys.survey(file, "de", 99)
+    head, _, content = process.given.partition(b"\n")
+    limits = {"seconds": 30.0, "bytes": 512 << 20, "max_characters": 99}
+    assert json.loads(head) == {"name": "a.txt", "format": "text", "target": "de", **limits}
+    assert content == b"A\n\x00dog"
+    assert process.options["stderr"] is subprocess.DEVNULL, "it may have text of the document"
+    assert (process.killed, surveys._running) == (True, set())
+    assert ("KeyError" in caplog.text) == (message.startswith("^a\\.txt: cannot be read"))
+
+
+def test_the_end_of_the_service_ends_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, surveys = Process({"error": "x"}), SurveyProcesses()
+    monkeypatch.setattr("transduce.serve.documents.survey.subprocess.Popen", process)
+    other = Process(None)
+    surveys._running.add(other)  # type: ignore[arg-type]
+    surveys.stop()
+    assert other.killed
+    with pytest.raises(StoppingError):
+        surveys.survey(lines(3), "de", 99)
+
+
+@pytest.mark.parametrize(
+    ("max_characters", "raised", "expected"),
+    [
+        (6, None, {"num_segments": 1, "num_characters": 6, "sample": "A dog.\n"}),
+        (5, None, {"error": "a.txt: has more than 5 characters to translate. Split it."}),
+        (6, MemoryError(), {"error": "a.txt: takes too much memory to read. Split it."}),
+        (6, KeyError("a secret"), {"failure": "KeyError"}),
+    ],
+)
+def test_the_process_limits_itself_and_tells_no_text_of_what_fails(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    max_characters: int,
+    raised: BaseException | None,
+    expected: dict[str, Any],
+) -> None:
+    """From 100 seconds of the processor on it has 30 more; the system counts whole ones."""
+    limits: list[Any] = []
+    monkeypatch.setattr(survey_module.resource, "setrlimit", lambda *arguments: limits.append(arguments))
+    monkeypatch.setattr(survey_module, "time", SimpleNamespace(process_time=lambda: 100.75))
+    header = {"name": "a.txt", "format": "text", "target": "de", "max_characters": max_characters}
+    given = json.dumps(header | {"seconds": 30.0, "bytes": 1 << 30}).encode() + b"\n" + TEXT
+    monkeypatch.setattr(survey_module.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(given)))
+    if raised is not None:
+        monkeypatch.setattr(survey_module, "survey", lambda *_: (_ for _ in ()).throw(raised))
+    assert survey_module.main() == 0
+    answer = json.loads(capsys.readouterr().out)
+    if "failure" in expected:
+        assert answer["failure"].startswith("KeyError at ")
+        assert "secret" not in answer["failure"]
+    else:
+        assert answer == expected
+    resource = survey_module.resource
+    assert limits == [(resource.RLIMIT_CPU, (131, 131)), (resource.RLIMIT_AS, (1 << 30, 1 << 30))]
 
 
 # --- what a document holds ------------------------------------------------------------------------------------

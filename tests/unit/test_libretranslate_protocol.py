@@ -234,7 +234,8 @@ def test_keys(tmp_path: Path) -> None:
             assert (answer.status_code, answer.json()) == (403, {"error": "Invalid API key"})
         assert client.post("/detect", data={"q": "Hello"}).status_code == 400
         assert client.get("/languages").status_code == 200
-        assert client.get("/frontend/settings").json()["keyRequired"] is True
+        settings = client.get("/frontend/settings").json()
+        assert (settings["keyRequired"], settings["apiKeys"]) == (True, True)
         assert client.post(f"/translate?api_key={secret}", json=_fields(q="Twelve signs")).status_code == 200
         assert service.requests[-1].priority == 1
         answer = client.post("/translate", data=_fields(api_key=secret))

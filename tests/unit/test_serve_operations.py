@@ -63,7 +63,7 @@ def client(metrics: Metrics, stopping: Stopping) -> TestClient:
         Route("/translate", translate, methods=["POST"]),
         Route("/things/{name}", translate, methods=["POST"]),
         Route("/failing", failing, methods=["POST"]),
-        Route("/ready", ready),
+        *(Route(path, ready) for path in ("/ready", "/health", "/metrics", "/languages")),
     ]
     app = Observation(Starlette(routes=routes), metrics, stopping)
     return TestClient(app, raise_server_exceptions=False)
@@ -149,10 +149,12 @@ def test_of_an_address_only_the_template_is_told(client: TestClient, lines: Any,
 
 
 def test_a_probe_has_a_line_only_if_something_is_wrong(client: TestClient, lines: Any, metrics: Metrics) -> None:
-    assert client.get("/ready").status_code == 200
+    for path in ("/ready", "/health", "/metrics"):
+        assert client.get(path).status_code == 200
     assert lines() == []
     assert client.get("/ready?failing").status_code == 503
-    assert [line["status"] for line in lines()] == [503]
+    assert client.get("/languages").status_code == 200
+    assert [(line["route"], line["status"]) for line in lines()] == [("/ready", 503), ("/languages", 200)]
     assert sample(metrics, "transduce_requests_total", protocol="none", route="/ready", status="200") == 1
 
 

@@ -1,6 +1,7 @@
 """The store of the service: the same for SQLite and PostgreSQL; full disks, databases that are gone, later versions."""
 
 import logging
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -66,6 +67,14 @@ def test_the_limit_of_a_day_is_reached_once_by_several_at_a_time(address: str) -
     assert stores[0].take_usage("2026-01-01", "key2", 30, 1000) == (True, 30)
     for store in stores:
         store.close()
+
+
+def test_glossaries_are_listed_as_they_came(store: Store) -> None:
+    """Their ids are in no order; each is a UUID in form, as clients of DeepL expect."""
+    made = [store.add_glossary("key1", str(number), "en", "de", ENTRIES) for number in range(8)]
+    assert store.glossaries("key1") == made
+    assert [each.id for each in made] != sorted(each.id for each in made)
+    assert all(re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", each.id) for each in made)
 
 
 def test_glossaries_belong_to_their_key(store: Store) -> None:

@@ -1,13 +1,16 @@
 """A loaded model as requests use it: whose work goes to which engine, in which direction, within which bounds."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from transduce.config import DecodeConfig
 from transduce.engines.automatic import AutomaticEngine
+from transduce.engines.batching import EMPTY_OUTPUT
 from transduce.errors import ConfigError, DataError
 from transduce.serve import model_slot, served_model
 from transduce.serve.calls import Call, Ticket
@@ -191,6 +194,30 @@ def test_results_of_pairs_come_back_in_order_and_both_sides_are_counted() -> Non
     assert queued.next_scores([1], [2, 2]) == ("next", [1], [2, 2])
     assert queued.attend([1], [2]) == ("attend", [1], [2])
     assert scheduler.tokens == [4]
+
+
+def test_of_texts_the_end_is_counted_and_empty_ones_are_not_searched() -> None:
+    engine: Any = _Engine()
+    engine.translate = lambda sources, options, n_best, constraints: [
+        [(source, n_best, constraint)] for source, constraint in zip(sources, constraints, strict=True)
+    ]
+    scheduler: Any = _Scheduler(SimpleNamespace(engine=engine))
+    queued = QueuedEngine(engine, scheduler, Ticket())
+    constraints: Any = ["c0", "c1", "c2"]
+    found = queued.translate([[1], [], [2, 2, 2]], DecodeConfig(beam_size=2), 2, constraints)
+    assert found == [[([1], 2, "c0")], [EMPTY_OUTPUT], [([2, 2, 2], 2, "c2")]]
+    assert scheduler.tokens == [4, 2]
+    with pytest.raises(ConfigError, match="beam size"):
+        queued.translate([[1]], DecodeConfig(beam_size=2), 3)
+
+
+def test_a_model_that_was_retired_is_lent_to_nobody_else() -> None:
+    model = model_of(_lock=threading.Lock(), _num_uses=0, _retired=False)
+    assert [model.acquire(), model.acquire(), model.num_uses] == [True, True, 2]
+    model.retire()
+    assert [model.acquire(), model.num_uses] == [False, 2]
+    model.release()
+    assert model.num_uses == 1
 
 
 class _Tokenizer:
