@@ -284,6 +284,23 @@ def test_large_documents_are_refused() -> None:
 
 
 @pytest.mark.usefixtures("read_here")
+@pytest.mark.parametrize("path", ["/api/documents", "/v2/document", "/translate_file"])
+def test_limits_hold_in_each_protocol(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    limits = LimitsConfig(document_bytes=10, document_characters=8, body_bytes=1000)
+    fields = {"source_lang": "EN", "target_lang": "DE"} if path.startswith("/v2") else LANGUAGES
+
+    with DescribedClient(fake_app(config=ServeConfig(limits=limits))) as client:
+
+        def status(content: bytes) -> int:
+            return client.post(path, data=fields, files={"file": ("a.txt", content)}, headers=_DEEPL).status_code
+
+        assert status(b"A dog.\n\n\n\n") in (200, 202)
+        assert [status(b"A dog.\n\n\n\n\n"), status(b"Two cats.\n")] == [413, 400]
+        monkeypatch.setattr("transduce.serve.documents.service._MAX_READING", 0)
+        assert status(b"A dog.") == 503
+
+
+@pytest.mark.usefixtures("read_here")
 def test_only_so_many_documents_may_wait(tmp_path: Path, service: FakeService) -> None:
     path = tmp_path / "keys.toml"
     one, other = (

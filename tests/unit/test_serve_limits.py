@@ -355,6 +355,37 @@ def test_a_store_that_fails_leaves_each_replica_to_hold_the_limit(store: Store) 
     assert store.usage("weblate", DAY, DAY) == 120
 
 
+def test_a_store_that_is_known_to_fail_is_not_asked_for_each_request(store: Store, failures: list[str]) -> None:
+    asked: list[object] = []
+
+    class Failing:
+        is_failing = True
+
+        def take_usage(self, *arguments: object) -> tuple[bool, int]:
+            asked.append(arguments)
+            raise StateError
+
+    usage = Usage(Failing(), lambda: failures.append("failed"), lambda: DAY)  # type: ignore[arg-type]
+    assert asyncio.run(usage.take("weblate", 10, 100)) == DAY
+    assert (asked, failures, usage.of_today("weblate")) == ([], [], 10)
+    Failing.is_failing = False
+    assert asyncio.run(usage.take("weblate", 10, 100)) == DAY
+    assert (asked, failures) == ([(DAY, "weblate", 10, 90)], ["failed"])
+    assert usage.of_today("weblate") == 20
+
+
+def test_who_is_refused_is_told_what_is_left(budgets: Budgets) -> None:
+    access, scope = Access(None, budgets), http_scope()
+    limited = key(characters_per_day=100)
+    assert asyncio.run(budgets.take(limited, 100)) == DAY
+    with pytest.raises(DayLimitError), charged(access, scope, limited, 1):
+        pytest.fail("there was nothing left")
+    [policy, left] = record_of(scope).headers
+    assert policy == (b"ratelimit-policy", b'"day";q=100;w=86400')
+    assert left[1].startswith(b'"day";r=0;t=')
+    assert record_of(scope).characters == 0
+
+
 # --- who may use the service ----------------------------------------------------------------------------------
 
 

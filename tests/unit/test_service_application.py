@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from starlette.routing import Route
 from described_answers import DescribedClient, document
 from fake_service import FakeService, fake_app
 from transduce.serve.config import LibretranslateConfig, LimitsConfig, ServeConfig
+from transduce.serve.operations.keys import KeyRing, add_key
 from transduce.serve.web import event_stream, request_body
 from transduce.serve.web.detection import Detector
 
@@ -319,6 +321,61 @@ def test_what_browsers_are_told_of_a_file(client: DescribedClient, path: str, ki
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         f"frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
     )
+
+
+_FIELDS = {"q": "a", "text": "a", "source": "en", "target": "de", "target_lang": "de"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        *(("POST", path, 401) for path in ("/api/translate", "/api/alternatives", "/api/detect", "/api/attention")),
+        *(("POST", path, 401) for path in ("/api/documents",)),
+        *(("GET", f"/api/documents/x{end}", 401) for end in ("", "/result")),
+        ("DELETE", "/api/documents/x", 401),
+        *(("POST", path, 403) for path in ("/v2/translate", "/v2/languages", "/v2/usage", "/v2/glossaries")),
+        *(
+            ("GET", path, 403)
+            for path in ("/v2/languages", "/v2/usage", "/v2/glossaries", "/v2/glossary-language-pairs")
+        ),
+        *(("GET", f"/v2/glossaries/x{end}", 403) for end in ("", "/entries")),
+        ("DELETE", "/v2/glossaries/x", 403),
+        *(("POST", path, 403) for path in ("/v2/document", "/v2/document/x", "/v2/document/x/result")),
+        *(("POST", path, 400) for path in ("/translate", "/detect")),  # "Please contact the server operator"
+        *(("GET", path, 200) for path in ("/", "/languages", "/frontend/settings", "/spec", "/health", "/ready")),
+        *(("GET", path, 200) for path in ("/api/languages", "/api/openapi.json")),
+    ],
+)
+def test_what_needs_a_key(tmp_path: Path, method: str, path: str, status: int) -> None:
+    add_key(tmp_path / "keys.toml", "one")
+    with DescribedClient(fake_app(keys=KeyRing(tmp_path / "keys.toml"))) as client:
+        answer = client.request(method, path, **({"json": _FIELDS} if method == "POST" else {}))
+        assert answer.status_code == status
+        if status == 400:
+            assert answer.json()["error"].startswith("Please contact")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "/translate",
+            "/detect",
+            "/languages",
+            "/api/translate",
+            "/api/alternatives",
+            "/api/detect",
+            "/api/attention",
+        ),
+        *("/v2/translate", "/v2/languages", "/v2/glossaries", "/v2/document/x", "/v2/document/x/result"),
+    ],
+)
+def test_bodies_are_bounded_everywhere(path: str) -> None:
+    with DescribedClient(fake_app(config=ServeConfig(limits=LimitsConfig(body_bytes=100)))) as client:
+        for size, is_too_large in ((100, False), (101, True)):
+            body = json.dumps({"a": "b" * (size - 9)}).encode() if size == 100 else b"{" * size
+            answer = client.post(path, content=body, headers={"content-type": "application/json"})
+            assert (answer.status_code == 413) is is_too_large
 
 
 _ENGLISH_TAG = "<span title='the house of the weather is here today'>"

@@ -155,6 +155,13 @@ def test_keys_take_turns(documents: DocumentStore) -> None:
     assert [each.id for each in order if each is not None] == [first.id, third.id, second.id]
 
 
+def test_documents_of_a_key_are_claimed_as_they_came(documents: DocumentStore) -> None:
+    made = [documents.add(given(), b"x").id for _ in range(8)]
+    claimed = [documents.claim(str(number), 60) for number in range(8)]
+    assert [each.id for each in claimed if each is not None] == made
+    assert made != sorted(made), "not by their ids"
+
+
 def test_a_document_is_claimed_once(documents: DocumentStore, address: str) -> None:
     made = {documents.add(given(f"{number % 3}"), b"x").id for number in range(20)}
     other = open_store(address)
