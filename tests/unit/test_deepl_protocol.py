@@ -1,7 +1,8 @@
 """The protocol of DeepL: languages, tags, glossaries, keys, and the words of its errors."""
 
+import asyncio
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from described_answers import DescribedClient
 from fake_service import FakeService, fake_app
 from transduce.serve.config import BatchingConfig, LimitsConfig, ServeConfig
-from transduce.serve.operations.keys import KeyRing, add_key
-from transduce.serve.web import deepl
+from transduce.serve.operations.keys import ANONYMOUS, KeyRing, add_key
+from transduce.serve.state.store import StoredGlossary
+from transduce.serve.web import deepl, deepl_glossaries
 from transduce.serve.web.deepl_fields import tag_names
+from transduce.serve.web.refusals import Refusal
 from transduce.translation.constraints.glossary import Glossary
 
 _GLOSSARY = {"name": "pets", "source_lang": "en", "target_lang": "de", "entries": "dog\tHund\ncat\tKatze"}
@@ -206,6 +209,34 @@ def test_more_glossaries_than_are_kept_in_memory_can_be_used(client: DescribedCl
         used = service.requests[-1].glossary
         assert isinstance(used, Glossary)
         assert used.required_in("A dog") == ((f"Hund{number}",),)
+
+
+def test_the_glossaries_that_were_used_last_stay_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, str]] = []
+    monkeypatch.setattr(deepl_glossaries, "Glossary", lambda terms: made.append(terms) or terms)  # type: ignore[func-returns-value]
+
+    class Kept:
+        """A store that has a glossary of each id."""
+
+        def glossary(self, owner: str, glossary_id: str) -> StoredGlossary:
+            return StoredGlossary(glossary_id, owner, "n", "en", "pt", (("a", glossary_id),), datetime.now(UTC))
+
+    nothing: Any = None
+    glossaries, store = deepl_glossaries.DeeplGlossaries(nothing, nothing), Kept()
+    glossaries._store = store  # type: ignore[assignment]
+
+    def use(number: int) -> None:
+        found: Any = asyncio.run(glossaries.for_translation(ANONYMOUS, str(number), "EN-us", "pt-BR"))
+        assert found == {"a": str(number)}
+
+    for number in [*range(32), 0, 32, 0, 2, 1]:
+        use(number)
+    assert [each["a"] for each in made] == [str(number) for number in [*range(33), 1]], "1 was used the longest ago"
+    assert len(glossaries._ready) == 32
+    assert asyncio.run(glossaries.for_translation(ANONYMOUS, "", "en", "de")) is None
+    for source, target in (("de", "pt"), ("en", "de")):
+        with pytest.raises(Refusal, match="The glossary's languages are not those of the request"):
+            asyncio.run(glossaries.for_translation(ANONYMOUS, "1", source, target))
 
 
 def test_glossaries_are_made_used_and_deleted(client: DescribedClient, service: FakeService) -> None:

@@ -50,6 +50,7 @@ def test_short_numbers_have_three_digits(value: float, shown: str) -> None:
 
 def test_units() -> None:
     assert [seconds(value) for value in (1.23, 1.0, 0.00456, 12.3e-6)] == ["1.23 s", "1.00 s", "4.56 ms", "12.3 µs"]
+    assert [seconds(value) for value in (0.9994, 0.001, 0.0009)] == ["999 ms", "1.00 ms", "900 µs"]
     assert [clock(value) for value in (3909, 59.6, 7)] == ["1:05:09", "0:01:00", "0:00:07"]
     assert mebibytes(3 * 2**20) == "3.00 MiB"
 

@@ -380,6 +380,13 @@ def test_a_chain_of_proxies_is_followed_to_the_client() -> None:
     assert (seen["client"], seen["host"]) == ("203.0.113.9", "a.example")
 
 
+@pytest.mark.parametrize(
+    "host", ["a-b.example", "a.example:8080", "[2001:db8::1]", "[2001:db8::1]:443", "x" * 253, "127.0.0.1:1"]
+)
+def test_hosts_of_all_kinds_are_taken(host: str) -> None:
+    assert seen_by_the_service(["10.0.0.1"], "10.0.0.1", host=f" {host} , b.inner")["host"] == host
+
+
 @pytest.mark.parametrize("host", ["", "a b", "evil.example/path", "x" * 300, "user@host", "[::1"])
 def test_a_malformed_host_is_not_taken(host: str) -> None:
     assert seen_by_the_service(["10.0.0.1"], "10.0.0.1", host=host)["host"] == "inner"

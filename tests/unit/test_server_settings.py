@@ -1,10 +1,12 @@
 """How the server is set up from its configuration: listeners, uvicorn, TLS, replicas of Ray, and the check."""
 
+import asyncio
 import http.client
 import resource
 import ssl
 import sys
 import threading
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -153,6 +155,78 @@ def test_old_versions_of_tls_are_not_spoken(monkeypatch: pytest.MonkeyPatch) -> 
     context = tls_context(listener)
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert loaded == [(context, listener)]
+
+
+class Context:
+    """Settings of TLS that note what they load, and may refuse it."""
+
+    def __init__(self, loaded: list[Any], error: Exception | None = None) -> None:
+        self.loaded, self.error = loaded, error
+
+    def load_cert_chain(self, certificate: str, private_key: str, password: Any) -> None:
+        assert password() == ""
+        self.loaded.append((certificate, private_key))
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize("private_key", ["k.pem", ""])
+def test_a_certificate_is_tried_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private_key: str
+) -> None:
+    for name in ("c.pem", "k.pem"):
+        (tmp_path / name).write_text("x")
+    monkeypatch.chdir(tmp_path)
+    tried, used = [], list[Any]()
+    monkeypatch.setattr(listening.ssl, "SSLContext", lambda _: Context(tried))
+    listener = Listener(app=None, host="h", port=1, certificate="c.pem", private_key=private_key)
+    listening.load_certificate(Context(used), listener)  # type: ignore[arg-type]
+    assert tried == used == [("c.pem", private_key or "c.pem")]
+    tried.clear()
+    wrong = ssl.SSLError(1, "[X509: KEY_VALUES_MISMATCH] key values mismatch")
+    wrong.reason = "KEY_VALUES_MISMATCH"
+    monkeypatch.setattr(listening.ssl, "SSLContext", lambda _: Context(tried, wrong))
+    with pytest.raises(
+        ConfigError, match=r"server\.certificate: c\.pem and the key .* cannot be used: key values mismatch"
+    ):
+        listening.load_certificate(Context(used), listener)  # type: ignore[arg-type]
+    assert len(used) == 1, "half of a wrong pair does not get into use"
+    (tmp_path / "k.pem").unlink()
+    if private_key:
+        with pytest.raises(ConfigError, match=r"server\.private_key: k\.pem: No such file"):
+            listening.load_certificate(Context(used), listener)  # type: ignore[arg-type]
+    (tmp_path / "c.pem").unlink()
+    with pytest.raises(ConfigError, match=r"server\.certificate: c\.pem: No such file"):
+        listening.load_certificate(Context(used), listener)  # type: ignore[arg-type]
+
+
+def test_a_reload_reads_certificates_first_and_stops_where_one_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    events: list[Any] = []
+    messages: list[str] = []
+
+    async def reload() -> list[str]:
+        events.append("reload")
+        return messages
+
+    made: Any = server.Server.__new__(server.Server)
+    made._encrypted, made._reload = [("one", "context"), ("two", "other")], reload
+    monkeypatch.setattr(server, "load_certificate", lambda *arguments: events.append(arguments))
+    with caplog.at_level("INFO"):
+        asyncio.run(made._reload_now())
+        messages.extend(["2 keys", "m: reloaded"])
+        asyncio.run(made._reload_now())
+    assert events == [("context", "one"), ("other", "two"), "reload"] * 2
+    assert caplog.messages == ["reload: nothing has changed", "reload: 2 keys", "reload: m: reloaded"]
+    events.clear()
+
+    def wrong(*_: object) -> None:
+        raise ConfigError("c.pem: wrong.")
+
+    monkeypatch.setattr(server, "load_certificate", wrong)
+    asyncio.run(made._reload_now())
+    assert (events, caplog.messages[-1]) == ([], "reload: c.pem: wrong. What was loaded before stays in use.")
 
 
 # --- the check of a container ---------------------------------------------------------------------------------

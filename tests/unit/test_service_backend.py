@@ -19,6 +19,7 @@ from transduce.serve.requests import OverloadedError, Priority, TranslationReque
 from transduce.serve.state.store import open_store
 from transduce.serve.web.backend import Backend
 from transduce.serve.web.detection import Detector, Guess
+from transduce.serve.web.disconnection import ClientLeftError, while_connected
 from transduce.serve.web.refusals import Refusal
 
 BULK = Key("one", "0" * 64, priority="bulk")
@@ -147,6 +148,52 @@ def test_where_one_language_fails_the_others_are_given_up_and_nothing_is_charged
 
     asyncio.run(test())
     assert (service.cancelled, used(backend)) == (1, 0)
+
+
+# --- clients that leave ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("leaves", "cancelled", "error"),
+    [
+        (False, False, None),
+        (True, False, ClientLeftError),
+        (False, True, asyncio.CancelledError),
+        (True, True, asyncio.CancelledError),  # whoever cancels the request is told so, also when its client leaves
+    ],
+)
+def test_work_is_given_up_when_its_client_leaves(leaves: bool, cancelled: bool, error: Any) -> None:
+    given_up: list[bool] = []
+
+    async def work() -> str:
+        try:
+            await asyncio.sleep(3600 if leaves or cancelled else 0.01)
+        except asyncio.CancelledError:
+            given_up.append(True)
+            raise
+        return "done"
+
+    async def test() -> Any:
+        begun = asyncio.Event()
+
+        async def receive() -> Any:
+            begun.set()
+            if leaves:
+                return {"type": "http.disconnect"}
+            return await asyncio.Event().wait()
+
+        task = asyncio.create_task(while_connected(Request({"type": "http", "headers": []}, receive), work()))
+        await begun.wait()
+        if cancelled:
+            task.cancel()
+        return await task
+
+    if error is None:
+        assert asyncio.run(test()) == "done"
+    else:
+        with pytest.raises(error):
+            asyncio.run(test())
+    assert given_up == [True] * (error is not None)
 
 
 # --- one text -------------------------------------------------------------------------------------------------

@@ -156,7 +156,8 @@ class Database(ABC):
             try:
                 self._migrate(connection)
             except BaseException:
-                connection.close()
+                with contextlib.suppress(self.driver_error):
+                    connection.close()
                 raise
             self._failed_at = float("-inf")
             self._connection = connection
