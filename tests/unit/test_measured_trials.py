@@ -1,6 +1,6 @@
 """What a trial of an ablation and a point of a sweep are measured by, and which results are kept."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from noted_calls import Noting
+from transduce import files
 from transduce.config import Config, DataConfig, apply_settings, preset
 from transduce.errors import DataError
 from transduce.evaluation import Text
 from transduce.experiments.ablation import ablate, worker
 from transduce.experiments.ablation.grid import Grid, Row, constant
+from transduce.experiments.ablation.results import TrialResult
 from transduce.experiments.ablation.trials import Ablation
 from transduce.experiments.sweep import sweep as sweeping
 from transduce.experiments.sweep.results import Axes, Measured, Point, SweepResults
@@ -91,6 +93,53 @@ def test_the_words_of_a_file_make_other_data(base: Config, tmp_path: Path) -> No
     grid = Grid("words", tuple(Row(f"row{name}", constant({"init": {"words_file": name}})) for name in ("", "a", "b")))
     folders = {trial.data for trial in Ablation(grid, apply_settings(base, ["init.model=m"]), tmp_path).trials()}
     assert len(folders) == 3
+
+
+def test_progress_of_an_ablation_has_the_time_left(
+    base: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each training takes a minute; the second one fails."""
+    clock = 0.0
+    prepared: list[Any] = []
+
+    def run(waiting: Any, jobs: int) -> Any:
+        nonlocal clock
+        for number, trial in enumerate(waiting):
+            clock += 60.0
+            trial.folder.mkdir(parents=True, exist_ok=True)
+            (trial.folder / "log.txt").write_text("no memory\n")
+            if number != 1:
+                result = TrialResult(trial.row, trial.seed, 4.0, 30.0, steps=1200, training_seconds=90.0)
+                files.write_json(trial.folder / "result.json", asdict(result))
+            yield trial, int(number == 1)
+
+    monkeypatch.setattr(ablate, "_run", run)
+    monkeypatch.setattr(ablate, "_prepare_data", lambda trials, *given: prepared.append((len(trials), given)) or {})
+    monkeypatch.setattr(ablate, "time", SimpleNamespace(monotonic=lambda: clock))
+    pictures: list[Any] = []
+    monkeypatch.setattr(ablate, "draw", lambda *given: pictures.append(given))
+    ablation = Ablation(GRID, base, tmp_path / "out", num_seeds=2)
+    results = ablate.ablate(ablation, jobs=3, mirror=Path("w"))
+    assert [(each.row, each.seed, bool(each.error)) for each in results.trials] == [
+        ("base", 1, False),
+        ("base", 2, False),
+        ("wide", 1, True),
+        ("wide", 2, False),
+    ]
+    log = tmp_path / "out" / "runs" / "wide-seed1" / "log.txt"
+    figures = "perplexity 4.000, BLEU 30.00, 1,200 steps in 1.5 minutes"
+    assert capsys.readouterr().err.splitlines() == [
+        "4 trainings, 0 of them done, 3 at a time",
+        f"[1/4] base, seed 1: {figures}; about 3 minutes left",
+        f"[2/4] wide, seed 1: failed: exit code 1; it last said: no memory ({log}); about 2 minutes left",
+        f"[3/4] base, seed 2: {figures}; about 1 minute left",
+        f"[4/4] wide, seed 2: {figures}; about 0 minutes left",
+    ]
+    assert pictures == [(results, tmp_path / "out" / "rows.png")]
+    ablate.ablate(ablation, ["base"], show_progress=False)
+    assert prepared == [(4, (Path("w"), True)), (0, (None, False))]
+    ablate.ablate(ablation)
+    assert capsys.readouterr().err.splitlines()[0] == "4 trainings, 3 of them done, 1 at a time"
 
 
 # --- a sweep ----------------------------------------------------------------------------------------------------------
