@@ -15,7 +15,7 @@ import pytest
 
 from transduce.errors import LostPeerError, TrainingError
 from transduce.training import peers as peers_module
-from transduce.training.peers import Peers
+from transduce.training.peers import Failure, Peers
 
 
 def wait_until(condition: Callable[[], Any]) -> None:
@@ -57,6 +57,19 @@ def test_all_learn_who_failed_first_and_why(first: int, capsys: pytest.CaptureFi
     leave(*others[1:], error=TrainingError("a third one"))
     wait_until(lambda: not threads_of_peers())
     assert f"rank {first} (on" in capsys.readouterr().err
+
+
+def test_a_process_that_connects_after_a_failure_learns_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    main, other = connected(2)
+    main._fail(Failure(0, "a", "ran out of memory"), own=True)
+    late = Peers(2, "127.0.0.1", main.port, main.token, grace_seconds=600)
+    wait_until(lambda: other.failure is not None and late.failure is not None)
+    for each in (other, late):
+        with pytest.raises(LostPeerError, match=r"^rank 0 \(on a\) ran out of memory\.$"):
+            each.check()
+    leave(main, other, late, error=TrainingError("another"))
+    wait_until(lambda: not threads_of_peers())
+    capsys.readouterr()
 
 
 def test_no_process_leaves_before_all_have_finished() -> None:
@@ -173,7 +186,7 @@ def test_strangers_are_not_listened_to() -> None:
 
 PROGRAM = """
 import sys, time
-from transduce.training.peers import Peers
+from transduce.training.peers import Failure, Peers
 
 rank, port, token = map(int, sys.argv[1:])
 with Peers(rank, "127.0.0.1", port, token, grace_seconds=0.2) as peers:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.errors import BundleError, TrainingError
 from transduce.files import sha256
-from transduce.training import checkpoint_writer
+from transduce.training import checkpoint_writer, run_folder
 from transduce.training.checkpoint_writer import CheckpointWriter
 from transduce.training.checkpoints import (
     advice_not_finite,
@@ -22,7 +23,13 @@ from transduce.training.checkpoints import (
     set_aside_damaged,
 )
 from transduce.training.progress import OPTIMIZER, WEIGHTS, CheckpointKind, Progress, write_state
-from transduce.training.run_folder import checkpoint_path, checkpoints, require_run_folder
+from transduce.training.run_folder import (
+    checkpoint_path,
+    checkpoints,
+    load_run_data,
+    require_run_folder,
+    save_run_data,
+)
 
 REGULAR, FINAL, STOPPED = CheckpointKind.REGULAR, CheckpointKind.FINAL, CheckpointKind.RESUME_ONLY
 
@@ -134,6 +141,63 @@ def test_a_folder_of_other_files_is_no_run_folder(tmp_path: Path) -> None:
         require_run_folder(tmp_path)
     (tmp_path / "data.json").touch()
     require_run_folder(tmp_path)
+
+
+# --- the data ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_knows_its_data_by_their_checksums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sums = {"train.arrow": "t", "validation.arrow": "v"}
+    folder, run = tmp_path / "elsewhere", tmp_path / "run"
+    folder.mkdir()
+    (folder / "manifest.json").touch()
+    loaded: list[Any] = []
+
+    def load(path: Path, *, checksums: bool) -> Any:
+        loaded.append((path, checksums))
+        manifest = {"files": {name: {"sha256": value} for name, value in sums.items()}}
+        validation = path / "validation.arrow" if "validation.arrow" in sums else None
+        names = {"folder": path, "train": path / "train.arrow", "validation": validation}
+        return SimpleNamespace(manifest=manifest, tokenizer_fingerprint=fingerprint, **names)
+
+    fingerprint = "f"
+    monkeypatch.setattr(run_folder, "load_prepared", load)
+    save_run_data(run, load(folder, checksums=False))
+    assert read_checked(run / "data.json") == {
+        "folder": str(folder),
+        "train_sha256": "t",
+        "validation_sha256": "v",
+        "tokenizer_fingerprint": "f",
+    }
+    loaded.clear()
+    load_run_data(run)
+    load_run_data(run, checksums=False)
+    assert loaded == [(folder, True), (folder, False)]
+    for name in ("train.arrow", "validation.arrow"):
+        monkeypatch.setitem(sums, name, "other")
+        with pytest.raises(TrainingError, match=rf"was started with other data than {folder}"):
+            load_run_data(run)
+        monkeypatch.setitem(sums, name, name[0])
+    fingerprint = "g"
+    with pytest.raises(TrainingError, match="was started with other data"):
+        load_run_data(run)
+    fingerprint = "f"
+    del sums["validation.arrow"]
+    with pytest.raises(TrainingError, match="was started with other data"):
+        load_run_data(run)
+    sums["validation.arrow"] = "other"
+    write_checked(run / "data.json", {"folder": str(folder), "train_sha256": "t", "tokenizer_fingerprint": "f"})
+    load_run_data(run)  # 0.1.0 did not note the validation data
+    with pytest.raises(TrainingError, match=rf"{tmp_path}/x: has no manifest"):
+        load_run_data(run, tmp_path / "x")
+    write_checked(run / "data.json", {"folder": str(folder)})
+    with pytest.raises(TrainingError, match="it has no 'train_sha256'"):
+        load_run_data(run)
+    write_checked(run / "data.json", {"folder": 3})
+    with pytest.raises(TrainingError, match="'folder' is 3"):
+        load_run_data(run)
+    save_run_data(run, load(run / "data", checksums=False))
+    assert "folder" not in read_checked(run / "data.json")
 
 
 # --- the thread that writes -------------------------------------------------------------------------------------------
