@@ -1,5 +1,7 @@
 """The precision that `auto` stands for, and how fast a device is said to be."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -63,5 +65,5 @@ def test_the_speed_of_a_cpu_is_that_of_products_that_take_long_enough(
 def test_the_speed_of_a_cpu_is_measured_with_its_threads_and_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     monkeypatch.setattr(device_module, "_measured_cpu", lambda *given: given)
-    found = device_capacity(Compute(torch.device("cpu"), torch.bfloat16))
+    found: Any = device_capacity(Compute(torch.device("cpu"), torch.bfloat16))
     assert (found.flops_per_second, found.basis) == ((3, torch.bfloat16), "measured")

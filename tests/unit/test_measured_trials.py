@@ -1,5 +1,6 @@
 """What a trial of an ablation and a point of a sweep are measured by, and which results are kept."""
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from transduce.evaluation import Text
 from transduce.experiments.ablation import ablate, worker
 from transduce.experiments.ablation.grid import Grid, Row, constant
 from transduce.experiments.ablation.results import TrialResult
+from transduce.experiments.ablation.source import training_source
 from transduce.experiments.ablation.trials import Ablation
 from transduce.experiments.sweep import sweep as sweeping
 from transduce.experiments.sweep.results import Axes, Measured, Point, SweepResults
@@ -26,7 +28,7 @@ def test_a_trial_is_measured_by_its_own_search_on_all_pairs(noting: Noting) -> N
     config = apply_settings(preset("tiny"), ["decode.beam_size=3", "train.device=cpu", "train.validate_beam_size=1"])
     metrics = {"validation_perplexity": 4.5, "target_tokens_seen": 90, "steps": 7, "training_seconds": 2.0}
     bundle = SimpleNamespace(config=config, metrics=metrics | {"training_flops": 11}, tokenizer="tokenizer")
-    noting((worker.Bundle, "load"), bundle)
+    noting("transduce.experiments.ablation.worker.Bundle.load", bundle)
     prepared = SimpleNamespace(validation="v", train="t", folder=Path("d"))
     loaded = noting((worker, "load_prepared"), prepared)
     noting((worker, "data_folder"), Path("d"))
@@ -38,7 +40,7 @@ def test_a_trial_is_measured_by_its_own_search_on_all_pairs(noting: Noting) -> N
             return len(self.source_lengths)
 
     store = Store()
-    noting((worker.ParallelStore, "open"), store)
+    noting("transduce.experiments.ablation.worker.ParallelStore.open", store)
     model = SimpleNamespace(num_parameters=5)
     noting((worker, "load_model"), SimpleNamespace(eval=lambda: model))
     scorers = noting((worker, "bleu_scorer"), lambda found: {"bleu": 9.0} if found is model else {})
@@ -61,7 +63,7 @@ def test_a_trial_is_measured_by_its_own_search_on_all_pairs(noting: Noting) -> N
     assert (searched.train.validate_beam_size, searched.train.validate_bleu_sentences) == (3, 700)
     assert (tokenizer, validation, further) == ("tokenizer", store, {"metric": "metric"})
     assert loaded == [((Path("d"),), {"checksums": False})]
-    prepared.validation = None  # type: ignore[assignment]
+    prepared.validation = None
     with pytest.raises(DataError, match="has no validation data"):
         worker.measure(Path("run"), "A1", 2, "metric")  # type: ignore[arg-type]
 
@@ -71,6 +73,38 @@ def base(tmp_path: Path) -> Config:
     return apply_settings(
         preset("tiny"), ["data.train=[['a','b']]", "data.validation=['c','d']", f"data.folder={tmp_path}"]
     )
+
+
+@pytest.mark.parametrize(
+    ("signal", "tokenized", "paper", "code"),
+    [(None, True, False, 0), (None, False, True, 0), (15, False, False, 143)],
+)
+def test_the_process_of_a_trial_trains_and_measures_what_its_request_says(
+    signal: int | None, tokenized: bool, paper: bool, code: int, base: Config, tmp_path: Path, noting: Noting
+) -> None:
+    base = apply_settings(base, ["data.target_language=de"])
+    ablation = Ablation(GRID, base, tmp_path, tokenized=tokenized, paper_bleu=paper)
+    trial = ablation.trials()[1]
+    trial.write_request()
+    noting((worker, "_stop_with_starter"))
+    trained = noting((worker, "train"), SimpleNamespace(signal=signal))
+    metrics = noting((worker, "bleu_metric"), "metric")
+    measured = noting((worker, "measure"), TrialResult("wide", 1, 4.0, 30.0))
+    assert worker.main(trial.folder) == code
+    [((config, folder), options)] = trained
+    assert (config, folder) == (trial.config, trial.folder)
+    assert options["resume"] is True
+    assert options["data"].resolve() == trial.data.resolve()
+    if signal is not None:
+        assert (metrics, measured, trial.done) == ([], [], False)
+        return
+    assert metrics == [(("de",), {"tokenized": tokenized, "in_paper_way": paper})]
+    assert measured == [((trial.folder, "wide", 1, "metric"), {})]
+    assert json.loads((trial.folder / "result.json").read_text()) == asdict(
+        TrialResult("wide", 1, 4.0, 30.0, source=training_source())
+    )
+    assert worker.main(trial.folder) == 0
+    assert len(trained) == 1  # there is a result already
 
 
 GRID = Grid("mine", (Row("base", constant({})), Row("wide", constant({"model": {"d_ff": 512}}))))
@@ -113,8 +147,12 @@ def test_progress_of_an_ablation_has_the_time_left(
                 files.write_json(trial.folder / "result.json", asdict(result))
             yield trial, int(number == 1)
 
+    def prepare(trials: Any, *given: Any) -> dict[Path, str]:
+        prepared.append((len(trials), given))
+        return {}
+
     monkeypatch.setattr(ablate, "_run", run)
-    monkeypatch.setattr(ablate, "_prepare_data", lambda trials, *given: prepared.append((len(trials), given)) or {})
+    monkeypatch.setattr(ablate, "_prepare_data", prepare)
     monkeypatch.setattr(ablate, "time", SimpleNamespace(monotonic=lambda: clock))
     pictures: list[Any] = []
     monkeypatch.setattr(ablate, "draw", lambda *given: pictures.append(given))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from transduce import Parser
+from transduce import parser as module
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.text import SubwordTokenizer
@@ -112,6 +113,32 @@ def test_score(parser: Parser) -> None:
     # Of 5 gold brackets 5 are found, of 6 parsed ones 5 are right; of 5 words that count 4 have the right tag.
     assert (scores["recall"], scores["precision"]) == (100, pytest.approx(100 * 5 / 6))
     assert (scores["tagging_accuracy"], scores["repaired"]) == (80, 50)
+
+
+def test_a_score_shows_its_progress_and_searches_as_it_is_told(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:
+    gold: list[Tree] = list(parse_trees(["(S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .))"], "gold"))
+    bars: list[object] = []
+    searches: list[object] = []
+    bar, stream = module.progress_bar, parser.stream
+
+    def shown(*given: object, **options: object) -> object:
+        bars.append((given, options))
+        return bar(*given, **options | {"shown": False})  # type: ignore[arg-type]
+
+    def searched(sentences: object, *, options: DecodeConfig | None = None) -> object:
+        searches.append(options)
+        return stream(sentences, options=options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "progress_bar", shown)
+    monkeypatch.setattr(parser, "stream", searched)
+    wide = DecodeConfig(beam_size=21)
+    parser.score(gold, options=wide, label="parsing wsj")
+    parser.score(gold)
+    assert bars == [
+        (("parsing wsj", 1), {"unit": " sentences", "shown": True}),
+        (("", 1), {"unit": " sentences", "shown": False}),
+    ]
+    assert searches == [wide, None]
 
 
 def test_the_model_reads_a_sentence_as_it_was_trained_to(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,9 +149,9 @@ def test_verify(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["verify", "m", *options.split(), "--no-engines", "--export", "e", "f", "--report", str(written)]) == 0
     assert main(["verify", "m", "--quick", "--tie", "0.125"]) == 0
     assert main(["verify", "m"]) == 0
-    rest = {"sentences": None, "device": "auto", "threads": None, "target_language": "", "domain": ""}
+    rest: dict[str, Any] = {"sentences": None, "device": "auto", "threads": None, "target_language": "", "domain": ""}
     rest |= {"other_engines": True, "exports": [], "progress": True}
-    quick = {"num_sentences": 16, "num_pairs": 4, "num_changes": 3, "max_target_tokens": 24}
+    quick: dict[str, Any] = {"num_sentences": 16, "num_pairs": 4, "num_changes": 3, "max_target_tokens": 24}
     assert calls == [
         (
             (Path("m"),),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noted_calls import Calls, Noting
+from noted_calls import Noting
 from transduce.cli import parse_run
 from transduce.cli.main import main
 from transduce.config import DecodeConfig
@@ -32,10 +32,10 @@ def test_parse_run(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture
         Parse((), None, repaired=False, score=0.0, finished=True, source_truncated=False),
         Parse(("a",), tree, repaired=False, score=0.0, finished=True, source_truncated=False),
     ]
-    streamed: Calls = []
+    streamed: list[Any] = []
 
     def stream(*args: Any, **options: Any) -> list[Parse]:
-        streamed.append(([*args[0]], options))  # type: ignore[arg-type]
+        streamed.append(([*args[0]], options))
         return parses
 
     engine = SimpleNamespace(max_source_tokens=9, name="torch")

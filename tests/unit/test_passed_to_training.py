@@ -256,8 +256,13 @@ def test_paper(noting: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     (tmp_path / "table.md").write_text("| table |\n")
     made: list[Any] = []
+
+    def make(options: Any) -> Any:
+        made.append(options)
+        return "experiment"
+
     for name, (_, options) in catalogue.EXPERIMENTS.items():
-        monkeypatch.setitem(catalogue.EXPERIMENTS, name, (lambda given: made.append(given) or "experiment", options))
+        monkeypatch.setitem(catalogue.EXPERIMENTS, name, (make, options))
     ran = noting("transduce.experiments.paper.experiment.run_experiment", tmp_path / "table.md")
     training = "--corpus c --set train.seed=2"
     given = {

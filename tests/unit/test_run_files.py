@@ -275,8 +275,9 @@ def test_calls_after_the_same_step_share_the_copy_and_the_best_prunes_nothing(
     )
     monkeypatch.setattr(checkpoint_writer, "prune", lambda *given: jobs.append(given))
     taken: list[int] = []
-    monkeypatch.setattr(checkpoint_writer.Snapshot, "take", lambda _: taken.append(progress.step))
     progress, first = Progress(step=1), checkpoint_path(tmp_path, 1)
+    place = "transduce.training.checkpoint_writer.Snapshot.take"
+    monkeypatch.setattr(place, lambda _: taken.append(progress.step))
     with writer_of(tmp_path, Log(), keep=3) as writer:
         writer.save(first, progress, STOPPED)
         progress.best_step = 1  # after the call: what is written has not changed

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from noted_calls import Noting
-from transduce import runs
+from transduce import files, runs
 from transduce.config import Config, DecodeConfig, apply_settings, preset
 from transduce.errors import BundleError, TrainingError
 from transduce.reporting.tables import counted
@@ -18,6 +18,7 @@ from transduce.training.cost import CostAccount
 from transduce.training.distributed import Ranks
 from transduce.training.progress import Progress
 from transduce.training.run_folder import checkpoint_path
+from transduce.translation.pipeline.sentences import SENTENCES_METRIC
 
 TINY = apply_settings(preset("tiny"), ["data.train=[['a.tsv']]", "train.device=cpu", "train.precision=fp32"])
 
@@ -77,7 +78,7 @@ def test_validation_sentences_are_decoded_as_the_recipe_says(echo: type[Echo]) -
         scored.append((lines, references))
         return SimpleNamespace(value=12.5)
 
-    found = runs.bleu_scorer(config, texts, texts, metric=metric)("model")  # type: ignore[arg-type]
+    found = runs.bleu_scorer(config, texts, texts, metric=metric)("model")
     assert found == {"bleu": 12.5}
     assert scored == [(["t0", "t1", "t2"], [["t0", "t1", "t2"]])]
     assert [(model, options["record_steps"], [*options["tags"]]) for model, options in echo.made] == [
@@ -85,8 +86,8 @@ def test_validation_sentences_are_decoded_as_the_recipe_says(echo: type[Echo]) -
     ]
     search = DecodeConfig(beam_size=2, length_penalty=0.3, max_extra_tokens=9, batch_size=64)
     assert echo.asked == [([[0], [1], [2]], search)]
-    runs.bleu_scorer(config, texts, texts, rows=range(4, 9), metric=metric)("model")  # type: ignore[arg-type]
-    runs.bleu_scorer(config, texts, texts, rows=range(4, 6), metric=metric)("model")  # type: ignore[arg-type]
+    runs.bleu_scorer(config, texts, texts, rows=range(4, 9), metric=metric)("model")
+    runs.bleu_scorer(config, texts, texts, rows=range(4, 6), metric=metric)("model")
     assert [lines for lines, _ in scored[1:]] == [["t4", "t5", "t6"], ["t4", "t5"]]
 
 
@@ -134,12 +135,12 @@ def test_a_thousand_lines_of_the_training_text_are_looked_at(noting: Noting) -> 
 
 
 def test_what_is_measured_of_an_average(noting: Noting, monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = noting((runs.Validation, "scores"), {"perplexity": 4.0, "bleu": 9.0})
-    stores = noting((runs.ParallelStore, "open"), Texts(4))
+    scores = noting("transduce.runs.Validation.scores", {"perplexity": 4.0, "bleu": 9.0})
+    stores = noting("transduce.runs.ParallelStore.open", Texts(4))
     noting((runs, "_usual_sentences"), 2)
     noting((runs, "scorer_of"), "scorer")
     model = SimpleNamespace(to=lambda device: ("model", device.type))
-    made = noting((runs.Transformer, "from_weights"), model)
+    made = noting("transduce.runs.Transformer.from_weights", model)
     progress = [Progress(step=step, seconds=5.0, target_tokens=step, cost=CostAccount()) for step in (10, 20)]
     prepared: Any = SimpleNamespace(train="t.arrow", validation="v.arrow", validation_sets=("sets",))
     config = apply_settings(TINY, ["train.validate_bleu=false"])
@@ -149,7 +150,7 @@ def test_what_is_measured_of_an_average(noting: Noting, monkeypatch: pytest.Monk
         "training_seconds": 5.0,
         "target_tokens_seen": 20,
         "averaged_steps": "10, 20",
-        runs.SENTENCES_METRIC: 2,
+        SENTENCES_METRIC: 2,
         "validation_perplexity": 4.0,
         "validation_bleu": 9.0,
     }
@@ -170,12 +171,13 @@ def test_a_run_is_averaged_into_a_model_folder(
     noting((runs, "load_run_config"), TINY)
     averaged = noting((runs, "average_checkpoints"), ([Progress(step=3)], {"a": 1}))
     noting((runs, "load_run_data"), SimpleNamespace(tokenizer="t"))
-    noting((runs.SubwordTokenizer, "load"), "tokenizer")
+    noting("transduce.runs.SubwordTokenizer.load", "tokenizer")
     noting((runs, "_measure"), {"steps": 3})
     noting((runs, "ancestor_metrics"), {"ancestor": {"name": "general"}})
     saved = noting((runs, "save_bundle"), "bundle")
     run, output = tmp_path / "run", tmp_path / "model"
-    assert runs.average_run(run, output, last=4, best=best, show_progress=show) == "bundle"
+    made: Any = runs.average_run(run, output, last=4, best=best, show_progress=show)
+    assert made == "bundle"
     assert averaged == [((run, 4), {"best": best})]
     metrics = {"steps": 3, "ancestor": {"name": "general"}}
     assert saved == [((output, TINY, {"a": 1}, "tokenizer", metrics), {})]
@@ -198,7 +200,7 @@ def test_scores_of_test_sets_are_added_to_a_parsers_metrics(noting: Noting, tmp_
         scored.append((trees, label))
         return {"f1": 90.0, "recall": 80.0}
 
-    loaded = noting((runs.Parser, "load"), SimpleNamespace(score=score))
+    loaded = noting("transduce.runs.Parser.load", SimpleNamespace(score=score))
     saved = noting((runs, "save_metrics"))
     bundle: Any = SimpleNamespace(path=tmp_path, config=apply_settings(TINY, []), metrics={"steps": 3})
     tests: Any = {"wsj": ["tree"] * 3, "brown": ["tree"]}
@@ -234,7 +236,7 @@ def parts(noting: Noting, monkeypatch: pytest.MonkeyPatch) -> Callable[[Outcome]
         calls["load"] = noting((runs, "load_prepared"), prepared)
         noting((runs, "save_run_data"))
         noting((runs, "record_ancestor"))
-        noting((runs.SubwordTokenizer, "load"), SimpleNamespace(vocab_size=321))
+        noting("transduce.runs.SubwordTokenizer.load", SimpleNamespace(vocab_size=321))
         calls["saved"] = noting((runs, "save_run_config"))
         calls["trainer"] = noting((runs, "_trainer"), trainer)
         calls["aside"] = noting((runs, "set_aside_damaged"), ["broken."])
@@ -283,7 +285,7 @@ def test_a_training_that_a_signal_stopped_makes_no_model(parts: Callable[..., An
     file.touch()
     with pytest.raises(TrainingError, match="is a file; name a folder"):
         runs.train(TINY, file)
-    with runs.files.exclusive(tmp_path / "run"), pytest.raises(TrainingError, match="another training is at work"):
+    with files.exclusive(tmp_path / "run"), pytest.raises(TrainingError, match="another training is at work"):
         runs.train(TINY, tmp_path / "run")
 
 
@@ -293,7 +295,7 @@ def test_a_finished_run_is_left_as_it_is(
     outcome, made = Outcome(End.MAX_STEPS, Progress(step=7)), list[Any]()
     calls = parts(outcome)
     noting((runs, "finished"), outcome)
-    loaded = noting((runs.Bundle, "load"), "the model")
+    loaded = noting("transduce.runs.Bundle.load", "the model")
     assert runs.train(TINY, tmp_path, resume=True, finish=made.append) == outcome
     assert (calls["trainer"], made, loaded) == ([], ["the model"], [((tmp_path / "model",), {})])
     assert capsys.readouterr().err == f"{tmp_path}: is finished already, and left as it is\n"
@@ -329,7 +331,7 @@ def test_data_prepared_elsewhere_are_used_as_they_are(
 
 
 def test_early_stopping_needs_validation_data(noting: Noting) -> None:
-    noting((runs.SubwordTokenizer, "load"))
+    noting("transduce.runs.SubwordTokenizer.load")
     config: Config = apply_settings(TINY, ["train.early_stopping=2"])
     prepared: Any = SimpleNamespace(tokenizer="t", validation=None)
     with pytest.raises(TrainingError, match=r"train\.early_stopping needs data\.validation"):
