@@ -5,13 +5,23 @@ from typing import Any
 
 import pytest
 
-from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig, TrainConfig, apply_settings, preset
+from transduce.config import (
+    Config,
+    DataConfig,
+    DecodeConfig,
+    InitConfig,
+    ModelConfig,
+    TextConfig,
+    TrainConfig,
+    apply_settings,
+    preset,
+)
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.config.data import DataConfig as Data
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.config.loading import with_decode_options
 from transduce.config.parts import weights_of_parts
-from transduce.config.ranges import Range, check_ranges, shown, word_or_value
+from transduce.config.ranges import Range, check_ranges, ranges_of, shown, word_or_value
 from transduce.config.weights import count_parameters, require_memory, weight_shapes
 from transduce.errors import ConfigError
 
@@ -228,6 +238,52 @@ def test_ranges_and_how_they_are_said() -> None:
     check_ranges("x", TrainConfig(micro_batch_tokens="auto"))
     with pytest.raises(ConfigError, match=r"train\.micro_batch_tokens = -1: must be from 0"):
         TrainConfig(micro_batch_tokens=-1)
+
+
+# By section: numbers that may be 0, those that must be at least 1, those between 0 and 1.
+MAY_BE_0 = {
+    ModelConfig: "dropout attention_dropout ffn_dropout attention_window",
+    TrainConfig: "max_minutes micro_batch_tokens label_smoothing guided_attention cooldown_steps adam_beta1 adam_beta2 "
+    "max_gradient_norm spike_deviations seed checkpoint_steps checkpoint_minutes validate_steps early_stopping",
+    DecodeConfig: "length_penalty coverage_penalty max_extra_tokens max_tokens min_tokens no_repeat_ngram "
+    "diversity_penalty temperature top_k seed",
+    DataConfig: "temperature max_ratio ratio_slack_tokens",
+    FilterOptions: "min_alignment max_cross_entropy",
+    InitConfig: "new_words",
+}
+AT_LEAST_1 = {
+    ModelConfig: "vocab_size num_encoder_layers num_decoder_layers d_model d_ff num_heads d_k d_v max_positions",
+    TrainConfig: "max_steps source_batch_tokens target_batch_tokens warmup_steps max_skipped_steps keep_checkpoints "
+    "validate_bleu_sentences validate_beam_size average_last log_steps",
+    DecodeConfig: "beam_size diversity_groups batch_size",
+    DataConfig: "max_tokens",
+    FilterOptions: "max_words",
+    TextConfig: "min_frequency sample_pairs",
+}
+BELOW_1 = "dropout attention_dropout ffn_dropout label_smoothing adam_beta1 adam_beta2"
+UP_TO_1 = "layer_norm_epsilon adam_epsilon top_p max_copied min_alignment min_similarity learning_rate"
+ABOVE_0 = "layer_norm_epsilon adam_epsilon top_p max_copied learning_rate learning_rate_factor"
+
+
+def test_which_numbers_may_be_0_or_1() -> None:
+    named: dict[type, set[str]] = {}
+    for keys, lowest in ((MAY_BE_0, 0), (AT_LEAST_1, 1)):
+        for section, names in keys.items():
+            named.setdefault(section, set()).update(names.split())
+            for key in names.split():
+                bounds = ranges_of(section)[key][1]
+                assert (lowest in bounds, lowest - 1 in bounds, lowest - 0.001 in bounds) == (True, False, False), key
+    every = {key: bounds for section in named for key, (_, bounds) in ranges_of(section).items()}
+    for key in BELOW_1.split():
+        assert (0.999 in every[key], 1 in every[key]) == (True, False), key
+    for key in UP_TO_1.split():
+        assert (1 in every[key], 1.001 in every[key]) == (True, False), key
+    for key in ABOVE_0.split():
+        assert (0 in every[key], 1e-12 in every[key]) == (False, True), key
+    others = {key for section, names in named.items() for key in ranges_of(section).keys() - names}
+    assert others == {*ABOVE_0.split(), "vocab_size", "max_ratio", "min_similarity"}
+    assert [value in every["max_ratio"] for value in (1, 1.001)] == [False, True]  # of the filter
+    assert [value in ranges_of(TextConfig)["vocab_size"][1] for value in (259, 260)] == [False, True]
 
 
 def _with(section: Any, **values: Any) -> Any:

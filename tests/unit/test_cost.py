@@ -87,6 +87,18 @@ def test_what_was_not_counted_is_not_claimed() -> None:
         ("NVIDIA H200", "bf16", Capacity(989e12, "peak")),
         ("Tesla V100-SXM2-16GB", "fp32", Capacity(15.7e12, "peak")),
         ("Tesla V100-SXM2-16GB", "bf16", Capacity(None, "unknown")),
+        ("Tesla V100-PCIE-32GB", "fp32", Capacity(14e12, "peak")),
+        ("Tesla T4", "fp32", Capacity(8.1e12, "peak")),
+        ("NVIDIA A10", "fp32", Capacity(31.2e12, "peak")),
+        ("NVIDIA L4", "fp32", Capacity(30.3e12, "peak")),
+        ("NVIDIA L40S", "bf16", Capacity(362e12, "peak")),
+        ("NVIDIA GeForce RTX 3090", "fp32", Capacity(35.6e12, "peak")),
+        ("NVIDIA GeForce RTX 3090", "bf16", Capacity(71e12, "peak")),
+        ("NVIDIA GeForce RTX 4090", "fp32", Capacity(82.6e12, "peak")),
+        ("NVIDIA GeForce RTX 4090", "bf16", Capacity(165e12, "peak")),
+        ("NVIDIA H100 PCIe", "fp32", Capacity(51e12, "peak")),
+        ("NVIDIA H200", "fp32", Capacity(67e12, "peak")),
+        ("NVIDIA B200", "fp32", Capacity(75e12, "peak")),
     ],
 )
 def test_devices_are_known_by_name(name: str, precision: str, expected: Capacity) -> None:

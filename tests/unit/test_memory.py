@@ -105,6 +105,25 @@ def test_the_peak_of_a_process_is_measured_anew() -> None:
     del small
 
 
+def test_what_a_gpu_has_and_what_was_used_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the allocator holds and does not use is as good as free; a peak is what it held."""
+    gpu, asked = torch.device("cuda"), list[str]()
+    held = {"memory_reserved": 50, "memory_allocated": 30, "max_memory_reserved": 90}
+    for name, value in held.items():
+        monkeypatch.setattr(torch.cuda, name, lambda _, value=value: value * MIB)
+    for name in ("empty_cache", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, name=name: asked.append(name))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (700 * MIB, 1000 * MIB))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")  # each process has a GPU of its own
+    assert available_bytes(gpu) == 720 * MIB
+    assert memory.used_bytes(gpu) == 50 * MIB
+    with measured(gpu) as usage:
+        assert asked == ["empty_cache", "reset_peak_memory_stats"]
+    assert (usage.before, usage.peak, usage.growth) == (50 * MIB, 90 * MIB, 40 * MIB)
+    assert memory.Usage(9, 4).growth == 0
+    assert memory.used_bytes(torch.device("meta")) == 0
+
+
 def test_which_errors_are_a_lack_of_memory() -> None:
     with pytest.raises(RuntimeError) as refused:
         torch.empty(1 << 58, dtype=torch.uint8)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from transduce import Parser
-from transduce import parser as module
 from transduce.config import DecodeConfig
+from transduce.data.progress import progress_bar
 from transduce.decoding.scores import Hypothesis
 from transduce.text import SubwordTokenizer
 from transduce.translation.translator import Translator
@@ -119,17 +119,17 @@ def test_a_score_shows_its_progress_and_searches_as_it_is_told(parser: Parser, m
     gold: list[Tree] = list(parse_trees(["(S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .))"], "gold"))
     bars: list[object] = []
     searches: list[object] = []
-    bar, stream = module.progress_bar, parser.stream
+    stream = parser.stream
 
     def shown(*given: object, **options: object) -> object:
         bars.append((given, options))
-        return bar(*given, **options | {"shown": False})  # type: ignore[arg-type]
+        return progress_bar(*given, **options | {"shown": False})  # type: ignore[arg-type]
 
     def searched(sentences: object, *, options: DecodeConfig | None = None) -> object:
         searches.append(options)
         return stream(sentences, options=options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "progress_bar", shown)
+    monkeypatch.setattr("transduce.parser.progress_bar", shown)
     monkeypatch.setattr(parser, "stream", searched)
     wide = DecodeConfig(beam_size=21)
     parser.score(gold, options=wide, label="parsing wsj")
