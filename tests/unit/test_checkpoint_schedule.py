@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from transduce.config import Config
+from transduce.config import Config, TrainConfig
 from transduce.training import checkpoint_schedule
 from transduce.training.checkpoint_schedule import CheckpointSchedule
 from transduce.training.progress import CheckpointKind, Progress, write_state
@@ -69,3 +69,13 @@ def test_a_damaged_regular_checkpoint_does_not_keep_a_run_from_resuming(tmp_path
     schedule = CheckpointSchedule(replace(Config().train, checkpoint_steps=0, checkpoint_minutes=1.0))
     schedule.restore(found, Progress(step=2, seconds=4.0))
     assert schedule.last_kind(2) == CheckpointKind.FINAL
+
+
+def test_every_step_may_have_a_checkpoint_and_where_only_steps_count_nobody_is_asked_for_the_time() -> None:
+    asked: list[bool] = []
+    by_steps = CheckpointSchedule(TrainConfig(checkpoint_steps=1, checkpoint_minutes=0))
+    assert [by_steps.due(step, asked.append) for step in (1, 2)] == [CheckpointKind.REGULAR] * 2  # type: ignore[arg-type]
+    never = CheckpointSchedule(TrainConfig(checkpoint_steps=0, checkpoint_minutes=0))
+    assert never.due(1, asked.append) is None  # type: ignore[arg-type]
+    assert asked == []
+    assert [each.last_kind(5) for each in (by_steps, never)] == [CheckpointKind.REGULAR, CheckpointKind.FINAL]

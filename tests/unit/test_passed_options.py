@@ -81,6 +81,12 @@ def test_filter(noting: Noting, monkeypatch: pytest.MonkeyPatch) -> None:
     assert further == {"dry_run": True, "overwrite": True, "progress": False}
     machine = {"engine": "torch", "device": "cpu", "threads": 3}
     assert loaded == [((Path("f"),), machine), ((Path("b"),), machine)]
+    assert main([*corpora.split(), "--forward", "b", "--backward", "f"]) == 0
+    forward, backward = calls[1][1]["models"]
+    assert (forward, backward.model, backward.target_language) == (one, many, "en")
+    unknown = "filter --train a.tsv --output o --forward b --backward f"
+    assert main(unknown.split()) == 2  # of a model of several languages, which one?
+    del calls[1:]
     assert main(["filter", "--train", "a.tsv", "--output", "o"]) == 0
     assert calls[1][0][2] == FilterOptions()
     assert calls[1][1] == {"models": None, "dry_run": False, "overwrite": False, "progress": True}

@@ -7,6 +7,8 @@ import pytest
 
 from transduce.config import Config, TrainConfig, apply_settings, preset
 from transduce.errors import ConfigError, TrainingError
+from transduce.training import resume
+from transduce.training.outcome import End, Outcome
 from transduce.training.progress import CheckpointKind, Progress, write_state
 from transduce.training.resume import changes_on_resume, finished, merge_settings, save_run_config, trainable_config
 from transduce.training.run_folder import CONFIG, checkpoint_path
@@ -85,7 +87,9 @@ def test_a_vocabulary_that_was_learned_is_no_change_and_a_missing_configuration_
         changes_on_resume(tmp_path, config, [])
 
 
-def test_a_run_is_finished_at_its_last_step_only(config: Config, tmp_path: Path) -> None:
+def test_a_run_is_finished_at_its_last_step_only(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = run_of(config, tmp_path)
     rate = {"train.learning_rate_factor": "train.learning_rate_factor was 1.0, now 3.0"}
     steps = {"train.log_steps": "train.log_steps was 50, now 3"}
@@ -95,6 +99,11 @@ def test_a_run_is_finished_at_its_last_step_only(config: Config, tmp_path: Path)
     with pytest.raises(TrainingError, match=r"(?s)finished after step 3.*factor was 1\.0.*Raise train\.max_steps"):
         finished(run, at_end, rate | steps)
     assert finished(tmp_path / "none", at_end, rate) is None
+    monkeypatch.setattr(resume, "_is_made", lambda model, progress: (model, progress.step) == (run / "model", 3))
+    assert finished(run, at_end, {}) == Outcome(End.MAX_STEPS, Progress(step=3))
+    with pytest.raises(TrainingError, match=r"(?s)finished after step 3.*log_steps was 50, now 3"):
+        finished(run, at_end, steps)
+    assert finished(run, apply_settings(config, ["train.max_steps=4"]), steps) is None
 
 
 def test_a_run_keeps_its_own_number_for_micro_batches_unless_auto_is_set(config: Config, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The files of a run: which checkpoints are left, what a crash leaves, and how a failed write is reported."""
 
 import math
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -250,6 +251,26 @@ def test_a_failed_write_is_raised_or_said_beside_another_error(
         with pytest.raises(TrainingError):
             writer.wait()
         writer.check()  # it is raised once
+
+
+def test_an_interruption_abandons_what_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+    interrupted = threading.Event()
+
+    def write(path: Path, _: Any, progress: Progress, __: Any, proceed: Any) -> None:
+        if progress.step == 2:
+            assert interrupted.wait(60)
+        proceed()
+        done.append(progress.step)
+
+    monkeypatch.setattr(checkpoint_writer, "write_checkpoint", write)
+    log, writer = Log(), writer_of(tmp_path, Log())
+    with pytest.raises(KeyboardInterrupt), writer:  # noqa: PT012
+        writer.save(checkpoint_path(tmp_path, 1), Progress(step=1), REGULAR)
+        writer.save(checkpoint_path(tmp_path, 2), Progress(step=2), REGULAR)
+        threading.Timer(0.05, interrupted.set).start()
+        raise KeyboardInterrupt
+    assert (done, log.warned) == ([1], [])
 
 
 def test_where_a_write_fails_the_checkpoint_before_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
