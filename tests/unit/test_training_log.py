@@ -104,6 +104,31 @@ def test_the_time_left_does_not_jump(monkeypatch: pytest.MonkeyPatch) -> None:
         assert estimate == pytest.approx((1000 - step) * (0.5 + 20 / 100), rel=0.35, abs=1), step
 
 
+def test_the_time_left_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    left = TimeLeft(100)
+    left.start(50)
+    assert left.seconds == 0.0
+    for step, seconds in ((51, 1.0), (52, 3.0)):
+        clock[0] += seconds
+        left.step(step)
+    pace = (299 / 300 * 1 + 3) / (299 / 300 + 1)  # the older step counts a little less
+    assert left.seconds == pytest.approx(48 * pace)
+    clock[0] += 30.0
+    left.pause(30.0)  # is spread over 300 steps
+    assert left.seconds == pytest.approx(48 * (pace + 30 / 300))
+    clock[0] += pace
+    left.step(53)  # the pause is no part of a step
+    assert left.seconds == pytest.approx(47 * (pace + 30 / 300))
+    long = TimeLeft(1000)
+    for step in range(1, 601):
+        clock[0] += 2.0
+        long.step(step)
+    long.pause(60.0)
+    assert long.seconds == pytest.approx(400 * (2 + 60 / 600))
+
+
 def test_a_warning_is_printed_where_nothing_else_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = TrainingLog(tmp_path, TrainConfig(max_steps=10, log_steps=1), show=False)
     log.say("progress")
