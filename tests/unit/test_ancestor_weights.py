@@ -74,6 +74,8 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "text.min_frequency=7 text.sample_pairs=7",
         "init.freeze=['encoder','decoder']",
         "init.freeze=['encoder','decoder','embeddings'] init.new_words=3",  # their rows are trained
+        "init.freeze=['encoder','decoder','embeddings'] init.words=['zebra']",
+        "init.freeze=['encoder','decoder','embeddings'] data.corpora=[{files=['x.tsv'],domain='law'}]",
     ],
 )
 def test_what_may_differ_from_an_ancestor(settings: str, started: Config, tmp_path: Path) -> None:
