@@ -1,6 +1,8 @@
 """Which weights of its ancestor a model has, and which of their rows stay as they are."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,15 +11,22 @@ import torch
 from made_models import made_bundle
 from transduce.config import Config, apply_settings
 from transduce.config.ancestor import inherited
-from transduce.errors import ConfigError
+from transduce.config.checked_json import write_checked
+from transduce.errors import ConfigError, TrainingError
+from transduce.model import Transformer
+from transduce.training import ancestor
 from transduce.training.ancestor import (
     _freeze_rows,
     describe_start,
+    first_weights,
     kept_layers,
+    record_ancestor,
     require_ancestor,
+    start_from_ancestor,
     with_layers,
     with_rows,
 )
+from transduce.training.run_folder import read_ancestor_record
 
 
 @pytest.mark.parametrize(
@@ -135,3 +144,92 @@ def test_what_is_said_of_an_ancestor(started: Config, tmp_path: Path) -> None:
     assert lines[3].endswith(
         " (source_embedding is one table for source, target and output); the rows of 3 new words and tags are trained"
     )
+
+
+# --- the first weights ------------------------------------------------------------------------------------------------
+
+
+class Grown:
+    """A model folder with small tables, and data whose tokeniser has two words and a tag more."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        bundle = made_bundle(folder / "general", tie_embeddings="none")
+        self.bundle, self.run = bundle, folder / "run"
+        settings = [f"init.model={bundle.path}", "model.num_decoder_layers=1"]
+        config = inherited(apply_settings(Config(), settings[:1]), bundle.config)
+        self.config = apply_settings(config, [*settings, f"model.vocab_size={bundle.config.model.vocab_size + 3}"])
+        self.prepared: Any = SimpleNamespace(tokenizer="t.json", folder=Path("d"))
+        stand_in = SimpleNamespace(load=lambda _: SimpleNamespace(tags={"<law>": 301}))
+        monkeypatch.setattr(ancestor, "SubwordTokenizer", stand_in)
+        monkeypatch.setattr(ancestor, "added_pieces", lambda *_: ["▁zebra", "▁yak", "<law>"])
+        monkeypatch.setattr(ancestor, "former_pieces", lambda tokenizer, new, read: [(4, 6), (5,), (3,)])
+
+    def read_back(self) -> dict[str, Any]:
+        record_ancestor(self.run, self.config, self.prepared)
+        return read_ancestor_record(self.run)
+
+
+@pytest.fixture
+def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Grown:
+    return Grown(tmp_path, monkeypatch)
+
+
+def test_a_run_records_its_ancestor(grown: Grown) -> None:
+    bundle = grown.bundle
+    assert grown.read_back() == {
+        "name": bundle.config.name,
+        "path": str(bundle.path),
+        "sha256": bundle.checksums["model.safetensors"],
+        "new_words": 2,  # a tag is no word
+        "vocab_size": bundle.config.model.vocab_size,
+        "layers": {"decoder": [0]},
+    }
+    grown.config = apply_settings(grown.config, ["model.num_decoder_layers=2"])
+    assert "layers" not in grown.read_back()
+    (grown.run / "ancestor.json").unlink()
+    record_ancestor(grown.run, Config(), grown.prepared)
+    assert not (grown.run / "ancestor.json").exists()
+
+
+def test_first_weights_are_the_ancestors_with_new_rows_in_each_table(grown: Grown) -> None:
+    grown.read_back()
+    before = grown.bundle.weights()
+    found = first_weights(grown.run, grown.config, grown.prepared)
+    assert {name for name in before if name not in found} == {name for name in before if name.startswith("decoder.1.")}
+    for name, value in found.items():
+        if name in ("source_embedding", "target_embedding", "output_embedding"):
+            table = before[name]
+            rows = [(table[4].astype(float) + table[6]) / 2, table[5], table[3]]
+            np.testing.assert_allclose(value, [*table, *rows], rtol=1e-6)
+        else:
+            np.testing.assert_array_equal(value, before[name])
+    write_checked(grown.run / "ancestor.json", read_ancestor_record(grown.run) | {"sha256": "0" * 64})
+    with pytest.raises(TrainingError, match=rf"{grown.bundle.path}: changed since {grown.run} was started from it"):
+        first_weights(grown.run, grown.config, grown.prepared)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("freeze", ["", "embeddings", "encoder"])
+def test_frozen_parts_stay_and_rows_of_new_words_are_trained(freeze: str, begun: bool, grown: Grown) -> None:
+    grown.read_back()
+    config = apply_settings(grown.config, [f"init.freeze={[freeze] if freeze else []}"])
+    if begun:
+        checkpoint = grown.run / "checkpoints" / "step-00000001"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "state.json").touch()
+    model = Transformer(config.model)
+    start_from_ancestor(model, grown.run, config, grown.prepared)
+    weights = grown.bundle.weights()
+    loaded = {name: value.detach().numpy() for name, value in model.weights().items()}
+    same = np.array_equal(loaded["encoder.0.feed_forward.inner.weight"], weights["encoder.0.feed_forward.inner.weight"])
+    assert same != begun  # a checkpoint has its own
+    rows = grown.bundle.config.model.vocab_size
+    for name, parameter in model.named_parameters():
+        table = name.endswith("_embedding")
+        trained = not (freeze == "encoder" and name.startswith(("encoder.", "encoder_norm.")))
+        assert parameter.requires_grad == trained, name
+        if table and freeze == "embeddings":
+            (parameter * torch.ones_like(parameter)).sum().backward()
+            assert parameter.grad is not None
+            assert (parameter.grad[:rows] == 0).all()
+            assert (parameter.grad[rows:] == 1).all()
