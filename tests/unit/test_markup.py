@@ -1,6 +1,7 @@
 """Markup: whatever a line holds and a model writes, each mark survives, as often as it was, nested as it was."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from transduce.translation.pipeline.placement import place_marks
 from transduce.translation.pipeline.protecting import attempts, protect
 from transduce.translation.pipeline.restoring import assemble, restore
 from transduce.translation.pipeline.tags import partners
-from transduce.translation.pipeline.word_alignment import Table, WordAligner, _membership
+from transduce.translation.pipeline.word_alignment import Table, WordAligner, _membership, _pair_weights
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
@@ -215,6 +216,22 @@ def test_placing_loses_nothing_whatever_the_weights(line: str, target: str, seed
         for mark in sorted(piece.marks, key=lambda mark: -len(mark.text)):
             assert mark.text in rest
             rest = rest.replace(mark.text, "", 1)
+
+
+def test_weights_are_attention_with_a_little_of_the_order_and_much_of_what_is_the_same() -> None:
+    """Each target word attends to the piece " dog" with 1, of whose four bytes three are the word's."""
+
+    class Told(TextEngine):
+        def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[np.ndarray]:
+            return [np.eye(1, len(s), len(s) - 1).repeat(len(t), 0) for s, t in zip(sources, targets, strict=True)]
+
+    model = text_translator()
+    model.engine = Told(model.tokenizer, str, 100)
+    far = math.exp(-0.5 * (0.5 / 0.1) ** 2)  # half the text away, of a width of a tenth
+    near, other = 0.05 / (1 + far), 0.05 * far / (1 + far)
+    found = _pair_weights(model, [("a dog", "x dog"), ("7 dog", "a 7")])
+    np.testing.assert_allclose(found[0], [[near, 0.75 + other], [other, 0.75 + near + 2]], rtol=1e-6)
+    np.testing.assert_allclose(found[1], [[near, 0.75 + other], [other + 2, 0.75 + near]], rtol=1e-6)
 
 
 def test_weights_are_rows_that_sum_to_one() -> None:

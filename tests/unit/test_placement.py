@@ -101,6 +101,21 @@ def test_kinds_of_entities() -> None:
     assert kinds == ["space"] * 4 + ["text", "placeholder", "text"]
 
 
+@pytest.mark.parametrize(
+    ("line", "kinds"),
+    [
+        ("a <script>x</script> <!-- b --> <?c?> <img src='d'> <e/>", ["point"] * 5),
+        ("<b>a</b> <i translate='no'>b</i>", ["open", "close", "placeholder"]),
+        ("<p>a</P><br><hr/>", ["block"] * 4),
+        ("%PATH% $HOME COVID-19", ["literal"] * 3),
+        ("{a} %s https://a.org/b me@a.org", ["placeholder"] * 4),
+    ],
+)
+def test_kinds_of_tags_and_items(line: str, kinds: list[str]) -> None:
+    """A point never reaches the model; a placeholder may, where its line is text."""
+    assert [each.kind for each in markup.scan(line, "html")] == kinds
+
+
 def test_words_are_aligned_anew_where_something_is_taken_out_of_a_translation() -> None:
     writes = text_translator(lambda text: f"{{y}} {text.upper()}")
     options = TextOptions(markup="html", alignment=True)

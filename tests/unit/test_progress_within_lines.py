@@ -47,7 +47,9 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> list[Bar]:
     return Bar.shown
 
 
-def translate(lines: list[str], *, independent: bool = True, progress: bool) -> tuple[list[str], list[int]]:
+def translate(
+    lines: list[str], *, independent: bool = True, progress: bool, n_best: int = 1
+) -> tuple[list[str], list[int]]:
     """Returns the translations, with batches of 4, and the numbers of sentences of each call of the engine."""
     translator = text_translator(str.upper)
     calls, original = list[int](), translator.engine.translate
@@ -59,15 +61,16 @@ def translate(lines: list[str], *, independent: bool = True, progress: bool) -> 
     translator.engine.translate = counted  # type: ignore[method-assign,assignment]
     translator.engine.independent_lines = independent
     found: list[list[Translation]] = run_pipeline(
-        translator, Window(1, lines), Request(translator.options, 1, EACH), progress=progress
+        translator, Window(1, lines), Request(translator.options, n_best, EACH), progress=progress
     )
+    assert [len(each) for each in found] == [n_best] * len(lines)
     return [best.text for best, *_ in found], calls
 
 
 def test_sentences_of_a_long_line_are_counted(bars: list[Bar]) -> None:
     """32 batches of 4 sentences at a time."""
     line = " ".join(SENTENCES)
-    assert translate([line], progress=True) == ([line.upper()], [128, 128, 44])
+    assert translate([line], progress=True, n_best=2) == ([line.upper()], [128, 128, 44])
     (bar,) = bars
     assert (bar.label, bar.total, bar.unit, bar.updates) == ("sentences", 300, " sentences", [128, 128, 44])
 

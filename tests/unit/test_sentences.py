@@ -93,6 +93,34 @@ def test_a_long_sentence_is_cut_at_the_best_place() -> None:
     assert all(not part.startswith("og") for part in parts("A dog " * 20, 5))  # between words, not in them
 
 
+class Characters:
+    """A tokenizer whose tokens are single characters; the first one has the space before a text."""
+
+    def encode(self, text: str) -> list[int]:
+        return [-ord(text[0]), *map(ord, text[1:])] if text else []
+
+    def piece_bytes(self, ids: Sequence[int]) -> list[bytes]:
+        return [f" {chr(-each)}".encode() if each < 0 else chr(each).encode() for each in ids]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("a" * 12 + " " + "b" * 7 + " " + "c" * 9, "a" * 12),  # at 12, as 20 is too far
+        ("aaaaaa, bbbb " + "c" * 17, "aaaaaa, bbbb"),  # the comma at 7 is too near
+        ("aaaaaaa, bbb " + "c" * 17, "aaaaaaa,"),
+        ("a" * 18 + " " + "c" * 11, "a" * 18),
+        ("aaa " + "b" * 15 + " " + "c" * 10, "aaa"),  # nothing near the middle: before it
+        ("a" * 20 + " " + "c" * 9, "a" * 20),  # nor before it: the next one
+    ],
+)
+def test_a_cut_is_near_the_end_of_an_equal_share(text: str, first: str) -> None:
+    """Of 30 tokens with a limit of 28 there are two parts of 15: the first has 8 tokens, over half of it, to 18."""
+    assert len(text) == 30
+    tokenizer = cast(Any, Characters())
+    assert [text[a:b] for a, b in fitting_spans(text, (0, 30), 28, tokenizer)] == [first, text[len(first) :].strip()]
+
+
 class Counting:
     """A tokenizer that counts the characters that it is given."""
 
@@ -197,8 +225,22 @@ def test_any_text_comes_back_whole(text: str) -> None:
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"split = 'alway': must be auto, always, never\. Did you mean 'always'\?"):
         TextOptions(split="alway")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="markup = 'HTML': must be none, html, placeholders"):
+        TextOptions(markup="HTML")  # type: ignore[arg-type]
     with pytest.raises(TokenizerError, match="lone surrogate"):
         SHORT.translate(["A \ud800 dog. Two"], text_options=ALWAYS)  # which the splitter cannot encode
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [({"markup": "html"}, "markup = 'html'"), ({"guard": True}, "guard"), ({"split": "always"}, "split = 'always'")],
+)
+def test_what_works_on_parts_of_lines_does_not_go_with_what_holds_for_whole_ones(
+    options: dict[str, Any], name: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"^{name} does not go with prefixes or required terms by line"):
+        TextOptions(**options).require_whole_lines()
+    TextOptions(split="never", markup="placeholders", confidence=True, alignment=True).require_whole_lines()
 
 
 def test_windows_are_bounded_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +279,7 @@ def test_usual_number_of_sentences() -> None:
     assert usual_sentences([one] * 95 + [two] * 5 + [""] * 50) == 1
     assert usual_sentences([one] * 94 + [two] * 6) == 2
     assert usual_sentences([two]) == 2
+    assert usual_sentences([one] * 9 + [two]) == 2  # 9.5 lines are 10
 
 
 def test_a_whole_is_finished_only_if_each_part_is() -> None:
@@ -326,3 +369,12 @@ def test_a_line_whose_translation_has_a_beginning_is_not_cut() -> None:
         parts = split(inputs, window, TextOptions(), SHORT, never)
         assert (len(parts) == 1) == is_whole
         assert all(part.constraints == constraints for part in parts)
+
+
+def test_a_part_is_called_by_the_line_that_it_is_or_by_its_words() -> None:
+    lines = ["A dog.", "Two dogs run. A man.", "a big dog runs over " * 4]
+    window = Window(5, lines, None, "test.en, ")
+    [inputs] = attempts(protect(window, ALWAYS, never), "none", never)
+    parts = split(inputs, window, ALWAYS, text_translator(), never)
+    long = "'a big dog runs over a big dog runs over a big dog runs …'"
+    assert [part.name for part in parts] == ["test.en, line 5", "'Two dogs run.'", "'A man.'", long]

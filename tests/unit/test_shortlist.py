@@ -18,6 +18,7 @@ from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.loading import uses_shortlist
+from transduce.engines.shortlist import FILE
 from transduce.engines.shortlist.learning import (
     Learned,
     Pairs,
@@ -35,6 +36,7 @@ from transduce.files import sha256
 from transduce.model import DecoderState, Transformer, prepack
 from transduce.model.inference_weights import narrow_projection
 from transduce.text import BOS, EOS, PAD, UNK, SubwordTokenizer
+from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
 
@@ -206,6 +208,11 @@ def test_a_missing_foreign_or_damaged_shortlist_is_refused(tmp_path: Path) -> No
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(BundleError, match="cannot be read"):
         load_shortlist(bundle)
+
+
+def test_translations_depend_on_the_shortlist_where_one_is_used(bundle: Bundle) -> None:
+    narrow, whole = (Translator.load(bundle.path, engine="torch", shortlist=wish).checksums for wish in ("on", "off"))
+    assert narrow == whole | {"the model's shortlist": sha256(bundle.path / FILE)}
 
 
 def test_who_gets_a_shortlist(bundle: Bundle, tmp_path: Path) -> None:

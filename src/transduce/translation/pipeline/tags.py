@@ -89,7 +89,7 @@ class Tags:
 
 
 def _is_untranslated(attributes: str) -> bool:
-    return attributes[:1].isspace() and any(match["found"] for match in _UNTRANSLATED.finditer(attributes))
+    return any(match["found"] for match in _UNTRANSLATED.finditer(attributes))
 
 
 def is_block_tag(name: str) -> bool:

@@ -38,7 +38,7 @@ def written_of(
         letters = (i for i, (start, _) in enumerate(spans) if text[start].isalnum() and i not in inside)
         if (at := next(letters, None)) is not None:
             start, end = spans[at]
-            written[at] = first[0] + encoded(start, start + 1) + first[1] + encoded(start + 1, end)
+            written[at] = first[0] + text[start] + first[1] + text[start + 1 : end]  # no sign is in it
         elif written:
             written[0] = first[0] + first[1] + written[0]
     return written
