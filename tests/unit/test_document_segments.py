@@ -5,6 +5,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from transduce.errors import ConfigError, DataError
 from transduce.translation.directions import Directions
 from transduce.translation.documents import (
     FORMATS,
+    DocumentJob,
     Languages,
     format_of,
     parts,
@@ -31,6 +33,77 @@ from transduce.translation.translator import Translator
 
 def translation(text: str, *, truncated: bool = False, warnings: tuple[str, ...] = ()) -> Translation:
     return Translation(text, 0.0, 0.0, (), finished=True, source_truncated=truncated, warnings=warnings)
+
+
+WORDS = {"en": "a dog", "es": "un perro"}
+
+
+def texts_of(document: bytes, name: str, **job: Unpack[DocumentJob]) -> list[str]:
+    """Returns the texts that are translated, with their tags."""
+    found: list[str] = []
+
+    def noted(texts: Sequence[str]) -> list[Translation]:
+        found.extend(texts)
+        return [translation(text) for text in texts]
+
+    translate_document(noted, document, io.BytesIO(), name=name, **job)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("inner", "text"),
+    [
+        ("one <g id='1'>dog</g>", "one <x1>dog</x1>"),
+        ("one <bpt id='1' rid='7'>b</bpt>dog<ept id='2' rid='7'>e</ept>", "one <x1>dog</x1>"),
+        ("one <bpt id='1' rid='7'>b</bpt>dog<ept id='1' rid='8'>e</ept> on", "one <x1>dog<x2/> on"),
+        ("one <bx id='1' rid='7'/>dog<ex id='2' rid='7'/>", "one <x1>dog</x1>"),
+        ("one <sc id='1'/>dog<ec id='2' startRef='1'/>", "one <x1>dog</x1>"),
+        ("one <sm id='1'/>dog<em startRef='1'/>", "one <x1>dog</x1>"),
+        ("one <bpt i='1' id='3'>b</bpt>dog<ept i='1' id='4'>e</ept>", "one <x1>dog</x1>"),
+        ("one <mrk>dog</mrk> <mrk translate='no'>cat</mrk> on", "one <x1>dog</x1> <x2/> on"),
+        ("one <pc><x/></pc>dog<g/> on", "one <x1><x2/></x1>dog<x3/> on"),
+    ],
+)
+def test_the_two_ends_of_an_element_are_found_by_what_they_have_in_common(inner: str, text: str) -> None:
+    unit = f'<trans-unit id="1"><source>{inner}</source></trans-unit>'
+    assert texts_of(f'<xliff version="1.2"><file>{unit}</file></xliff>'.encode(), "a.xlf") == [text]
+
+
+def test_the_text_without_a_tag_has_the_properties_of_most_characters() -> None:
+    """Of one two three and "a", 12 characters, against "dogs", 4, though the last of each counts 1 and 4."""
+    bold = run("dogs", "<w:b/>")
+    assert texts_of(word(f"<w:p>{run('one two three ')}{bold}{run(' a')}</w:p>"), "a.docx") == [
+        "one two three <x1>dogs</x1> a"
+    ]
+    assert texts_of(word(f"<w:p>{run('on ')}{bold}{run(' a')}</w:p>"), "a.docx") == ["<x1>on </x1>dogs<x2> a</x2>"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a _dog_ runs", "a <x1>dog</x1> runs"),
+        ("a _dog_s runs", "a _dog_s runs"),
+        ("a x_dog_ runs", "a x_dog_ runs"),
+        ("a *dog*s runs", "a <x1>dog</x1>s runs"),
+        ("a * dog* runs", "a * dog* runs"),
+        ("a [dog](x) `b` ![cat](y) <z@a.de> on", "a <x1>dog</x1> <x2/> <x3/> <x4/> on"),
+        ("a <b>dog</b> <br> on", "a <x1>dog</x1> <br x2/> on"),
+        ("a <b>dog on", "a <x1/>dog on"),
+        ("a [^1] $x$ {{y}} on", "a <x1/> <x2/> {{y}} on"),
+    ],
+)
+def test_what_is_an_element_in_a_paragraph_of_markdown(text: str, expected: str) -> None:
+    assert texts_of(f"{text}\n".encode(), "a.md")[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "is_joined"),
+    [("2", True), ("12 345", True), ("1" * 60, True), ("1" * 61, False), ("b", False), (" 2", False)],
+)
+def test_a_number_without_letters_of_up_to_sixty_characters_stays_in_its_word(number: str, is_joined: bool) -> None:
+    page = f"<p><s>of H</s><sub>{number}</sub><s>O, on</s></p>"
+    joined, cut = f"of H<x2>{number}</x2>O, on", f"<x1>of H</x1><x2>{number}</x2><x3>O, on</x3>"
+    assert texts_of(page.encode(), "a.html") == [joined if is_joined else cut]
 
 
 def test_windows_reach_over_the_parts_of_a_book(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +230,24 @@ def test_the_languages_of_a_document_are_those_of_the_translator(monkeypatch: py
     output = io.BytesIO()
     translate_document(upper, memory.encode(), output, name="a.tmx")
     assert b'<tuv xml:lang="de"><seg>A DOG</seg></tuv>' in output.getvalue()
+
+
+def test_the_languages_of_a_document_are_those_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = (("en", "de"), ("en", "fr"), ("es", "fr"))
+    monkeypatch.setattr(Translator, "directions", Directions(pairs, ("de", "fr"), ()))
+    monkeypatch.setattr(Translator, "stream", lambda _, texts, **__: iter([[translation(text)] for text in texts]))
+    units = "".join(f'<tu><tuv xml:lang="{code}"><seg>{word}</seg></tuv></tu>' for code, word in WORDS.items())
+    memory = f'<tmx version="1.4"><header srclang="*all*"/><body>{units}</body></tmx>'
+    for options, language, count in (
+        (TextOptions(), "de", 1),
+        (TextOptions(target="fr"), "fr", 1),
+        (TextOptions(language="es", target="fr"), "fr", 2),
+    ):
+        output = io.BytesIO()
+        translate_document(text_translator(), memory.encode(), output, name="a.tmx", text_options=options)
+        found = output.getvalue().decode()
+        assert re.findall(r'<tuv xml:lang="(..)"><seg>(\w+ \w+)</seg></tuv></tu>', found)[count - 1][0] == language
+        assert found.count("<tuv") == 3
 
 
 def test_a_document_without_text_is_named() -> None:

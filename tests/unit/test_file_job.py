@@ -2,15 +2,19 @@
 
 import gzip
 import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from text_engine import text_translator
 from transduce.config import DecodeConfig
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
+from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import Request, TextOptions
 from transduce.translation.pipeline.many_sentences import (
     MANY_SENTENCES,
@@ -19,11 +23,12 @@ from transduce.translation.pipeline.many_sentences import (
 )
 from transduce.translation.pipeline.text_options import Markup
 from transduce.translation.result import Translation
-from transduce.translation.streams import Columns, PlainLines
+from transduce.translation.streams import Columns, PlainLines, Summary, translate_file
 from transduce.translation.streams.cluster import _common
-from transduce.translation.streams.file_job import _description, _Tally
+from transduce.translation.streams.file_job import JobOptions, _description, _Tally, translate_window
 from transduce.translation.streams.output import open_stream
 from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows
+from transduce.translation.windows import Window
 
 FINGERPRINT = JobFingerprint({"the model": "12"}, "torch on cpu", None)
 
@@ -127,6 +132,143 @@ def test_every_worker_must_be_like_the_first(version: str, fingerprint: JobFinge
     introduced = [("a", "1", FINGERPRINT), ("b", "1", FINGERPRINT), ("c", version, fingerprint)]
     with pytest.raises(ConfigError, match=message):
         _common(introduced, cast(Any, SimpleNamespace(path="here")))
+
+
+class Told:
+    """Workers that return what they are told for each window, and note the windows."""
+
+    def __init__(self, *rows: Rows) -> None:
+        self.options = DecodeConfig(batch_size=2)
+        self.rows = list(rows)
+        self.seen: list[Window] = []
+        self.requests: list[FileRequest] = []
+
+    def fingerprint(self, request: FileRequest) -> JobFingerprint:
+        self.requests.append(request)
+        return FINGERPRINT
+
+    def translate(self, windows: Iterable[Window], request: FileRequest) -> Iterator[tuple[Window, Rows]]:
+        for window in windows:
+            self.seen.append(window)
+            yield window, self.rows.pop(0)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in.txt"
+    path.write_text("a\nb\nc\n")
+    return path
+
+
+def test_a_job_counts_what_its_windows_say_and_may_be_silent_about_lines(source: Path, tmp_path: Path) -> None:
+    for warns in (True, False):
+        warned: list[str] = []
+        workers = Told(Rows(["A", "B"], ["w", "v"], 3, 1, 1, [2]), Rows(["C"], ["u"], 4, 2, 1, [3]))
+        output = tmp_path / f"out{warns}"
+        found = translate_file(workers, source, output, window=2, warn=warned.append, warn_of_lines=warns)
+        assert found == Summary(num_lines=3, num_resumed=0, num_terms=7, num_honoured=3, num_forced=2)
+        assert output.read_text() == "A\nB\nC\n"
+        many = [f"in.txt, line 2: {MANY_SENTENCES} --split-sentences always translates each by itself."]
+        lines = (["w", "v", *many, "u"], many)[not warns]
+        assert warned == [
+            *(each.replace("in.txt", str(source)) for each in lines),
+            f"{source}: 2 lines in all have more sentences than the model was trained on.",
+        ]
+
+
+def test_lines_keep_numbers_and_constraints_in_a_job_that_is_resumed(source: Path, tmp_path: Path) -> None:
+    output, warned = tmp_path / "out", list[str]()
+    constraints = [Constraints(prefix=text) for text in "xyz"]
+    job: JobOptions = {"window": 1, "warn": warned.append, "to_continue": "Go on.", "constraints_name": "c"}
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(IndexError):  # the second window
+        translate_file(Told(Rows(["A"], [])), source, output, constraints=iter(constraints), **job)
+    assert warned == [f"{output}: stopped; 1 line is done and kept. Go on."]
+    workers = Told(Rows(["B"], []), Rows(["C"], []))
+    with pytest.raises(KeyboardInterrupt):
+        translate_file(workers, source, output, constraints=iter(constraints), check_end=stop, resume=True, **job)
+    assert [(each.first, each.lines, each.constraints, each.origin) for each in workers.seen] == [
+        (2, ["b"], constraints[1:2], f"{source}, "),
+        (3, ["c"], constraints[2:], f"{source}, "),
+    ]
+    assert warned[1:] == [f"{output}: stopped; 3 lines are done and kept. Go on."]
+    others = [*constraints[:2], Constraints(prefix="other")]
+    with pytest.raises(DataError, match="was made from another input"):
+        translate_file(Told(), source, output, constraints=iter(others), resume=True, **job)
+    with pytest.raises(ConfigError, match="was begun with constraints = c, and now constraints = d"):
+        translate_file(Told(), source, output, resume=True, constraints_name="d", window=1)
+    found = translate_file(Told(), source, output, constraints=iter(constraints), resume=True, **job)
+    assert found == Summary(3, 3)
+    found = translate_file(Told(), source, output, constraints=iter(constraints), resume=True, **job)
+    assert found == Summary(3, 3, was_finished=True)
+
+
+def test_options_of_a_job_are_those_given_or_those_of_the_workers(source: Path, tmp_path: Path) -> None:
+    def asked(**given: Any) -> tuple[FileRequest, list[int]]:
+        workers = Told(*[Rows(["A"], [])] * 3)
+        translate_file(workers, source, tmp_path / "out", overwrite=True, **given)
+        [request] = workers.requests
+        return request, [len(each.lines) for each in workers.seen]
+
+    request, sizes = asked()
+    assert (request.translation, request.layout) == (Request(DecodeConfig(batch_size=2)), PlainLines())
+    assert (request.inline_terms, sizes) == (False, [3])
+    own = DecodeConfig(beam_size=3, batch_size=1)
+    request, sizes = asked(
+        options=own, n_best=2, text_options=TextOptions(confidence=True), layout=Columns(1), inline_terms=True,
+        glossary={"dog": "Hund"}, target="de", domain="law", window=2,
+    )  # fmt: skip
+    translation = request.translation
+    assert (translation.options, translation.n_best, request.layout, request.inline_terms) == (own, 2, Columns(1), True)
+    assert translation.text_options == TextOptions(confidence=True, target="de", domain="law")
+    assert translation.glossary is not None
+    assert translation.glossary.required_in("a dog") == (("Hund",),)
+    assert sizes == [2, 1]
+    workers = Told(Rows(["A"], []), Rows(["B"], []))
+    translate_file(workers, source, tmp_path / "out2", options=own, lines=["d"] * 40)
+    assert [len(each.lines) for each in workers.seen] == [32, 8]  # 32 batches of one line
+    with pytest.raises(ConfigError, match="guard does not go with"):
+        asked(inline_terms=True, text_options=TextOptions(guard=True))
+
+
+def test_rows_and_warnings_of_a_window_have_the_numbers_of_its_lines() -> None:
+    engine = text_translator(str.upper, max_source_tokens=3)
+    window = Window(7, ["a", "Two dogs run over the green grass", "b"], None, "in.txt, ")
+    request = FileRequest(Request(engine.options, 2, TextOptions(split="never")), PlainLines(many=True))
+    same, rows = translate_window(engine, request, window)
+    assert same is window
+    assert [row.split("\t")[0] for row in rows.rows] == ["7", "7", "8", "8", "9", "9"]
+    assert rows.warnings == [
+        "in.txt, line 8: longer than the 3 tokens that the model reads; only its beginning is translated."
+    ]
+    assert (rows.num_terms, rows.num_honoured, rows.num_forced, rows.of_many_sentences) == (0, 0, 0, [])
+
+
+def test_terms_of_a_window_are_counted_in_the_best_translations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of five terms of the best, three came out, one of them forced."""
+    best = Translation(
+        "A", 0.0, 0.0, (), True, False, required=((("x",), True), (("y",), False), (("z",), True)), forced=(("z",),),
+        warnings=("w", "v"),
+    )  # fmt: skip
+    other = replace(best, required=((("x",), True), (("y",), False)), forced=(), warnings=())
+    asked: list[Window] = []
+
+    def run(model: Any, window: Window, request: Request, *, progress: bool) -> list[list[Translation]]:
+        asked.append(window)
+        return [[best, other], [other, best]]
+
+    monkeypatch.setattr("transduce.translation.streams.file_job.run_pipeline", run)
+    request = FileRequest(Request(DecodeConfig()), PlainLines(), inline_terms=True)
+    lines = ['a <term to="x|y">b</term>', "c"]
+    window = Window(1, lines, [Constraints(required=(("z",),)), Constraints(prefix="p")])
+    _, rows = translate_window(text_translator(), request, window)
+    assert (rows.num_terms, rows.num_honoured, rows.num_forced) == (5, 2, 1)
+    assert rows.warnings == ["line 1: w", "line 1: v"]
+    assert list(asked[0].lines) == ["a b", "c"]
+    assert asked[0].constraints == [Constraints(required=(("z",), ("x", "y"))), Constraints(prefix="p")]
 
 
 @pytest.mark.parametrize("lines", [[], ["a", "b"]])

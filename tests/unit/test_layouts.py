@@ -86,9 +86,52 @@ def test_json_lines_with_all_fields() -> None:
     assert json.loads(row)["de_score"] is None  # JSON has no infinity
 
 
+def test_numbers_have_six_digits() -> None:
+    best = translation("A", -1.23456789, confidence=0.123456789, words=(("A", 0.987654321),))
+    assert list(PlainLines(scores=True, confidence=True).rows("a", 1, [best])) == ["A\t-1.234568\t0.123457"]
+    assert list(Columns(1, scores=True, confidence=True).rows("a", 1, [best])) == ["a\tA\t-1.234568\t0.123457"]
+    [row] = JsonLines("text", "de", many=True, scores=True, confidence=True).rows('{"text": "a"}', 1, [best])
+    found = json.loads(row)
+    assert (found["de_score"], found["de_confidence"], found["de_words"]) == (-1.234568, 0.123457, [["A", 0.987654]])
+    assert found["de_n_best"] == [{"text": "A", "score": -1.234568, "log_probability": -4.938272}]
+    nothing = translation("", words=())  # an empty line has no confidence
+    assert list(PlainLines(confidence=True).rows("", 1, [nothing])) == ["\t"]
+    [row] = JsonLines("text", "de", confidence=True).rows('{"text": ""}', 1, [nothing])
+    assert json.loads(row) == {"text": "", "de": "", "de_confidence": None, "de_words": []}
+
+
+@pytest.mark.parametrize(
+    ("option", "suffixes"),
+    [
+        ("many", ["_n_best"]),
+        ("scores", ["_score"]),
+        ("confidence", ["_confidence", "_words"]),
+        ("alignment", ["_alignment", "_sentences"]),
+    ],
+)
+def test_a_field_that_would_be_written_twice_is_refused(option: str, suffixes: list[str]) -> None:
+    asked: dict[str, Any] = {option: True}
+    for suffix in suffixes:
+        line = json.dumps({"text": "A", f"de{suffix}": 1})
+        assert JsonLines("text", "de").text(line, "here") == "A"
+        with pytest.raises(DataError, match=f"^here: has a field 'de{suffix}' already"):
+            JsonLines("text", "de", **asked).text(line, "here")
+    for name in ("de", "de_forced"):  # required terms may be forced in any job
+        with pytest.raises(DataError, match=f"has a field '{name}' already"):
+            JsonLines("text", "de").text(json.dumps({"text": "A", name: 1}), "here")
+
+
+def test_terms_that_were_forced_are_a_field_of_lines_that_have_some() -> None:
+    forced = translation("A", forced=(("Hund", "Köter"), ("Katze",)))
+    [row] = JsonLines("text", "de").rows('{"text": "a"}', 1, [forced])
+    assert json.loads(row) == {"text": "a", "de": "A", "de_forced": [["Hund", "Köter"], ["Katze"]]}
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        (json.dumps({f"n{number}": 1 for number in range(9)}), r"It has: n0, n1, n2, n3, n4, n5, n6, n7\.$"),
+        (json.dumps({"text": ["a" * 100]}), rf"is not a string, but \[\"{'a' * 38}\.$"),
         ('{"text": "A', r"^f\.jsonl, line 3, column 10: not JSON"),
         ("[1]", r"^f\.jsonl, line 3: is not a JSON object"),
         ("[" * 100_000, r"^f\.jsonl, line 3: not JSON: nested too deep"),
