@@ -45,7 +45,7 @@ def translator_of(log_probability: float, ending: str = " cat") -> Translator:
     return Translator(Listed(log_probability, ending=ending), TOKENIZER, DecodeConfig())
 
 
-@pytest.mark.parametrize(("log_probability", "is_forced"), [(LEAST - 0.1, True), (LEAST + 0.1, False)])
+@pytest.mark.parametrize(("log_probability", "is_forced"), [(-6.1, True), (-5.9, False)])
 def test_an_unexpected_term_is_forced(log_probability: float, is_forced: bool) -> None:
     [[best]] = translator_of(log_probability).translate_n_best(["x"], 1, required=[["cat", "dog"]])
     assert best.required == ((("cat",), True), (("dog",), True))
