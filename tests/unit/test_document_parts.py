@@ -15,6 +15,7 @@ from transduce.translation.documents.gettext_catalogues import _unescaped
 from transduce.translation.documents.segments import Item, SegmentError, Tag, _trimmed
 from transduce.translation.documents.text_encoding import decode
 from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of
+from transduce.translation.pipeline.markup import MarkedText, read_markup
 from transduce.translation.pipeline.whole_words import _has_reference, words_of
 
 ITALIC, BOLD, END_ITALIC, END_BOLD = Tag("open", 1), Tag("open", 2), Tag("close", 1), Tag("close", 2)
@@ -47,6 +48,18 @@ def test_so_many_different_words_that_tags_cut_are_put_back() -> None:
 def test_references_at_a_word() -> None:
     pairs = [("dog1", "dog"), ("1dog", "dog"), ("dog12.3", "dog"), ("do1g", "dog"), ("m2", "m"), ("km2", "km")]
     assert [_has_reference(*pair) for pair in pairs] == [True] * 3 + [False] * 3
+    for unit in ("cm", "dm", "ft", "ha", "km", "mi", "mm", "nm", "yd"):
+        assert not _has_reference(f"{unit}2", unit)
+    for formula in ("NaHCO", "KMnOHC"):  # of up to five elements
+        assert not _has_reference(f"{formula}3", formula)
+    assert all(_has_reference(f"{word}3", word) for word in ("ABCDEF", "kg", "Dog", "Go2d"[:2] + "od"))
+
+
+def test_only_a_short_number_between_tags_is_read_without_them() -> None:
+    for length, kinds in ((60, []), (61, ["open", "close"])):
+        [text] = read_markup(f"dog <b>{'1' * length}</b> runs", "html", reads_words=True)
+        assert isinstance(text, MarkedText)
+        assert (text.plain, [mark.kind for mark in text.marks]) == (f"dog {'1' * length} runs", kinds)
 
 
 _TIME = "00:00:01,000 --> 00:00:02,500"

@@ -7,7 +7,7 @@ import pytest
 from transduce.errors import DataError
 from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.glossary import Glossary, glossary_of, read_glossary
-from transduce.translation.constraints.required_terms import joining_pieces, missing, outcome, term_spellings
+from transduce.translation.constraints.required_terms import _joins, joining_pieces, missing, outcome, term_spellings
 
 _TOKENIZER = SubwordTokenizer.train(
     ["A dog runs.", "two dogs, dogs (2)", "日本語の犬"] * 3, algorithm="bpe", vocab_size=320
@@ -111,6 +111,19 @@ def test_pieces_that_make_another_word_of_what_they_follow() -> None:
     joining = set(_TOKENIZER.piece_bytes(joining_pieces(_TOKENIZER)))
     assert {b"s", b"1", b"_", "ä".encode()[:1]} <= joining
     assert not {b" ", b" dog", b".", b"(", b"-", b"\n", b"", "犬".encode()[:1]} & joining
+
+
+@pytest.mark.parametrize(
+    ("piece", "joins"),
+    [
+        *((each.encode(), True) for each in ("s", "1", "_", "ä", "жа", "𐐀", "가")),
+        *((each.encode(), False) for each in (" ", " s", ".", "-", "'", "犬", "の", "ก", "😀", "“", "§")),
+        *((bytes([each]), True) for each in (0xC3, 0xD0, 0xE1, 0xEA, 0xED)),  # the first byte of letters
+        *((bytes([each]), False) for each in (0xC2, 0xE2, 0xE3, 0xE9, 0xEF, 0xF0)),
+    ],
+)
+def test_which_pieces_go_on_with_a_word(piece: bytes, joins: bool) -> None:
+    assert _joins(piece) is joins
 
 
 def test_the_longest_of_terms_with_one_beginning_is_taken() -> None:

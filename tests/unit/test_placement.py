@@ -90,6 +90,21 @@ def test_white_space_around_items(gap: str, marks: list[markup.Mark], around: tu
     assert placement._boundary(gap, marks, *around) == expected
 
 
+@pytest.mark.parametrize("sign", ".,;:!?…)]}»”’%。，、！？")
+def test_no_space_is_put_before_a_sign_that_closes(sign: str) -> None:
+    given = item("{a}", (True, True))
+    assert placement._boundary("", [given], "dog", sign) == " {a}"
+    assert placement._boundary("", [given], "dog", f"{sign}") != placement._boundary("", [given], "dog", "(")
+
+
+@pytest.mark.parametrize("sign", ".,;:!?…)")
+def test_a_sign_behind_an_item_stays_with_the_word_before_it(sign: str) -> None:
+    for given, plain in ((f"dog {{x}} {sign} on", f"dog{sign} on"), ("dog {x} ( on", "dog ( on")):
+        [piece] = markup.read_markup(given, "html")
+        assert isinstance(piece, MarkedText)
+        assert (piece.plain, [mark.index for mark in piece.marks]) == (plain, [3 if sign in given else 4])
+
+
 def test_what_keeps_a_word_from_an_item() -> None:
     pairs = [("(", "dog"), ("(", "Dog"), ("px", "dog"), ("Dog", "dog"), ("", "dog"), ("(", "."), ("(", "犬"), ("(", "")]
     assert [placement._is_parted(*pair) for pair in pairs] == [True] * 3 + [False] * 5

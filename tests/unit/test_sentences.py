@@ -172,6 +172,12 @@ def test_long_lines_are_cut_and_short_ones_are_not() -> None:
     assert found[1].ids
 
 
+def test_a_text_of_few_characters_may_have_many_tokens() -> None:
+    """Each of these has three, and one is that of the space before a text."""
+    [[whole], [cut]] = SHORT.translate_n_best(["字字", "字字字"], 1)
+    assert (whole.num_parts, cut.num_parts, cut.text, cut.source_truncated) == (1, 2, "字字字", False)
+
+
 def test_never_cuts_nothing() -> None:
     [[best]] = SHORT.translate_n_best(["a man " * 30], 1, text_options=TextOptions(split="never"))
     assert best.source_truncated
@@ -198,6 +204,23 @@ def test_n_best_of_parts_are_the_best_sums() -> None:
     assert {t.text for t in found} == {"A dog. A man.", "A dog.! A man.", "A dog. A man.!"}
     assert found[0].text == "A dog. A man."
     assert found[0].num_parts == 2
+
+
+def test_sums_that_differ_by_rounding_keep_the_first_part_best() -> None:
+    """Of two parts, the second ones lose 1 and 0.4, or in the end both lose 0.3, but for rounding."""
+
+    def part(name: str, *scores: float) -> list[Translation]:
+        return [Translation(f"{name}{i}", score, 0.0, (), True, False) for i, score in enumerate(scores)]
+
+    def chosen(n_best: int, *parts: list[Translation]) -> list[str]:
+        return ["".join(each.text for each in choice) for choice in choices_of_parts(parts, n_best, drawn=False)]
+
+    assert chosen(4, part("a", -2.0, -3.0), part("b", -1.0, -1.4, -3.5)) == ["a0b0", "a0b1", "a1b0", "a1b1"]
+    assert chosen(9, part("a", -2.0, -3.0), part("b", -1.0)) == ["a0b0", "a1b0"]
+    assert chosen(1, part("a", -2.0, -3.0), part("b", -1.0, -1.4)) == ["a0b0"]
+    assert chosen(3, part("a", -2.0, -2.3), part("b", -1.0, -1.29996)) == ["a0b0", "a0b1", "a1b0"]
+    assert chosen(3, part("a", -2.0, -2.29996), part("b", -1.0, -1.3)) == ["a0b0", "a0b1", "a1b0"]
+    assert chosen(3, part("a", -2.0, -2.29), part("b", -1.0, -1.3)) == ["a0b0", "a1b0", "a0b1"]
 
 
 @pytest.mark.parametrize("text_options", [ALWAYS, TextOptions(markup="html")])
