@@ -3,11 +3,13 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from text_engine import TextEngine, text_translator
-from transduce.config import DecodeConfig
+from transduce.config import DataConfig, DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions
@@ -165,6 +167,19 @@ def test_a_number_of_a_hundred_thousand_digits_is_no_word() -> None:
 def test_how_often_is_a_loop(text: str, is_loop: bool) -> None:
     assert repeats(text) is is_loop
     assert not repeats(text, text)
+
+
+@pytest.mark.parametrize(
+    ("languages", "warnings"), [(("en", "en"), ()), (("en", "de"), (COPIES,)), (("", ""), (COPIES,))]
+)
+def test_a_translation_into_the_language_of_its_source_may_be_a_copy(
+    languages: tuple[str, str], warnings: tuple[str, ...]
+) -> None:
+    translator = text_translator()
+    data = DataConfig(source_language=languages[0], target_language=languages[1])
+    translator.bundle = cast(Any, SimpleNamespace(config=SimpleNamespace(data=data), metrics={}))
+    [[best]] = translator.translate_n_best(["Two dogs run over the green grass."], 1, text_options=GUARD)
+    assert best.warnings == warnings
 
 
 def test_how_much_is_a_copy() -> None:

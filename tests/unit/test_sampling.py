@@ -113,6 +113,7 @@ def test_seed_source_and_sample_make_the_numbers() -> None:
     assert numbers.shape == (3, 8)
     assert ((numbers >= 0) & (numbers < 1)).all()
     assert np.array_equal(numbers[:2, :4], uniforms(1, [5, 6], 2, 4))
+    assert np.array_equal(numbers[1:], uniforms(1, [5, 6], 2, 8, first=1))
     others = [uniforms(2, [5, 6], 1, 8), uniforms(1, [6, 5], 1, 8), uniforms(1, [5], 1, 8), numbers[1:2]]
     assert len({row.tobytes() for row in [numbers[:1], *others]}) == 5
 
