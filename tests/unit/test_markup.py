@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from text_engine import TextEngine, reversing, text_translator
+from transduce.config import DataConfig
 from transduce.translation.constraints.required_terms import outcome
 from transduce.translation.pipeline import TextOptions, placement, restoring, survival
 from transduce.translation.pipeline import markup as marks
@@ -20,6 +23,7 @@ from transduce.translation.pipeline.protecting import attempts, protect
 from transduce.translation.pipeline.restoring import assemble, restore
 from transduce.translation.pipeline.tags import partners
 from transduce.translation.pipeline.word_alignment import Table, WordAligner, _membership, _pair_weights
+from transduce.translation.result import Translation
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
@@ -269,6 +273,55 @@ def test_weights_are_rows_that_sum_to_one() -> None:
 def test_which_tags_are_nested(line: str, expected: bool) -> None:
     """By hand: other tests ask `is_nested` whether an output is."""
     assert survival.is_nested(line, "html") is expected
+
+
+def test_signs_that_may_begin_markup_are_taken_out_at_last() -> None:
+    text = "http://a https://b ftp://c www.d {e} 50% f@g <h> & i"
+    assert restoring._SUSPICIOUS.sub("", text) == "a b c d e 50 fg h  i"
+
+
+@pytest.mark.parametrize(
+    ("line", "written", "numbers"),
+    [
+        ("{count} dogs", "fünf Hunde", ["fünf"]),
+        ("{count} dogs", "5 Hunde, 7 Katzen, 5", ["5", "7"]),
+        ("{count} of 5 dogs", "fünf Hunde", []),
+        ("<b>the</b> dogs", "fünf 5 Hunde", []),  # nothing that may be a number
+        ("&nbsp;the dogs", "fünf Hunde", []),
+        ("%PATH% of dogs", "fünf Hunde", []),
+    ],
+)
+def test_numbers_that_may_be_made_up_for_a_placeholder_are_named(line: str, written: str, numbers: list[str]) -> None:
+    translator = text_translator(lambda _: written)
+    data = DataConfig(source_language="en", target_language="de")
+    translator.bundle = cast(Any, SimpleNamespace(config=SimpleNamespace(data=data), metrics={}))
+    [[best]] = translator.translate_n_best([line], 1, text_options=HTML)
+    assert best.warnings == tuple(
+        f"{number!r} is not in the source, and stands beside a placeholder: made up, perhaps." for number in numbers
+    )
+
+
+def test_terms_are_those_of_the_text_that_is_left() -> None:
+    """Of four terms that came out, two are taken out with what was around them; one of these was warned of before."""
+    terms = (("dog",), ("cat",), ("man", "boy"), ("ball",))
+    lost = "the required term 'cat' did not come out."
+    found = Translation(
+        "", 0.0, 0.0, (), True, False, required=tuple((term, True) for term in terms), forced=(terms[0], terms[3]),
+        warnings=("w", lost),
+    )  # fmt: skip
+    best = restoring._with_terms_of("a dog, a boy", found)
+    assert best.required == ((terms[0], True), (terms[1], False), (terms[2], True), (terms[3], False))
+    assert best.forced == (terms[0],)
+    assert best.warnings == ("w", lost, "the required term 'ball' did not come out.")
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [("", ""), (" \t", ""), ("<br>", "<br>"), (" <p></p> ", " <p></p> "), ("<p> </p>", "<p> </p>")],
+)
+def test_a_line_without_text_stays_as_it_is(line: str, text: str) -> None:
+    [[best]] = UPPER.translate_n_best([line], 1, text_options=HTML)
+    assert (best.text, best.score, best.tokens, best.finished, best.warnings) == (text, 0.0, (), True, ())
 
 
 def test_a_forced_term_lost_with_the_markup_is_not_forced() -> None:
