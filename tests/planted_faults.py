@@ -1,6 +1,7 @@
 """Faults of models, engines and searches, each planted by patching one function, and the check that must find it."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,15 @@ def padding_is_seen_by_steps_only(patch: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(original(self, memory, **options), memory_mask=None)
 
     patch.setattr(transformer.Transformer, "start", start)
+
+
+def padding_is_told_by_its_id(patch: pytest.MonkeyPatch) -> None:
+    original = transformer.Transformer.encode
+    patch.setattr(
+        transformer.Transformer,
+        "encode",
+        lambda self, source, lengths: original(self, source, source.ne(0).sum(dim=1)),
+    )
 
 
 def norm_over_the_batch(patch: pytest.MonkeyPatch) -> None:
@@ -253,6 +263,28 @@ def saving_rounds(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(folder, "save_bundle", save)
 
 
+def saving_forgets_the_metrics(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(folder, "save_bundle", lambda *given: save_bundle(*given[:4], {}))
+
+
+def saving_changes_the_configuration(patch: pytest.MonkeyPatch) -> None:
+    def save(path: Path, config: Any, *rest: Any) -> Bundle:
+        return save_bundle(path, dataclasses.replace(config, name="another"), *rest)
+
+    patch.setattr(folder, "save_bundle", save)
+
+
+def tokenizer_differs_in_a_batch(patch: pytest.MonkeyPatch) -> None:
+    original = SubwordTokenizer.encode_batch
+
+    def encode(self: SubwordTokenizer, texts: Any) -> list[list[int]]:
+        if len(texts) == 1:
+            return original(self, texts)
+        return [list(itertools.chain(*original(self, list(text)))) for text in texts]
+
+    patch.setattr(SubwordTokenizer, "encode_batch", encode)
+
+
 def tokenizer_lowercases(patch: pytest.MonkeyPatch) -> None:
     original = SubwordTokenizer.encode_batch
     patch.setattr(SubwordTokenizer, "encode_batch", lambda self, texts: original(self, [t.lower() for t in texts]))
@@ -287,6 +319,7 @@ FAULTS: list[tuple[str, Fault]] = [
     ("cache, beams moved", wrong_sentences_are_kept),
     ("padding", padding_is_seen),
     ("padding", padding_is_seen_by_steps_only),
+    ("padding", padding_is_told_by_its_id),
     ("padding", norm_over_the_batch),
     ("evaluation repeats", dropout_left_on),
     ("train = evaluate", training_scales),
@@ -308,7 +341,10 @@ FAULTS: list[tuple[str, Fault]] = [
     ("scores = forced", forced_scores_are_shifted),
     ("scores = forced", beams_do_not_move),
     ("saved = loaded", saving_rounds),
+    ("saved = loaded", saving_forgets_the_metrics),
+    ("saved = loaded", saving_changes_the_configuration),
     ("tokenizer", tokenizer_lowercases),
+    ("tokenizer", tokenizer_differs_in_a_batch),
     ("tokenizer", tokenizer_drops_controls),
     ("tokenizer", tokenizer_reads_special_tokens),
 ]

@@ -234,6 +234,50 @@ def test_nan_spoils_its_own_sentence_only() -> None:
     _assert_same(found, expected)
 
 
+@pytest.mark.parametrize("lengths", [(3, 10), (10, 3)])
+def test_a_search_sees_all_of_its_source_after_another_in_the_same_buffers(lengths: tuple[int, int]) -> None:
+    engine, options = TorchEngine(_model()), DecodeConfig(beam_size=2, max_extra_tokens=5)
+    sources = [[[*range(4, 4 + length)], [*range(20, 20 + length)]] for length in lengths]
+    expected = [engine.translate(each, options) for each in sources]
+    engine.graph_decoders = [GraphDecoder(engine.model, record=False)]
+    for each, found in zip(sources, expected, strict=True):
+        _assert_same(engine.translate(each, options), found)
+    shapes = [(shape.num_sentences, shape.num_beams, shape.num_source) for shape in engine.graph_decoders[0].buffers]
+    assert (2, 2, 16) in shapes
+
+
+@pytest.mark.parametrize(
+    ("num_sentences", "num_source", "max_steps", "expected"),
+    [(1, 1, 1, (1, 64, 16)), (3, 16, 64, (4, 64, 16)), (4, 17, 65, (4, 128, 32)), (5, 33, 128, (8, 128, 64))],
+)
+def test_buffers_are_rounded_up(num_sentences: int, num_source: int, max_steps: int, expected: Any) -> None:
+    model = _model()
+    memory = Memory(torch.zeros(num_sentences, num_source, 16), None)
+    shape = GraphDecoder(model, record=False).start(memory, max_steps=max_steps, num_beams=2).buffers.shape
+    assert (shape.num_sentences, shape.num_positions, shape.num_source) == expected
+
+
+def test_padding_of_the_buffers_is_no_source() -> None:
+    model = _model()
+    memory = Memory(torch.zeros(3, 5, 16), torch.tensor([True, True, False, True, True]).expand(3, 1, 1, 5))
+    mask = GraphDecoder(model, record=False).start(memory, max_steps=1, num_beams=2).buffers.memory_mask
+    assert mask[:3, 0, 0].tolist() == [[True, True, False, True, True, *[False] * 11]] * 3
+    assert mask[3].all()  # a sentence that fills up the batch sees something: a softmax over nothing is no number
+
+
+def test_the_least_recently_used_buffers_are_dropped_first() -> None:
+    model = _model()
+    memory = Memory(torch.zeros(1, 4, 16), None)
+    decoder = GraphDecoder(model, record=False)
+    one = decoder.start(memory, max_steps=1, num_beams=1).buffers.num_bytes
+    two = decoder.start(memory, max_steps=1, num_beams=2).buffers.num_bytes
+    for max_bytes, kept in ((one + two, [1, 2]), (one + two - 1, [2]), (two - 1, [])):
+        decoder = GraphDecoder(model, record=False, max_bytes=max_bytes)
+        for num_beams in (2, 1, 2):
+            decoder.start(memory, max_steps=1, num_beams=num_beams)
+        assert [shape.num_beams for shape in decoder.buffers] == kept
+
+
 def test_buffers_are_dropped_beyond_the_limit_on_memory() -> None:
     engine = TorchEngine(_model())
     expected = {name: _found(engine, name) for name in ("beam", "greedy", "long")}

@@ -49,6 +49,7 @@ TORCH: dict[str, tuple[dict[str, Any], str]] = {
     "pre-norm": ({"norm_first": True}, 'norm_first = true\npositions = "concatenated"'),
     "no biases": ({"norm_first": True, "bias": False}, "norm_first = true"),
     "unscaled": ({"norm_first": False}, 'norm_first = false\nembedding_scale = "none"'),
+    "another epsilon": ({"norm_first": False, "final_norm": False}, "norm_first = false\nlayer_norm_eps = 0.05"),
     "learned positions": (
         {"norm_first": True, "learned": True},
         'norm_first = true\npositions = "learned"\n'
@@ -95,6 +96,7 @@ def test_a_torch_transformer_computes_the_same_here(tmp_path: Path, options: dic
     assert json.loads((tmp_path / "model" / "certificate.json").read_text())["verdict"] == "passed"
     model = bundle.config.model
     assert (model.num_encoder_layers, model.num_decoder_layers) == (2 + added, 3 + added)
+    assert model.layer_norm_epsilon == (0.05 if "layer_norm_eps" in description else 1e-5)
     assert len(NativeSystem(bundle).translate(LINES)) == len(LINES)
 
 
@@ -141,6 +143,21 @@ def test_a_wrong_description_is_noticed(tmp_path: Path) -> None:
         with pytest.raises(kind, match=named):
             import_torch(state, tmp_path / "wrong.toml", tokenizer, tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_a_final_norm_with_a_large_epsilon_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_installed: bool
+) -> None:
+    """What is normalised already has another variance. Where torch is not installed, no certificate would say so."""
+    if not is_installed:
+        monkeypatch.setattr(imports, "find_spec", lambda name: None)
+    paths = write_state(tmp_path, "norm_first = false\nlayer_norm_eps = 0.001", norm_first=False)
+    with pytest.raises(ExportError, match=r"layer_norm_eps = 0\.001 with a final norm in post-norm: at most 0\.0001"):
+        import_torch(*paths, tmp_path / "model", sample=2)
+    paths[1].write_text(NAMES + "norm_first = false\nlayer_norm_eps = 0.0001", encoding="utf-8")
+    assert (import_torch(*paths, tmp_path / "model", sample=2) is not None) is is_installed
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")

@@ -52,10 +52,15 @@ def test_the_weights_are_those_of_the_forward_pass(model: Transformer) -> None:
     torch.testing.assert_close(layer.output(heads), seen[1])
 
 
-def test_the_model_is_left_as_it_was(model: Transformer) -> None:
-    model.train()
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_is_left_as_it_was(model: Transformer, training: bool) -> None:
+    model.train(training)
     attention_maps(model, SOURCE, LENGTHS, TARGET)
-    assert model.training
+    assert {module.training for module in model.modules()} == {training}
+    assert not any(module._forward_hooks for module in model.modules())
+    with pytest.raises(IndexError):
+        attention_maps(model, SOURCE + 100, LENGTHS, TARGET)  # ids beyond the vocabulary
+    assert model.training is training
     assert not any(module._forward_hooks for module in model.modules())
 
 

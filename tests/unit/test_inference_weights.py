@@ -1,12 +1,14 @@
 """Prepacked weights say the same as the weights they were made of."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from transduce.config import ModelConfig
+from transduce.errors import ConfigError
 from transduce.model import Transformer, prepack
 from transduce.model.inference_weights import PrepackedLinear, QuantizedLinear
 
@@ -204,3 +206,89 @@ def test_a_model_in_int8_gives_nearly_the_same_logits() -> None:
         expected = model.decode(model.encode(source, lengths), target)
         found = packed.decode(packed.encode(source, lengths), target)
     assert 0 < float((found - expected).norm() / expected.norm()) < 0.05
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_part_of_a_projection_is_in_the_numbers_of_the_whole(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where this processor has no bfloat16: what is asked for is noted, and not computed."""
+    asked: list[tuple[torch.dtype, int]] = []
+    monkeypatch.setattr(
+        torch.ops.mkldnn, "_reorder_linear_weight", lambda weight, rows: asked.append((weight.dtype, rows))
+    )
+    whole = PrepackedLinear(torch.zeros(6, 4), torch.zeros(6), dtype)
+    part = whole.with_weight(torch.ones(2, 4))
+    assert asked == [(dtype, 128)] * 2
+    assert (part._dtype, part._bias, part._single) == (dtype, None, None)
+    assert whole._bias is not None
+    assert whole._bias.dtype == dtype
+
+
+@quantizes_here
+def test_a_part_of_a_projection_in_int8_is_in_int8() -> None:
+    weight, x = torch.randn(6, 8, generator=torch.Generator().manual_seed(1)), torch.ones(1, 8)
+    with torch.inference_mode():
+        whole = QuantizedLinear(weight, None)
+        part = whole.with_weight(weight[[1, 4]])
+        assert torch.equal(part(x), whole(x)[:, [1, 4]])
+
+
+@pytest.mark.parametrize(
+    ("precision", "has", "message"),
+    [
+        ("int8", {}, "int8: it needs FBGEMM"),
+        ("bfloat16", {"onednn": False}, "bfloat16: it needs oneDNN"),
+        ("bfloat16", {"onednn": True, "bf16": False}, "bfloat16: this processor has no instructions for it"),
+    ],
+)
+def test_numbers_that_this_machine_has_not_are_refused(
+    monkeypatch: pytest.MonkeyPatch, precision: str, has: dict[str, bool], message: str
+) -> None:
+    monkeypatch.setattr("transduce.model.inference_weights._has_int8", lambda: False)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: has.get("onednn", True))
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: has.get("bf16", True))
+    with pytest.raises(ConfigError, match=message):
+        prepack(make(), precision)  # type: ignore[arg-type]
+
+
+def test_without_onednn_a_model_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    packed = prepack(make())
+    assert (prepacked_linears(packed), packed.output_projection, packed.training) == ([], None, False)
+
+
+@prepacks_here
+@pytest.mark.parametrize(("precision", "least"), [("float32", 1 << 17), ("bfloat16", 0), ("int8", 0)])
+def test_which_weights_are_prepacked(monkeypatch: pytest.MonkeyPatch, precision: str, least: int) -> None:
+    """Of both stacks; those of the encoder, which sees many rows, are not stored for single rows as well."""
+    monkeypatch.undo()
+    made: list[tuple[str, Any, int, Any]] = []
+    place = "transduce.model.inference_weights"
+    stand_in = nn.Identity()
+
+    def prepacked(weight: Any, bias: Any, dtype: Any = torch.float32, *, single_rows: bool = False) -> nn.Module:
+        made.append(("prepacked", dtype, weight.numel(), single_rows))
+        return stand_in
+
+    def quantized(weight: Any, bias: Any) -> nn.Module:
+        made.append(("quantized", None, weight.numel(), None))
+        return stand_in
+
+    monkeypatch.setattr(f"{place}.PrepackedLinear", prepacked)
+    monkeypatch.setattr(f"{place}.QuantizedLinear", quantized)
+    monkeypatch.setattr(f"{place}._has_int8", lambda: True)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    wide = replace(CONFIG, d_ff=-(-(1 << 17) // CONFIG.d_model))
+    prepack(make(wide), precision)  # type: ignore[arg-type]
+    sizes = [each.weight.numel() for each in make(wide).modules() if isinstance(each, nn.Linear)]
+    assert len(made) == sum(size >= least for size in sizes) + 1  # and the output projection
+    assert made[-1][2] == 75 * 24
+    if precision != "int8":
+        assert {dtype for _, dtype, _, _ in made} == {getattr(torch, precision)}
+        encoder = sum(
+            each.weight.numel() >= least for each in make(wide).encoder.modules() if isinstance(each, nn.Linear)
+        )
+        assert [single for *_, single in made] == [False] * encoder + [True] * (len(made) - encoder)
+    else:
+        assert {kind for kind, *_ in made} == {"quantized"}

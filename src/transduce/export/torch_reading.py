@@ -5,6 +5,8 @@ a norm, also in post-norm, where ours have none. For that norm we add a layer wh
 of that layer change nothing, because the last one normalises again:
 
     LN(x) = LN(LN₀(x + 0) + 0)      with LN₀ of weight 1 and bias 0
+
+That holds as long as the ε that is added to a variance is small beside it.
 """
 
 import math
@@ -33,6 +35,7 @@ _MODULES = {
     "linear1.": "feed_forward.inner.",
     "linear2.": "feed_forward.outer.",
 }
+_MAX_EPSILON = 1e-4  # of norms, where one is put behind others that normalise already: variances are about 1
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,11 @@ def to_model(model: TorchModel, rows: np.ndarray) -> tuple[ModelConfig, Arrays]:
     if learned:
         tables |= {f"{side}_positions.table": model.tables[f"{side}_positions"] for side in ("source", "target")}
     added = {side: not description.norm_first and model.final_norms[side] for side in model.layers}
+    if any(added.values()) and description.layer_norm_eps > _MAX_EPSILON:
+        raise ExportError(
+            f"layer_norm_eps = {description.layer_norm_eps:g} with a final norm in post-norm: at most {_MAX_EPSILON:g} "
+            "is supported, because a model of Transduce normalises twice there."
+        )
     config = ModelConfig(
         vocab_size=len(rows),
         num_encoder_layers=model.layers["encoder"] + added["encoder"],
