@@ -1,6 +1,7 @@
 """BLEU in its several forms, chrF, the paper's tokens, and the doubts that an evaluation raises."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -115,6 +116,14 @@ def test_what_cannot_be_compared() -> None:
         ("", "well-known e-mail - 5-6", "well ##AT##-##AT## known e ##AT##-##AT## mail - 5 ##AT##-##AT## 6"),
         ("", "a_b (c) [d] 50% x…", "a _ b ( c ) [ d ] 50 % x ..."),
         ("hi", "हिन्दी", "हिन्दी"),
+        ("de", "Nr. 123. Tag, 12. Tag und 5 . Teil.", "Nr . 123 . Tag , 12. Tag und 5 . Teil ."),
+        ("en", "The 12. Day", "The 12 . Day"),  # an ordinal in German only
+        ("en", "See p. forty, Mr. Smith of A.B. and J. Doe", "See p. forty , Mr . Smith of A.B. and J. Doe"),
+        ("en", "a..b and c, d,e 1,000 2, 3", "a .. b and c , d , e 1,000 2 , 3"),
+        ("it", "l'uomo dell'anno", "l' uomo dell' anno"),
+        ("en", "it's 1990's 'tis o'clock 5'10", "it 's 1990 's ' tis o 'clock 5 ' 10"),
+        ("", "a\x01b", "a b"),
+        ("", "‚a‘ ‹b› «c» 「d」 ′e″", "' a ' ' b ' \" c \" \" d \" ' e \""),
         ("", "", ""),
     ],
 )
@@ -138,6 +147,45 @@ def test_tokenized_text_gets_only_quotes_and_compounds() -> None:
     assert given_tokens.value == pytest.approx(
         tokenized_bleu(["the well ##AT##-##AT## known man ."], [["the known man ."]]).value
     )
+
+
+def test_quotes_of_tokenized_text_are_normalised_on_both_sides() -> None:
+    plain, marked = ['he said " yes " , and " no "'], ["he said „ yes “ , and « no »"]
+    for hypotheses, reference in ((plain, marked), (marked, plain)):
+        assert paper_bleu(hypotheses, [reference], tokenized=True).value == pytest.approx(100)
+        assert tokenized_bleu(hypotheses, [reference]).value < 60
+
+
+def test_an_interval_comes_from_a_thousand_samples() -> None:
+    score = bleu(["a b c d"] * 3, [["a b c d"] * 3], confidence=True)
+    assert "bs:1000" in score.signature
+    assert (score.confidence, score.resampled_mean) == (0, pytest.approx(100))
+    assert "bs:" not in bleu(["a b c d"], [["a b c d"]]).signature
+
+
+@pytest.mark.parametrize("metric", [bleu, tokenized_bleu, paper_bleu, chrf])
+def test_each_metric_has_an_interval_on_request(metric: Callable[..., Score]) -> None:
+    plain, sampled = (
+        metric(["a b c d", "e f g x"], [["a b c d", "e f g h"]], confidence=each) for each in (False, True)
+    )
+    assert (plain.confidence, plain.resampled_mean) == (None, None)
+    assert sampled.confidence is not None
+    assert sampled.confidence > 0
+    assert sampled.to_dict().keys() - plain.to_dict().keys() == {"confidence", "resampled_mean"}
+
+
+def test_training_lines_are_looked_for_in_the_source_and_in_each_reference() -> None:
+    lines = {name: [f"this line of {name} is long enough to be one of a kind"] for name in ("src", "first", "second")}
+    texts = {name: Text(name, found) for name, found in lines.items()}
+    found = evaluate(
+        Text("out", ["something else, which nobody has written"]),
+        [texts["first"], texts["second"]],
+        source=texts["src"],
+        training={"train.en": [*lines["src"], *lines["second"]], "train.de": lines["first"]},
+    )
+    leaks = [each.partition(":")[0] for each in found.warnings if "training data" in each]
+    assert leaks == ["src", "first", "second"]
+    assert "line 1 is line 2 of train.en" in found.warnings[-1]
 
 
 _PLAIN = ["Er geht nach Hause, sagt sie.", "Das ist ein Satz.", "Noch ein Satz, kurz."]

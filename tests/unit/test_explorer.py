@@ -12,14 +12,18 @@ import pytest
 
 from transduce import Attention
 from transduce.inspection import (
+    Unit,
+    View,
     align,
     alignment_scores,
     best_heads,
+    explorer,
     explorer_page,
     head_statistics,
     views,
     word_weights,
 )
+from transduce.inspection.explorer import explorer_files
 
 MakeAttention = Callable[..., Attention]
 
@@ -124,3 +128,28 @@ def test_short_pairs_have_a_page(random_attention: MakeAttention, target: str) -
     data = data_of(explorer_page(random_attention("a", target, layers=1, heads=1), model="m"))
     assert data["alignment"]["best"] == [[1, 1]]
     assert data["alignment"]["links"] == ([[0, 0]] if target else [])
+
+
+def test_a_server_gives_out_the_parts_without_data(random_attention: MakeAttention) -> None:
+    """Its pages may have no script inside: one file has them all, another one sends the data."""
+    parts = explorer_files("data?a=1&b=2")
+    assert sorted(parts) == ["explorer.css", "explorer.html", "explorer.js"]
+    elements = Elements(parts["explorer.html"])
+    assert elements.loads == ["explorer.css", "data?a=1&b=2"]
+    assert [script.strip() for script in elements.scripts if script.strip()] == []
+    assert "Content-Security-Policy" not in parts["explorer.html"]
+    assert "{{" not in parts["explorer.html"]
+    assert elements.titles[0] == "Attention"
+    page = explorer_page(random_attention("a b", "c"), model="m")
+    assert parts["explorer.js"] in page
+    assert parts["explorer.css"] in page
+    assert parts["explorer.js"].startswith('"use strict";\n')
+
+
+def test_weights_are_bytes_from_none_to_all() -> None:
+    view = View("cross", np.array([[[[0.0, 1.0, 1.2, 0.5, 0.001, 0.003]]]]), (Unit("a", 0),), (Unit("b", 0),) * 6)
+    shown = explorer._view(view, np.array([[0.123456]]))
+    assert list(base64.b64decode(shown["weights"])) == [0, 255, 255, 128, 0, 1]
+    assert shown["statistics"]["alignment"] == [[0.1235]]
+    assert set(shown["statistics"]) == {"distance", "entropy", "peak", "previous", "diagonal", "next", "alignment"}
+    assert (shown["queries"], shown["keys"]) == (["a"], ["b"] * 6)

@@ -17,6 +17,7 @@ from transduce.inspection import (
     pharaoh,
     word_weights,
 )
+from transduce.inspection.alignment import align_all
 
 MakeAttention = Callable[..., Attention]
 
@@ -113,3 +114,25 @@ def test_heads_are_chosen_over_all_of_a_sample() -> None:
     for text in ("best:0", "best:5", "best:", "best:x"):
         with pytest.raises(ConfigError, match="from 1 to 4"):
             choose_heads(text, [first])
+
+
+def test_a_corpus_is_aligned_by_the_heads_of_its_first_pairs() -> None:
+    """A pair without words counts neither as one of them, nor is it lost."""
+    sharp, dull, nothing = np.eye(2), np.full((2, 2), 0.25), np.zeros((2, 1, 0, 2))
+    pairs = [np.array([[first], [second]]) for first, second in ((sharp, dull), (sharp, dull), (dull, sharp))]
+    given = [nothing, pairs[0], pairs[1], pairs[2], pairs[2], pairs[2]]
+    for sample_pairs, expected in ((1, [Head(1, 1)]), (2, [Head(1, 1)]), (200, [Head(2, 1)])):
+        heads, links = align_all(iter(given), "best:1", sample_pairs)
+        assert heads == expected
+        first = [(0, 0), (1, 1)] if expected == [Head(1, 1)] else [(0, 0), (0, 1)]
+        assert list(links)[:2] == [[], first]
+    heads, links = align_all(iter([nothing]), "2")
+    assert (heads, list(links)) == ([], [[]])
+    _, links = align_all(iter(given), "2")
+    assert len(list(links)) == 6
+
+
+def test_links_are_sorted_by_the_source_word() -> None:
+    weights = np.array([[[[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]]])
+    assert align(weights, [Head(1, 1)]) == [(0, 1), (1, 0), (1, 2)]
+    assert pharaoh(align(weights, [Head(1, 1)])) == "0-1 1-0 1-2"
