@@ -1,10 +1,12 @@
-"""The precision that `auto` stands for, and how fast a device is said to be."""
+"""The device that a name stands for, the precision that `auto` stands for, and how fast a device is said to be."""
 
 from typing import Any
 
 import pytest
 import torch
 
+from transduce.errors import ConfigError
+from transduce.model.device import choose_device, send
 from transduce.training import device as device_module
 from transduce.training.cost import UNKNOWN, Capacity
 from transduce.training.device import Compute, _measured_cpu, computes_bf16, device_capacity
@@ -67,3 +69,48 @@ def test_the_speed_of_a_cpu_is_measured_with_its_threads_and_type(monkeypatch: p
     monkeypatch.setattr(device_module, "_measured_cpu", lambda *given: given)
     found: Any = device_capacity(Compute(torch.device("cpu"), torch.bfloat16))
     assert (found.flops_per_second, found.basis) == ((3, torch.bfloat16), "measured")
+
+
+@pytest.mark.parametrize(
+    ("name", "has_gpu", "expected"), [("auto", True, "cuda"), ("auto", False, "cpu"), ("cpu", True, "cpu")]
+)
+def test_auto_is_the_first_gpu(monkeypatch: pytest.MonkeyPatch, name: str, has_gpu: bool, expected: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    assert choose_device(name) == torch.device(expected)
+
+
+def test_a_device_that_cannot_be_used_is_named_with_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = "Write auto, cpu, cuda or cuda:N."
+    with pytest.raises(ConfigError) as error:
+        choose_device("banana", "train.device")
+    assert str(error.value) == f"train.device = 'banana': is not the name of a device. {known}"
+
+    def no_device(*_: object, **__: object) -> None:
+        raise RuntimeError("no such GPU\nand much more")
+
+    monkeypatch.setattr(torch, "empty", no_device)
+    with pytest.raises(ConfigError) as error:
+        choose_device("cuda:7")
+    assert str(error.value) == f"device = 'cuda:7': cannot be used here: no such GPU {known}"
+
+
+def test_numbers_for_a_gpu_go_through_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which a device of another type does not read, and what is there already need not."""
+    calls: list[object] = []
+
+    class Numbers:
+        def __init__(self, kind: str) -> None:
+            self.device = torch.device(kind)
+
+        def pin_memory(self) -> "Numbers":
+            calls.append("pinned")
+            return self
+
+        def to(self, device: torch.device, *, non_blocking: bool) -> str:
+            calls.append((device.type, non_blocking))
+            return "there"
+
+    for own, target, pinned in (("cpu", "cuda", True), ("cpu", "meta", False), ("cuda", "cuda", False)):
+        calls.clear()
+        assert send(Numbers(own), torch.device(target)) == "there"  # type: ignore[arg-type, comparison-overlap]
+        assert calls == [*(["pinned"] if pinned else []), (target, True)]
