@@ -275,3 +275,27 @@ def test_processes_that_convert_at_once_all_find_a_whole_model(model: Bundle) ->
     assert [process.returncode for process in running] == [0] * 4
     assert len(set(outputs)) == 1
     assert len(list((model.path / "ctranslate2").iterdir())) == 1
+
+
+def test_models_of_one_name_have_places_of_their_own_in_the_users_cache(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each would delete the other's conversions, as stale."""
+    models = [made_bundle(tmp_path / f"folder{seed}" / "model", seed=seed) for seed in (1, 2)]
+    close(monkeypatch, *(model.path for model in models))
+    folders = [kept(model, "float32") for model in models]
+    assert len({folder.parent for folder in folders}) == 2
+    assert all(folder.parent.parent == own_cache / "transduce" / "ctranslate2" for folder in folders)
+    assert all(folder.parent.name.startswith("model-") for folder in folders)
+    assert [kept(model, "float32") for model in models] == folders
+    assert all(folder.is_dir() for folder in folders)
+
+
+def test_without_a_cache_of_its_own_the_users_is_in_its_home(
+    model: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
+    folder = kept(model, "float32")
+    [record] = (tmp_path / "home" / ".cache" / "transduce" / "ctranslate2" / "records").iterdir()
+    assert record.name == f"{folder.name}.json"

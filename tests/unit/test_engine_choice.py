@@ -217,3 +217,42 @@ def test_an_engine_that_is_not_installed_is_named(
     hide(monkeypatch, package)
     with pytest.raises(MissingDependencyError, match=message):
         Translator.load(tmp_path / "model", engine=engine)
+
+
+def test_a_named_engine_lacks_what_every_line_needs() -> None:
+    far = CTRANSLATE2.lack(DecodeConfig(max_extra_tokens=5000), (), ModelConfig())
+    assert chosen("ctranslate2", lack=far) == "ctranslate2"  # shorter lines do not need it
+    assert far is not None
+    assert far.reason == "ctranslate2 has no outputs of 4096 tokens or more: decode.max_extra_tokens = 5000"
+    with pytest.raises(ConfigError, match=r"decode\.temperature = 1\.0: the ctranslate2 engine has no sampling"):
+        chosen("ctranslate2", lack=CTRANSLATE2.lack(DecodeConfig(temperature=1.0)))
+    with pytest.raises(ConfigError, match="--ensemble: the ctranslate2 engine runs one model at a time"):
+        chosen("ctranslate2", num_models=2)
+    assert chosen("torch", num_models=2) == "torch"
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({}, None),
+        ({"seed": 7}, None),  # which changes nothing without a temperature
+        ({"diversity_penalty": 0.9}, None),
+        ({"top_k": 5, "temperature": 1.0}, "temperature"),
+        ({"coverage_penalty": 0.1}, "coverage_penalty"),
+        ({"beam_size": 9, "length_penalty": 2.0, "min_tokens": 3, "no_repeat_ngram": 2, "max_tokens": 50}, None),
+        ({"max_tokens": 4096, "max_extra_tokens": 5000}, "max_tokens"),
+        ({"max_tokens": 9999, "max_extra_tokens": 3072}, "max_extra_tokens"),
+    ],
+)
+def test_which_options_the_fast_engine_lacks(options: dict[str, Any], option: str | None) -> None:
+    lack = CTRANSLATE2.lack(DecodeConfig(**options), [TokenConstraints(joining=(5,))], ModelConfig())
+    assert (lack.option if lack is not None else None) == option
+    assert TORCH.lack(DecodeConfig(**options), (), ModelConfig()) is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "quantization", "other"), [("torch", "float16", "ctranslate2"), ("torch", "int16", "ctranslate2")]
+)
+def test_numbers_of_another_engine_are_refused_with_its_name(engine: str, quantization: str, other: str) -> None:
+    with pytest.raises(ConfigError, match=f"quantization '{quantization}': the {engine} .* Use the {other} engine"):
+        choose_engine(engine, quantization)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from transduce.config import Config, DecodeConfig, ModelConfig
+from transduce.errors import BundleError, ExportError
+from transduce.export.huggingface_settings import _require_numbers
 from transduce.export.huggingface_shape import generation_settings, model_settings, shape_of
 from transduce.export.huggingface_tokenizer import save_tokenizer
 from transduce.text import SubwordTokenizer
@@ -122,3 +124,43 @@ def test_the_settings_of_a_tokenizer(tmp_path: Path) -> None:
         assert plain.items() <= each.items()
     pair = [next(iter(each.values()))["id"] for each in definition["post_processor"]["pair"]]
     assert pair == ["A", "</s>", "B", "</s>"]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "is_supported"), [(1e-5, True), (1e-6, True), (2e-5, True), (2.1e-5, False), (1e-4, False)]
+)
+def test_an_epsilon_up_to_twice_theirs_is_near_enough(epsilon: float, is_supported: bool) -> None:
+    config = replace(_MODEL, layer_norm_epsilon=epsilon)
+    if is_supported:
+        assert shape_of(config, num_positions=50).model_type == "marian"
+    else:
+        with pytest.raises(ExportError, match=r"model\.layer_norm_epsilon = .*: its norms have 1e-05"):
+            shape_of(config, num_positions=50)
+
+
+_SIZES = {"vocab_size": 9, "d_model": 4, "max_position_embeddings": 5, "decoder_start_token_id": 0}
+_SIZES |= {f"{side}_{key}": 1 for side in ("encoder", "decoder") for key in ("layers", "attention_heads", "ffn_dim")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, None),
+        ({"dropout": 0, "attention_dropout": 0.999, "decoder_start_token_id": 8}, None),
+        ({"dropout": 1.0}, "dropout = 1.0: must be a number from 0 to 1, 1 excluded"),
+        ({"activation_dropout": -0.1}, "activation_dropout = -0.1: must be a number"),
+        ({"attention_dropout": True}, "attention_dropout = True: must be a number"),
+        ({"decoder_start_token_id": 9}, "decoder_start_token_id = 9: must be less than vocab_size = 9"),
+        ({"decoder_start_token_id": -1}, "decoder_start_token_id = -1: must be a whole number, 0 or greater"),
+        ({"decoder_layers": 0}, "decoder_layers = 0: must be a whole number, 1 or greater"),
+        ({"encoder_ffn_dim": 2.0}, "encoder_ffn_dim = 2.0: must be a whole number"),
+        ({"encoder_layers": True}, "encoder_layers = True: must be a whole number"),
+        ({"decoder_attention_heads": 3}, "decoder_attention_heads = 3: does not divide d_model = 4"),
+    ],
+)
+def test_the_numbers_of_a_checkpoint_are_in_their_ranges(changes: dict[str, Any], message: str | None) -> None:
+    if message is None:
+        _require_numbers(Path("config.json"), _SIZES | changes)
+    else:
+        with pytest.raises(BundleError, match=message):
+            _require_numbers(Path("config.json"), _SIZES | changes)

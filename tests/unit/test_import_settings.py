@@ -1,15 +1,17 @@
 """What an import takes from the settings of another system, and what holds where these are silent."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from transduce.config import DecodeConfig
-from transduce.errors import BundleError, ConfigError
+from transduce.config import Config, DecodeConfig, ModelConfig, to_dict
+from transduce.errors import BundleError, ConfigError, ExportError
 from transduce.export import huggingface_reading as reading
+from transduce.export.huggingface_shape import model_settings, shape_of
 from transduce.export.torch_description import TorchDescription, read_description
 
 
@@ -164,3 +166,91 @@ def test_a_description_that_cannot_be_is_refused(tmp_path: Path, line: str, mess
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=message):
         read_description(path)
+
+
+@pytest.mark.parametrize(
+    ("start", "last_bias", "last_row", "expected"),
+    [
+        (5, -1e9, 0.0, True),
+        (5, -1e8, 0.0, True),
+        (5, -9e7, 0.0, "final_logits_bias is not zero"),
+        (5, 0.0, 0.0, False),  # padding that a decoder starts from, as in Marian's own
+        (5, -1e9, 0.5, "final_logits_bias is not zero"),  # a token with a meaning
+        (4, -1e9, 0.0, "final_logits_bias is not zero"),
+        (5, 0.5, 0.0, "final_logits_bias is not zero"),
+        (0, 0.0, 0.5, False),
+    ],
+)
+def test_a_start_that_is_no_token(start: int, last_bias: float, last_row: float, expected: bool | str) -> None:
+    """It is the last of six, with an embedding of zero, and is never written."""
+    table, bias = np.ones((6, 2), np.float32), np.zeros((1, 6), np.float32)
+    table[5], bias[0, 5] = last_row, last_bias
+    given = {"target": table, "final_logits_bias": bias}, {"vocab_size": 6, "decoder_start_token_id": start}
+    if isinstance(expected, str):
+        with pytest.raises(ExportError, match=expected):
+            reading._has_extra_start(*given)
+    else:
+        assert reading._has_extra_start(*given) is expected
+    bias[0, 2] = 0.25
+    with pytest.raises(ExportError, match="final_logits_bias is not zero"):
+        reading._has_extra_start(*given)
+
+
+_OWN = Config(
+    name="own",
+    model=ModelConfig(
+        vocab_size=300, d_model=16, num_heads=2, d_k=8, d_v=8, d_ff=24, num_encoder_layers=1, num_decoder_layers=3
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"model_type": "pegasus"},
+        {"vocab_size": 301},
+        {"d_model": 32},
+        {"max_position_embeddings": 78},
+        {"scale_embedding": False},
+        {"encoder_layers": 2},
+        {"decoder_layers": 2},
+        {"encoder_attention_heads": 4},
+        {"decoder_ffn_dim": 25},
+    ],
+    ids=str,
+)
+def test_a_stored_configuration_counts_where_the_checkpoint_still_has_its_shape(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    path, table = tmp_path / "transduce.json", np.ones((300, 16), np.float32)
+    path.write_text(json.dumps({"config": to_dict(_OWN)}), encoding="utf-8")
+    settings = model_settings(_OWN.model, shape_of(_OWN.model, num_positions=77)) | changes
+    arrays = {"source": table, "target": table, "output": table}
+    found = reading._original_config(path, settings, arrays)
+    assert (found == _OWN) if changes in ({}, {"max_position_embeddings": 78}) else (found is None)
+
+
+@pytest.mark.parametrize(
+    ("tied", "tables", "fits"),
+    [
+        ("all", (0, 0, 0), True),
+        ("all", (1, 0, 0), False),
+        ("target", (1, 0, 0), True),
+        ("target", (0, 0, 0), True),  # they happen to be the same
+        ("target", (1, 0, 2), False),
+        ("none", (0, 0, 0), True),
+        ("none", (1, 0, 2), True),
+    ],
+)
+def test_tables_that_were_tied_may_be_trained_apart(
+    tmp_path: Path, tied: Any, tables: tuple[int, ...], fits: bool
+) -> None:
+    own = replace(_OWN, model=replace(_OWN.model, tie_embeddings=tied))
+    (tmp_path / "t.json").write_text(json.dumps({"config": to_dict(own)}), encoding="utf-8")
+    settings = model_settings(own.model, shape_of(own.model, num_positions=77))
+    names = ("source", "target", "output")
+    arrays = {name: np.full((300, 16), number, np.float32) for name, number in zip(names, tables, strict=True)}
+    assert (reading._original_config(tmp_path / "t.json", settings, arrays) is not None) is fits
+    trained = arrays | {"model.encoder.layers.0.self_attn.q_proj.bias": np.ones(16, np.float32)}
+    assert reading._original_config(tmp_path / "t.json", settings, trained) is None  # it says that there are no biases

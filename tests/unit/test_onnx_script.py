@@ -1,7 +1,9 @@
 """The search of `translate_onnx.py` against all outputs that there are, over a model that is a table."""
 
+import io
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="the script needs transduce[onnx]")
 
+from transduce.export import translate_onnx
 from transduce.export.translate_onnx import OnnxTranslator, log_softmax, penalty
 
 PAD, BOS, EOS, UNK, A, B, TAG = range(7)
@@ -135,3 +138,33 @@ def test_probabilities_and_the_length_penalty_by_hand() -> None:
     assert penalty(7, 1.0) == 2
     assert penalty(1, 9.0) == 1
     assert penalty(19, 0.5) == 2
+
+
+def test_the_command_translates_each_line_with_its_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[Any] = []
+    calls: list[Any] = []
+
+    class Fake:
+        def __init__(self, *given: Any) -> None:
+            made.append(given)
+
+        def tags_of(self, *given: str) -> list[str]:
+            return [*given]
+
+        def translate(self, *given: Any) -> str:
+            calls.append(given)
+            return given[0].upper()
+
+    monkeypatch.setattr(translate_onnx, "OnnxTranslator", Fake)
+    (tmp_path / "in").write_bytes(b"a\r\n\nb\rc")
+    options = f"--folder there --input {tmp_path / 'in'} --beam-size 3 --length-penalty 0.5 --threads 2"
+    monkeypatch.setattr("sys.argv", ["translate_onnx.py", *options.split(), "--target", "fr", "--domain", "law"])
+    translate_onnx.main()
+    assert (made, calls) == ([(Path("there"), 2)], [(line, 3, 0.5, ["fr", "law"]) for line in ("a", "", "b\rc")])
+    assert capsys.readouterr().out == "A\n\nB\rC\n"
+    monkeypatch.setattr("sys.argv", ["translate_onnx.py"])
+    monkeypatch.setattr("sys.stdin", io.StringIO("d\n"))
+    translate_onnx.main()
+    assert (made[1], calls[3]) == ((Path(translate_onnx.__file__).parent, 0), ("d", None, None, None))

@@ -10,7 +10,18 @@ import pytest
 import torch
 
 from transduce.config import Config, apply_settings, preset
-from transduce.experiments.paper import figures, layer_types, scaling, table1, table2, table3, table4, tagging
+from transduce.experiments.paper import (
+    figures,
+    layer_types,
+    positions,
+    scaling,
+    table1,
+    table2,
+    table3,
+    table4,
+    tagging,
+    trained_models,
+)
 from transduce.experiments.paper.compatibility import KINDS, draw_weight
 from transduce.experiments.paper.layer_types import Convolution, Kind, Shape, layer, layer_cost
 from transduce.experiments.paper.learning import copying, draw_sequences, right_tokens, train
@@ -507,3 +518,65 @@ def test_parts_of_a_report() -> None:
     axis = SimpleNamespace(plot=lambda *given, **style: drawn.append((given, style)))
     plot(axis, [{"x": 1, "y": 4}, {"x": 2, "y": 6}], "x", "y", scale=0.5, ms=3, label="l")
     assert drawn == [(([1, 2], [2.0, 3.0]), {"marker": "o", "ms": 3, "label": "l"})]
+
+
+def test_the_training_of_a_copy_is_as_it_is_described() -> None:
+    settings = positions.SETTINGS["laptop"]
+    config = positions.copy_config(settings, "learned", 3)
+    train_config, model = config.train, config.model
+    assert (train_config.max_steps, train_config.warmup_steps, train_config.seed) == (1000, 166, 3)
+    assert (train_config.learning_rate_factor, train_config.max_gradient_norm, train_config.label_smoothing) == (
+        *(0.2, 0.5, 0.0),
+    )
+    assert (model.vocab_size, model.d_model, model.d_ff, model.num_heads, model.d_k, model.d_v) == (
+        24,
+        64,
+        128,
+        4,
+        16,
+        16,
+    )
+    assert (model.num_encoder_layers, model.num_decoder_layers, model.norm, model.dropout) == (2, 2, "pre", 0.0)
+    assert (model.positions, model.max_positions, config.name) == ("learned", 37, "copy-learned")
+
+
+def test_what_differs_from_table_3_names_its_own_training(tmp_path: Path) -> None:
+    options = table3.Table3Options(
+        "smoke",
+        tmp_path,
+        settings=["train.target_batch_tokens=4321", "train.source_batch_tokens=1234", "model.dropout=0.25"],
+        seeds=2,
+    )
+    study = table3.experiment(options).measurements[0].measure.func.__self__  # type: ignore[attr-defined]
+    seeds = [{"row": "base", "seed": seed, "perplexity": 6.0, "bleu": 20.0, "epochs": 1.0 + seed} for seed in (1, 2)]
+    text = "\n".join(table3._differences(study, {"base": {"bleu": "a BLEU", "seeds": seeds}}))
+    assert "10 steps of at most 4,321 target tokens (2.5 epochs), 2 seeds; the paper's" in text
+    assert "- Base: 1 + 1 layers, d_model 32, d_ff 128, 8 heads of 4, dropout 0.25, post-norm;" in text
+    assert "of 300 pieces here and 37,000 there" in text
+    assert "- BLEU: a BLEU;" in text
+    assert "scores cannot." in text
+    assert (
+        "- Not trained here: rows A1, A2, A3, A4, B1, B2, C1, C2, C3, C4, C5, C6, C7, D1, D2, D3, D4, E, big." in text
+    )
+
+
+def test_models_that_are_trained_in_seconds_do_nothing_else() -> None:
+    config = trained_models.seconds_config("quick", max_steps=20, settings=["decode.beam_size=3"])
+    found = config.train
+    assert (found.max_steps, found.checkpoint_steps, found.average_last, found.warmup_steps) == (20, 6, 1, 10)
+    assert (found.validate_steps, found.validate_bleu, found.cooldown_steps) == (0, False, 0)
+    assert (config.name, config.decode.beam_size, config.text.vocab_size) == ("quick", 3, 300)
+    assert (config.model.d_model, config.model.num_encoder_layers, config.model.num_decoder_layers) == (32, 2, 2)
+    assert trained_models.seconds_config("quick", max_steps=2).train.checkpoint_steps == 1
+
+
+def test_test_files_are_named_within_their_corpus(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere" / "t.de"
+    (tmp_path / "own" / "deep").mkdir(parents=True)
+    elsewhere.parent.mkdir()
+    for path in (tmp_path / "own" / "deep" / "t.en", elsewhere):
+        path.write_text(path.name)
+    config = apply_settings(Config(), [f"data.folder={tmp_path / 'own'}"])
+    config = replace(config, data=replace(config.data, test={"t": ("deep/t.en", str(elsewhere))}))
+    found = trained_models.checksums_of_tests(config)
+    assert list(found["t"]) == ["deep/t.en", "t.de"]

@@ -189,3 +189,10 @@ def test_units_and_tables() -> None:
     assert mebibytes(3 * 2**19) == "1.50 MiB"
     assert table(["a", "b"], [["1", "x|y"]]) == "| a | b |\n| --- | ---: |\n| 1 | x\\|y |"
     assert table(["a", "b"], [], text_columns=2) == "| a | b |\n| --- | --- |"
+
+
+def test_memory_is_kept_before_anything_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting, kept = Counting(), list[int]()
+    monkeypatch.setattr(experiment_module, "keep_memory", lambda: kept.append(len(counting.measured)))
+    run_experiment(counting.experiment("ab"), tmp_path, show_progress=False)
+    assert (kept, counting.measured) == ([0], ["a", "b"])

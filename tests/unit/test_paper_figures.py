@@ -179,3 +179,70 @@ def test_panels_stand_side_by_side(random_attention: MakeAttention, tmp_path: Pa
     assert text.count('id="head-1"') + text.count('id="head-3"') == 3
     assert panels[0].rows() == [0, 1, 2, 3]
     assert panels[1].rows() == [1]
+
+
+def test_each_figure_shows_its_own_heads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    drawn: dict[str, list[Panel]] = {}
+    monkeypatch.setattr(figures_report, "draw_panels", lambda panels, path: drawn.update({path.name: panels}))
+    same = {"num_layers": 3, "num_heads": 4, "layer": 2, "words": ["a", "b"]}
+    rows = [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7], [0.4, 0.6]]
+    whole = [[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.25, 0.75]]]
+    draw(
+        {
+            "figure3": same | {"word": "b", "weights": rows},
+            "figure4": same | {"word": "b", "heads": [4, 2], "weights": whole},
+            "figure5": same | {"heads": [3, 1], "weights": whole},
+        },
+        tmp_path,
+    )
+    [third], fourth, fifth = (drawn[f"figure{number}.png"] for number in (3, 4, 5))
+    assert (third.layer, third.heads, third.word) == (2, None, "b")
+    assert third.view.weights[1][:, 1].tolist() == rows
+    assert not third.view.weights[1][:, 0].any()
+    assert [(each.layer, each.heads, each.word) for each in fourth] == [(2, [4], None), (2, [4, 2], "b")]
+    assert [(each.layer, each.heads, each.word) for each in fifth] == [(2, [3], None), (2, [1], None)]
+    assert fourth[0].view.weights[1, 3].tolist() == fifth[0].view.weights[1, 2].tolist() == whole[0]
+
+
+def test_the_tables_of_the_report_by_hand() -> None:
+    """Three heads, of which the third and the first were chosen for Figure 4, the second alone for Figure 5."""
+    same = {"num_layers": 6, "num_heads": 3, "layer": 5, "words": ["a"]}
+    third = same | {"sentence": "s3", "word": "w", "related": ["r1", "r2"], "far": [0.1, 0.5, 0.3], "even_share": 0.25}
+    third |= {"on_related": [0.01, 0.02, 0.03], "most_far": ["x", "y", "z"]}
+    fourth = same | {"sentence": "s4", "word": "its", "antecedent": "dog", "heads": [3, 1], "even_share": 0.125}
+    fourth |= {"on_antecedent": [0.4, 0.1, 0.6], "entropy": [1.0, 2.0, 0.5], "usual_entropy": [2.0, 2.5, 3.0]}
+    fifth = same | {"sentence": "s5", "heads": [2], "scores": [0.1, 0.9, 0.4]}
+    names = ("distance", "entropy", "peak", "previous", "diagonal", "next")
+    fifth["statistics"] = {name: [number + 0.1, number + 0.2, number + 0.3] for number, name in enumerate(names)}
+    shape = {"num_encoder_layers": 6, "num_heads": 3, "d_model": 12}
+    measured = {"model": {"name": "m", "shape": shape}, "figure3": third, "figure4": fourth, "figure5": fifth}
+    text = render("laptop", measured)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:2] == "| "]
+    tables = [row for row in rows if row[0].strip("*") in ("head", "1", "2", "3")]
+    assert tables == [
+        ["head", "to distant words", "most of it to", "to “r1 r2”"],
+        *(["1", "10%", "x", "1%"], ["2", "50%", "y", "2%"], ["3", "30%", "z", "3%"]),
+        ["head", "from “its” to “dog”", "its entropy, bits", "of all words"],
+        *(["**1**", "40%", "1.00", "2.00"], ["2", "10%", "2.00", "2.50"], ["**3**", "60%", "0.50", "3.00"]),
+        ["head", "score", *names],
+        ["1", "0.10", "0.10", "1.10", "2.10", "3.10", "4.10", "5.10"],
+        ["**2**", "0.90", "0.20", "1.20", "2.20", "3.20", "4.20", "5.20"],
+        ["3", "0.40", "0.30", "1.30", "2.30", "3.30", "4.30", "5.30"],
+    ]
+    assert "all words equally would give them 25%." in text
+    assert "- The model: m, 6 encoder layers of 3 heads, d_model 12;" in text
+    third["related"] = []
+    assert "to “" not in render("laptop", measured).split("## Figure 4")[0].split("## Figure 3")[1]
+
+
+def test_the_two_heads_of_figure_4_are_in_order(
+    random_attention: MakeAttention, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three heads the third gives the antecedent 0.6, the first 0.4; the second nothing."""
+    attention = random_attention("dog its", "x")
+    attention.encoder[0, :, 1] = [[0.4, 0.3, 0.3], [0.0, 0.5, 0.5], [0.6, 0.2, 0.2]]
+    assert attention.encoder.shape[-1] == 3
+    monkeypatch.setattr(ModelLayer, "attend", lambda self, sentence: seen(attention))
+    sentences = Sentences("", "", (), "dog its", "its", "dog")
+    values = figures._figure4(ModelLayer(Path("model"), None), sentences, print)
+    assert (values["heads"], values["on_antecedent"]) == ([3, 1], pytest.approx([0.4, 0.0, 0.6]))

@@ -386,13 +386,14 @@ def test_rows_of_earlier_calls_stay_in_table_3(tmp_path: Path, monkeypatch: pyte
 
 
 def test_toy_trees_are_of_the_grammar_and_all_different(tmp_path: Path) -> None:
-    make_toy_treebank(tmp_path / "a", {"test": 20, "train": 60})
-    make_toy_treebank(tmp_path / "b", {"test": 20, "train": 60})
+    """Of 1200 that are drawn one after the other, some have the same words."""
+    make_toy_treebank(tmp_path / "a", {"test": 200, "train": 1000})
+    make_toy_treebank(tmp_path / "b", {"test": 200, "train": 1000})
     names = ("test.trees", "train.trees")
     assert [(tmp_path / "a" / n).read_bytes() for n in names] == [(tmp_path / "b" / n).read_bytes() for n in names]
     trees = [tree for name in names for tree in read_trees(tmp_path / "a" / name)]
     sentences = {" ".join(leaf.word for leaf in tree.leaves()) for tree in trees}
-    assert len(trees) == len(sentences) == 80
+    assert len(trees) == len(sentences) == 1200
     waiting = list(trees)
     while waiting:
         node = waiting.pop()

@@ -229,6 +229,25 @@ def test_who_gets_a_shortlist(bundle: Bundle, tmp_path: Path) -> None:
         uses_shortlist(without, "torch", "maybe")
 
 
+def test_a_map_has_the_first_ordinary_piece_and_no_special_one() -> None:
+    """Row by row: the piece, a tab, its candidates; that of a piece without any is left out."""
+    table = np.full((7, 2), EOS, np.int32)
+    table[0], table[3], table[4], table[5] = (5, 6), (3, 6), (4, EOS), (5, 6)
+    names = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "c"]
+    found = Shortlist(table, np.array([6, 4], np.int32), {}).vocabulary_map(names)
+    assert list(found) == ["\tc a", "a\ta", "b\tb c"]
+
+
+@pytest.mark.parametrize("format", ["0", "2"])
+def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str) -> None:
+    bundle = made_bundle(tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr("transduce.engines.shortlist.table._FORMAT", format)
+        save_shortlist(bundle, made_shortlist())
+    with pytest.raises(BundleError, match=rf"format {format}, but this version reads format 1\)\. .*--overwrite"):
+        load_shortlist(bundle)
+
+
 # --- the torch engine -----------------------------------------------------------------------------------------
 
 

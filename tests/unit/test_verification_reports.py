@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
+from transduce.verification import folder, kernels
 from transduce.verification import search as checks
 from transduce.verification.differences import Differences
 from transduce.verification.findings import CheckResult, Finding, Report, Tie, number
@@ -181,3 +183,72 @@ def test_outputs_that_differ_are_ties_or_faults() -> None:
     engine: Any = search.engine
     checks.batches(search)
     assert engine.sizes == [(64, 1), (1, 1), (7, 1), (7, 1), (64, 1)]
+
+
+@pytest.mark.parametrize(("beam_size", "sizes"), [(5, [1, 2]), (3, [1]), (2, [1]), (1, [])])
+def test_shorter_lists_are_those_of_one_and_of_half_the_beam(beam_size: int, sizes: list[int]) -> None:
+    """A list of two is compared with the beginning of the whole, rank by rank."""
+    found = [_found([5]), _found([5, 6]), _found([6, 7])][:beam_size]
+    search = _search(*found)
+    search = replace(search, options=replace(search.options, beam_size=beam_size))
+    search.__dict__["found"] = [found]
+    engine: Any = search.engine
+    finding = checks.n_best(search)
+    assert [n_best for _, n_best in engine.sizes] == sizes
+    assert finding.outcome == "passed"
+    engine.lists = [[_found([7, 7, 7]), *found[1:]]]
+    assert checks.n_best(search).outcome == ("failed" if sizes else "passed")
+    engine.lists = [[]]
+    said = [fault for fault in checks.n_best(search).faults if "are found" in fault]
+    assert said == [f"line 1: 0 of {size} are found, and {len(found)} of {beam_size}" for size in sizes]
+
+
+def test_a_piece_behind_the_vocabulary_is_a_fault() -> None:
+    """A tokeniser of nine pieces whose last one is eight; the first sentence becomes the one behind it."""
+
+    def tested(first: int) -> Any:
+        tokens = SimpleNamespace(
+            vocab_size=9,
+            encode_batch=lambda texts: [[first if text == "a" else 8] for text in texts],
+            encode=lambda text: [first if text == "a" else 8],
+            decode=lambda ids: texts.pop(0),
+        )
+        texts = ["a", *folder.NASTY]
+        sample = SimpleNamespace(names=("line 1",), lines=("a",))
+        return SimpleNamespace(bundle=SimpleNamespace(tokenizer=tokens), sample=sample)
+
+    assert folder.tokenizer(tested(8)).faults == ()
+    assert folder.tokenizer(tested(9)).faults == ("line 1 : a piece is outside of the vocabulary",)
+    assert folder.tokenizer(tested(4)).faults == ()
+    assert folder.tokenizer(tested(3)).faults == ("line 1 : becomes a special token",)
+
+
+@pytest.mark.parametrize(("tolerance", "expected"), [(1e-3, 1e-4), (1e-5, 1e-5)])
+def test_attention_is_held_to_a_tenth_of_what_a_line_may_differ(
+    monkeypatch: pytest.MonkeyPatch, tolerance: float, expected: float
+) -> None:
+    watched: list[Any] = []
+
+    def watch(tested: Any, pairs: Any, seen: Differences) -> int:
+        watched.append(pairs)
+        seen.add(2e-4, "here")
+        return len(watched) * 100
+
+    monkeypatch.setattr(kernels, "_watch", watch)
+    config = SimpleNamespace(attention_window=0, num_encoder_layers=2, num_decoder_layers=3)
+    tested: Any = SimpleNamespace(
+        pairs="the pairs",
+        sources=[[5, 6], [7]],
+        position_limit=300,
+        settings=Settings(log_probability=tolerance),
+        bundle=SimpleNamespace(config=SimpleNamespace(model=config)),
+    )
+    finding = kernels.attention(tested)
+    assert (finding.tolerance, finding.outcome) == (expected, "failed")
+    assert finding.compared == "8 attentions, up to 200 positions; eq. 1"
+    [_, long] = watched
+    assert (len(long.sources[0]), long.sources[0][:4], long.sources[0][-1]) == (300, (5, 6, 7, 5), 2)
+    assert long.targets[0] == (*reversed(long.sources[0][:-1]), 2)
+    tested.position_limit = 299
+    kernels.attention(tested)
+    assert watched[2:] == ["the pairs"]
