@@ -14,7 +14,7 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig, TextConfig
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
-from transduce.errors import BundleError, ConfigError, DataError, MissingDependencyError
+from transduce.errors import BundleError, ConfigError, DataError, ExportError, MissingDependencyError
 from transduce.export import exports, imports
 from transduce.export.card import export_card
 from transduce.export.certificate import EXACT, ROUNDED, Certificate, Measured, Thresholds, versions
@@ -337,3 +337,59 @@ def test_a_tokenizer_of_ours_needs_no_description(tmp_path: Path) -> None:
         imports._read_tokenizer(tmp_path, TorchDescription(**given, decoder_start="<pad>"), own.vocab_size)
     with pytest.raises(BundleError, match=rf"has {own.vocab_size} pieces, but the tables have 9 rows"):
         imports._read_tokenizer(tmp_path / "tokenizer.json", TorchDescription(**given), 9)
+
+
+# --- an export from beginning to end ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("quantization", "thresholds"), [("float32", EXACT), ("int8", ROUNDED)])
+def test_an_export_is_written_compared_and_then_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quantization: str, thresholds: Thresholds
+) -> None:
+    """With `force`, what fails the comparison is kept, and says so."""
+    calls: list[Any] = []
+    bundle = made(data=DataConfig(source_language="en", target_language="de"))
+    bundle.verify = lambda: calls.append("verified")
+    shortlist = SimpleNamespace()
+    monkeypatch.setattr(exports.Bundle, "load", lambda model: bundle)
+    monkeypatch.setattr(exports, "load_shortlist", lambda given: shortlist)
+    monkeypatch.setattr(exports, "load_system", lambda *given: ("system", *given))
+
+    def convert(given: Any, folder: Path, numbers: str, map_of: Any) -> None:
+        calls.append((given, numbers, map_of))
+        (folder / "model.bin").write_bytes(b"numbers")
+
+    def certify(*given: Any, **options: Any) -> Certificate:
+        calls.append((given, options))
+        return replace(CERTIFICATE, thresholds=given[3], notes=options["notes"], format="")
+
+    monkeypatch.setattr(exports, "convert", convert)
+    monkeypatch.setattr(exports, "certify", certify)
+    (tmp_path / "lines").write_text("one\ntwo\nthree\nfour\n", encoding="utf-8")
+    output = tmp_path / "o"
+    options: dict[str, Any] = {"quantization": quantization, "shortlist": True, "sentences": tmp_path / "lines"}
+    failed = replace(CERTIFICATE, thresholds=thresholds).verdict == "failed"
+    assert failed  # a token agreement of 0.98765, and lines that are cut in another way
+    with pytest.raises(ExportError, match="not written, because its results differ"):
+        exports.export_model("m", output, "ctranslate2", **options)
+    assert not output.exists()
+    calls.clear()
+    found = exports.export_model("m", output, "ctranslate2", **options, sample=2, force=True)
+    assert (found.verdict, found.format, found.quantization) == ("forced", "ctranslate2", quantization)
+    verified, conversion, (given, further) = calls
+    assert (verified, conversion) == ("verified", (bundle, quantization, shortlist))
+    (of_bundle, system, sentences, required) = given
+    assert (of_bundle, required) == (bundle, thresholds)
+    assert (system[0], system[1], system[3:]) == ("system", "ctranslate2", (bundle, quantization))
+    assert sentences == Sentences(str(tmp_path / "lines"), ("one", "three"), None)
+    assert len(further["notes"]) == 2
+    assert sorted(path.name for path in output.iterdir()) == [
+        *("README.md", "certificate.json", "model.bin", "tokenizer.json", "transduce.json")
+    ]
+    stored = json.loads((output / "transduce.json").read_text(encoding="utf-8"))
+    assert (stored["format"], stored["config"]["name"]) == (1, "mine")
+    assert json.loads((output / "certificate.json").read_text(encoding="utf-8"))["verdict"] == "forced"
+    assert "**forced**" in (output / "README.md").read_text(encoding="utf-8")
+    with pytest.raises(ExportError, match="--overwrite"):
+        exports.export_model("m", output, "ctranslate2", **options, force=True)
+    exports.export_model("m", output, "ctranslate2", **options, force=True, overwrite=True)
