@@ -3,6 +3,8 @@
     python benchmarks/batch_invariance.py models/m30k --sentences test.en --output result.json
     python benchmarks/batch_invariance.py models/m30k --sentences test.en --engine ctranslate2 --quantization int8
 
+`--shortlist on` compares searches in the model's shortlist.
+
 The sentences are translated at batch sizes 64, 1 and 7, and shuffled at 7 and 64. Outputs are compared token by
 token with those at 64. Where two differ, both are scored as given translations, in one batch: less than 1e-4 apart
 they are a tie, which is listed; else a fault. It is a check of `transduce verify`, made on all sentences of a file.
@@ -38,7 +40,8 @@ TIE = 1e-4
 def load(bundle: Bundle, args: argparse.Namespace) -> Engine:
     """Returns the engine that is asked for."""
     choice = EngineChoice(args.engine)
-    return load_engine(bundle, choice, device=args.device, threads=args.threads, quantization=args.quantization)
+    common = {"device": args.device, "threads": args.threads, "quantization": args.quantization}
+    return load_engine(bundle, choice, **common, shortlist=args.shortlist)
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
@@ -69,6 +72,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "date": datetime.date.today().isoformat(),
         "engine": engine.name,
         "model": bundle.config.name,
+        "shortlist": args.shortlist,
         "sentences": len(lines),
         "search": {"beam_size": options.beam_size, "length_penalty": options.length_penalty},
         "batch_sizes": BATCH_SIZES,
@@ -93,6 +97,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=None, help="the first so many sentences; default: all")
     parser.add_argument("--engine", choices=tuple(ENGINES), default="torch")
     parser.add_argument("--quantization", choices=tuple(THRESHOLDS), default="float32")
+    parser.add_argument("--shortlist", choices=("off", "on"), default="off")
     parser.add_argument("--beam-size", type=int, default=None)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=None)

@@ -131,6 +131,9 @@ class Comparison:
                 f"lines, text to text, in {_ROUNDS} rounds in which the systems take turns. "
                 "Cold start: the time of a process that loads the model, translates one line and exits.",
                 "",
+                "In 8 bits, and more often with a shortlist in CTranslate2, a translation can depend on the other "
+                "lines of its batch.",
+                "",
                 *(f"- `{signature}`" for signature in self.signatures),
                 "",
             ]

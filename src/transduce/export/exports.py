@@ -236,10 +236,16 @@ def _write_ctranslate2(
 ) -> tuple[str, ...]:
     convert(bundle, folder, quantization, shortlist)
     bundle.tokenizer.save(folder / "tokenizer.json")
-    notes = (
+    notes: tuple[str, ...] = (
         "CTranslate2 divides by length^α while it searches and ends by its own rule; its outputs are ranked anew by "
         "((5 + length) / 6)^α in this comparison",
     )
-    if shortlist is None:
-        return notes
-    return (*notes, "`vmap.txt` is the shortlist: `translate_batch(…, use_vmap=True)` uses it; this comparison did not")
+    if quantization != "float32":
+        notes += (f"in {quantization}, an output may change with its batch where two candidates are nearly equal",)
+    if shortlist is not None:
+        notes += (
+            "`vmap.txt` is the shortlist: `translate_batch(…, use_vmap=True)` uses it; this comparison did not. A "
+            "batch is searched in the union of its lines' shortlists, so an output may depend on the other lines of "
+            "its batch",
+        )
+    return notes
