@@ -1,8 +1,8 @@
 """One engine's worker threads, and the queue that they share.
 
 A worker that is free takes what waits, at once: batches grow by themselves while all workers are busy. See
-`sentence_queue` for the order. What a batch gives does not depend on which sentences are in it, so neither does the
-answer to a request.
+`sentence_queue` for the order. In float32, what a batch gives does not depend on which sentences are in it, so neither
+does the answer to a request.
 """
 
 import logging
