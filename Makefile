@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_OP
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-quick test-isa test-bugs check docs format bench gpu gpu-pack clean
+.PHONY: help setup demo serve test test-quick test-isa test-bugs check docs reference format bench gpu gpu-pack clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -69,6 +69,9 @@ docs: $(DOCS_READY) ## build the site into build/site; a broken link, reference 
 	@rm -rf build/site
 	@$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/site-cache . build/site
 	@echo "open build/site/index.html"
+
+reference: $(READY) ## write docs/reference and the tables of docs/guides/configuration.md from the code
+	@$(BIN)/python docs/_ext/references.py
 
 format: $(READY) ## put the source into the project's format
 	@$(BIN)/ruff format .

@@ -23,6 +23,8 @@ _PAGES = [
     *sorted(_REPOSITORY.glob("*.md")),
     *sorted(page for name in _FOLDERS for page in (_REPOSITORY / name).rglob("*.md")),
 ]
+_REFERENCE = _REPOSITORY / "docs/reference/command-line.md"  # made from the helps, whose examples are tested as such
+_PARSER = build_parser()
 _BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _TORCHRUN = re.compile(r"^torchrun .*? -m transduce(?:\.cli\.main)? ")
 _RECIPE = re.compile(r"\brecipes/[\w./-]+\.toml\b")
@@ -50,13 +52,18 @@ def commands_in(shell: str) -> Iterator[list[str]]:
 
 def shown_commands() -> list[tuple[str, list[str]]]:
     """Returns (where, arguments) of every command shown anywhere."""
-    shown = [(page.name, args) for page in _PAGES for body in blocks(page, "sh") for args in commands_in(body)]
-    parser = build_parser()
+    shown = [
+        (page.name, args)
+        for page in _PAGES
+        if page != _REFERENCE
+        for body in blocks(page, "sh")
+        for args in commands_in(body)
+    ]
     for command in [*COMMANDS, *(f"parse_{name}" for name in SUBCOMMANDS), *AUGMENT.values()]:
         module = __import__(f"transduce.cli.{command}", fromlist=["__doc__"])
         examples = (module.__doc__ or "").partition("examples:\n")[2].partition("\n\n")[0]
         shown += [(f"{command.replace('_', ' ')} --help", args) for args in commands_in(examples)]
-    examples = (parser.epilog or "").partition("\n\n")[0]
+    examples = (_PARSER.epilog or "").partition("\n\n")[0]
     # On the page of all commands, a note stands right of some examples, after a gap.
     shown += [("--help", args) for args in commands_in(re.sub(r"(\S)   +.*", r"\1", examples))]
     return shown
@@ -75,7 +82,7 @@ def test_command_parses_and_names_what_exists(
     where: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
-        args = build_parser().parse_args(arguments)
+        args = _PARSER.parse_args(arguments)
     except SystemExit as end:
         if end.code:
             pytest.fail(f"{where}: transduce {' '.join(arguments)}\n{capsys.readouterr().err}")
