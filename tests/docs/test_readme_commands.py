@@ -143,3 +143,10 @@ def test_every_decision_is_numbered_and_titled() -> None:
     assert [int(note.name[:4]) for note in notes] == list(range(1, len(notes) + 1))
     for note in notes:
         assert note.read_text(encoding="utf-8").startswith(f"# {int(note.name[:4])}. "), note.name
+
+
+def test_decision_7_shows_the_layers_of_the_contract() -> None:
+    contracts = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    [layers] = [contract["layers"] for contract in contracts if contract["id"] == "layers"]
+    [shown] = blocks(_REPOSITORY / "docs/decisions/0007-who-may-import-whom.md", "")
+    assert [line.replace(" : ", ", ") for line in layers] == shown.splitlines()
