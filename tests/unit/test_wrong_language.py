@@ -101,6 +101,35 @@ def test_no_result_for_too_little_text_or_equal_sides() -> None:
     assert SideLanguages.learn(zip(copies, copies, strict=True)) is None
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_no_result_where_one_side_has_lines_of_both_languages(side: int) -> None:
+    """One line in ten is in the other side's language, which is more than one in twenty."""
+    sides = [lines(0, 1000), lines(1, 1000)]
+    sides[side] = [
+        other if i % 10 < 2 and i // 10 % 2 else own
+        for i, (own, other) in enumerate(zip(sides[side], sides[1 - side][::-1], strict=True))
+    ]
+    assert SideLanguages.learn(zip(*sides, strict=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("num_wrong", "num_lines", "most"),
+    [(7, 7, False), (8, 8, True), (7, 8, False), (19, 19, True), (18, 19, False), (12, 20, False), (13, 20, True)],
+)
+def test_most_of_few_lines_are_all_of_them(num_wrong: int, num_lines: int, most: bool) -> None:
+    wrong = np.arange(num_lines + 5) < num_wrong  # five lines are too short to be judged
+    assert wrong_language._are_most(wrong, num_lines) == most
+
+
+def test_exchanged_sides(sides: SideLanguages) -> None:
+    ours, theirs, exchanged = lines(0, 20, seed=2), lines(1, 20, seed=2), sides.exchanged()
+    assert exchanged.misplaced(theirs, 0) == exchanged.misplaced(ours, 1) == []
+    assert exchanged.misplaced(ours, 0) == exchanged.misplaced(theirs, 1) == list(range(20))
+    right, wrong = list(zip(ours, theirs, strict=True)), list(zip(theirs, theirs, strict=True))
+    assert (sides.wrong_sides(right), sides.wrong_sides(wrong)) == ((False, False), (True, False))
+    assert (exchanged.wrong_sides(right), exchanged.wrong_sides(wrong)) == ((True, True), (False, True))
+
+
 def test_short_lines_at_the_beginning_are_skipped() -> None:
     """Some corpora are sorted by length."""
     pairs = [*[("popu", "acht")] * 30_000, *zip(lines(0, 600), lines(1, 600), strict=True)]
