@@ -158,11 +158,19 @@ def test_single_wrong_pairs_are_found_in_a_corpus_with_much_noise() -> None:
     assert np.delete(dropped, noise).mean() <= 0.002
 
 
-def test_wrong_pairs_teach_the_dictionary_nothing(model: AlignmentModel) -> None:
+def test_wrong_pairs_teach_the_dictionary_nothing(model: AlignmentModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """The dictionary of a noisy corpus gives the right translations nearly the probability that a clean one gives."""
     pairs = made_parallel.pairs(4096)
     with_noise(pairs, 0.3)
+    real, places = AlignmentModel.log_odds, list[int]()
+
+    def log_odds(self: AlignmentModel, source: Side, target: Side, first_line: int) -> np.ndarray:
+        places.append(first_line)
+        return real(self, source, target, first_line)
+
+    monkeypatch.setattr(AlignmentModel, "log_odds", log_odds)
     learned, _ = judged(pairs)
+    assert places == [*range(0, 4096, WINDOW), 0]  # each window by its dictionaries, and then the corpus as a whole
     clean, noisy = (np.mean(right_probabilities(each)) for each in (model, learned))
     assert noisy >= 0.97 * clean
 
