@@ -18,14 +18,12 @@ from text_engine import text_translator
 from transduce.augmentation import student as students
 from transduce.augmentation.made_corpus import MadeCorpus
 from transduce.augmentation.student import Student, StudentJob, make_student, student_config
-from transduce.augmentation.student_config import larger_than_teacher
 from transduce.augmentation.student_measurement import Comparison
 from transduce.bundle import Bundle
 from transduce.cli import student as command
 from transduce.cli.main import main
 from transduce.config import apply_settings
 from transduce.config.corpora import CorpusConfig
-from transduce.config.weights import count_parameters
 from transduce.engines.shortlist import has_shortlist
 from transduce.errors import ConfigError, DataError, TrainingError
 from transduce.export.certificate import Certificate
@@ -342,16 +340,3 @@ def test_the_command_prints_the_report(
     assert str(output / "ctranslate2-int8") in shown.err
     assert main([*arguments, "--quiet", "--nearest-reference", "bleu"]) == ConfigError.exit_code
     assert main(["student", str(folder / "none"), str(folder / "recipe.toml"), "--output", str(output)]) == 4
-
-
-@pytest.mark.parametrize(("d_ff", "warns"), [(65, True), (64, True), (63, False)])
-def test_a_student_that_is_no_smaller_than_its_teacher_is_named(tmp_path: Path, d_ff: int, warns: bool) -> None:
-    """The teacher has a d_ff of 64; each unit more is 2 × 32 weights and a bias in each of four layers."""
-    teacher = made_bundle(tmp_path / "teacher")
-    shape = replace(teacher.config.model, d_ff=d_ff, vocab_size=9999)  # a recipe's vocabulary is a limit
-    warning = larger_than_teacher(teacher, replace(teacher.config, model=shape), own_vocabulary=False)
-    assert bool(warning) == warns
-    if warns:
-        size = count_parameters(teacher.config.model)
-        assert f"the student has {size + (d_ff - 64) * 4 * (2 * 32 + 1):,} parameters" in warning
-        assert f"its teacher in {teacher.path} has {size:,}" in warning

@@ -4,18 +4,22 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from made_models import made_tagged_bundle
+from made_models import made_bundle, made_tagged_bundle
 from text_engine import text_translator
 from transduce.augmentation import student as students
 from transduce.augmentation.made_corpus import MadeCorpus
 from transduce.augmentation.student import StudentJob, make_student
+from transduce.augmentation.student_config import larger_than_teacher, teacher_target
 from transduce.augmentation.student_measurement import Comparison
 from transduce.config import Config, DataConfig, DecodeConfig
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
+from transduce.config.start import InitConfig
+from transduce.config.weights import count_parameters
 from transduce.data.corpus import Part
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
@@ -126,3 +130,123 @@ def test_teacher_and_student_are_measured_again_where_a_text_or_the_search_chang
     students._compare(job, searching, texts, {"student": "2"})
     students._compare(job, searching, texts, {"student": "2"})
     assert len(measured) == 4
+    retrained = replace(searching, checksums={**teacher.checksums, "model.safetensors": "0"})
+    for _ in range(2):
+        students._compare(job, retrained, texts, {"student": "2"})
+    assert len(measured) == 5
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_there"),
+    [
+        ({"candidates": 7, "frequent": 3}, True),
+        ({"candidates": 7, "frequent": 100}, False),
+        ({"candidates": 50, "frequent": 3}, False),
+        (None, False),
+    ],
+)
+@pytest.mark.parametrize("held_out", [["held out"], []])
+def test_the_shortlist_is_learned_unless_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: dict[str, int] | None, is_there: bool, held_out: list[str]
+) -> None:
+    done: list[Any] = []
+    bundle = SimpleNamespace(tokenizer=SimpleNamespace(vocab_size=300))
+
+    def note(name: str, result: Any) -> Any:
+        def noted(*arguments: Any, **options: Any) -> Any:
+            done.append((name, arguments, options))
+            return result
+
+        return noted
+
+    monkeypatch.setattr(students.Bundle, "load", lambda _: bundle)
+    monkeypatch.setattr(students, "shortlist_facts", lambda _: facts)
+    monkeypatch.setattr(students.learning, "read_prepared", note("read", (["pairs"], held_out)))
+    monkeypatch.setattr(students.learning, "hold_out", note("hold out", (["most"], ["a tenth"])))
+    monkeypatch.setattr(students.learning, "learn", note("learn", "learned"))
+    monkeypatch.setattr(students.learning, "learn_shortlist", note("shortlist", ("table", "coverage")))
+    monkeypatch.setattr(students, "save_shortlist", note("save", None))
+    job = StudentJob(teacher=tmp_path, config=Config(), output=tmp_path, candidates=7, frequent=3, progress=True)
+    students._learn_shortlist(job, tmp_path / "model")
+    pairs, held = (["pairs"], held_out) if held_out else (["most"], ["a tenth"])
+    learned = [
+        ("read", (tmp_path / "data", bundle.tokenizer, 500_000), {}),
+        *([] if held_out else [("hold out", (["pairs"],), {})]),
+        ("learn", (pairs, 300), {"iterations": 5, "progress": True}),
+        ("shortlist", ("learned", held), {"num_candidates": 7, "num_frequent": 3}),
+        ("save", (bundle, "table"), {}),
+    ]
+    assert done == ([] if is_there else learned)
+
+
+@pytest.mark.parametrize(
+    ("own_vocabulary", "inherits", "given"), [(False, False, True), (True, False, False), (False, True, False)]
+)
+@pytest.mark.parametrize("state", ["new", "begun", "done", "another"])
+def test_the_student_is_trained_on_what_was_prepared(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    own_vocabulary: bool,
+    inherits: bool,
+    given: bool,
+    state: str,
+) -> None:
+    """A run of the same configuration that has ended is done, wherever its data are by now."""
+    run, data = tmp_path / "out" / "run", tmp_path / "out" / "data"
+    config = Config(name="student", init=InitConfig(model="m") if inherits else InitConfig())
+    wanted = replace(config, text=replace(config.text, vocab_size=321))
+    asked: list[Any] = []
+    monkeypatch.setattr(students, "prepare", lambda *given, **options: asked.append((given, options)))
+    monkeypatch.setattr(students, "load_prepared", lambda folder: SimpleNamespace(tokenizer=f"of {folder.name}"))
+    monkeypatch.setattr(students.SubwordTokenizer, "load", lambda path: path)
+    monkeypatch.setattr(
+        students, "with_vocabulary", lambda config, tokenizer: wanted if tokenizer == "of data" else None
+    )
+    moved = replace(wanted, data=DataConfig(folder="elsewhere"), name="student" if state == "done" else "other")
+    monkeypatch.setattr(students, "load_run_config", lambda _: moved)
+    monkeypatch.setattr(students, "checkpoints", lambda _: ["step-5"] if state == "begun" else [])
+    monkeypatch.setattr(students, "train", lambda *given, **options: asked.append((given, options)) or "outcome")
+    if state in ("done", "another"):
+        (run / "model").mkdir(parents=True)
+    job = StudentJob(
+        teacher=tmp_path / "teacher",
+        config=config,
+        output=tmp_path / "out",
+        settings=("a=1",),
+        own_vocabulary=own_vocabulary,
+        progress=True,
+    )
+    assert students._train(job, config) == (None if state == "done" else "outcome")
+    tokenizer = tmp_path / "teacher" / "tokenizer.json" if given else None
+    prepared = ((config, data), {"tokenizer": tokenizer, "progress": True})
+    options = {"resume": state == "begun", "data": data, "settings": ("a=1",), "show_progress": True}
+    assert asked == [prepared] + ([] if state == "done" else [((config, run), options)])
+
+
+@pytest.mark.parametrize(("d_ff", "warns"), [(65, True), (64, True), (63, False)])
+def test_a_student_that_is_no_smaller_than_its_teacher_is_named(tmp_path: Path, d_ff: int, warns: bool) -> None:
+    """The teacher has a d_ff of 64; each unit more is 2 × 32 weights and a bias in each of four layers."""
+    teacher = made_bundle(tmp_path / "teacher")
+    shape = replace(teacher.config.model, d_ff=d_ff, vocab_size=9999)  # a recipe's vocabulary is a limit
+    warning = larger_than_teacher(teacher, replace(teacher.config, model=shape), own_vocabulary=False)
+    assert bool(warning) == warns
+    if warns:
+        size = count_parameters(teacher.config.model)
+        assert f"the student has {size + (d_ff - 64) * 4 * (2 * 32 + 1):,} parameters" in warning
+        assert f"its teacher in {teacher.path} has {size:,}" in warning
+
+
+def test_a_student_with_its_own_vocabulary_is_as_large_as_that(tmp_path: Path) -> None:
+    teacher = made_bundle(tmp_path / "teacher")
+    for more, warns in ((0, True), (-1, False)):
+        text = replace(teacher.config.text, vocab_size=teacher.tokenizer.vocab_size + more)
+        config = replace(teacher.config, text=text)
+        assert bool(larger_than_teacher(teacher, config, own_vocabulary=True)) == warns
+
+
+def test_the_teacher_is_asked_for_a_language_if_it_has_several(tmp_path: Path) -> None:
+    languages = [CorpusConfig(files=("x",), source_language="en", target_language=code) for code in ("fr", "de")]
+    several = made_tagged_bundle(tmp_path / "several", DataConfig(corpora=tuple(languages)))
+    config = Config(data=DataConfig(corpora=(languages[1],)))
+    assert teacher_target(several, config) == "de"
+    assert teacher_target(made_bundle(tmp_path / "one"), config) == ""
