@@ -195,3 +195,33 @@ def test_json() -> None:
     assert found["missed"] == [{"production": "NP → NN", "count": 2}]
     assert found["extra"] == [{"production": "ADJP → NN", "count": 2}, {"production": "NP → NP PP", "count": 1}]
     assert [*found] == ["labels", "lengths", "confusions", "attachments", "missed", "extra"]
+
+
+def test_the_report_shows_ten_kinds_and_counts_sentences_that_were_compared() -> None:
+    """Twelve kinds, of which the first comes three times; a sentence without a parse has no score."""
+    labels = [f"L{number:02}" for number in range(12)]
+    gold = [f"(S ({label} (NN a)) (NN b))" for label in [*labels, "L05", "L05"]] + ["(S (NN a))"]
+    parsed = ["(S (X (NN a)) (NN b))"] * 14 + [""]
+    text = analysis_text(analyse_brackets(gold, parsed))
+    section = text.partition("## The same words, another label\n\n")[2].partition("\n## ")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("| ").split("|")] for line in section.split("\n") if line.startswith("| L")
+    ]
+    assert rows == [["L05", "X", "3", "21.4 %"]] + [
+        [label, "X", "1", "7.1 %"] for label in labels[:10] if label != "L05"
+    ]
+    assert "The first 10 of 12 kinds, 14 errors in all." in section
+    assert "| 1–10 | 14 | 28 | 28 | 50.00 | 50.00 | 50.00 |\n" in text
+    assert "| label | gold parent | parsed parent |" not in text  # none
+
+
+def test_long_sentences_are_a_band_of_their_own() -> None:
+    sentence = f"(S {' '.join(['(NN a)'] * 41)})"
+    text = analysis_text(analyse(sentence, sentence))
+    assert "| 41 and more | 1 | 1 | 1 | 100.00 | 100.00 | 100.00 |\n" in text
+
+
+def test_labels_that_are_equally_frequent_in_gold_trees_come_by_their_parses_and_then_by_name() -> None:
+    gold = "(S (A (NN a)) (B (NN b)) (C (NN c)))"
+    parsed = "(S (C (C (A (NN a)))) (X (B (NN b))) (C (NN c)))"
+    assert [score.label for score in analyse(gold, parsed).labels] == ["C", "A", "B", "S", "X"]

@@ -126,6 +126,10 @@ def test_a_quotation_mark_that_one_side_takes_for_something_else() -> None:
     for pair in ((gold, parsed), (parsed, gold)):
         sentence = score(*pair, quotes)
         assert (sentence.status, sentence.words, sentence.matched, sentence.correct_tags) == ("valid", 3, 3, 2)
+    for mark in ('"', "/"):
+        assert score(gold.replace(" ')", f" {mark})"), parsed.replace(" ')", f" {mark})"), quotes).status == "valid"
+    # Another word with such a tag is no quotation mark.
+    assert score(gold.replace("POS '", "POS 's"), parsed.replace("'' ')) (VP", "'' 's)) (VP"), quotes).status == "error"
     # Only the mark that differs comes back; the last one stays out.
     assert score(gold, gold, quotes).words == 3
 
@@ -184,3 +188,36 @@ def test_the_summary_up_to_the_cutoff_and_the_share_of_right_tags() -> None:
     assert (short["num_sentences"], both["num_sentences"], result["cutoff_length"]) == (1, 2, 3)
     assert short["tagging_accuracy"] == pytest.approx(200 / 3)  # of words, not of the one bracket
     assert both["tagging_accuracy"] == pytest.approx(100 * 6 / 7)  # the full stop does not count
+
+
+def test_the_summary_of_all_kinds_of_sentences() -> None:
+    """Of five sentences one is an error and one has no parse; of the three others one has three crossing brackets."""
+    words = "(A a) (B b) (C c) (D d) (E e) (F f)"
+    gold = "(S (X (A a) (B b)) (Y (C c) (D d)) (Z (E e) (F f)))"
+    three = "(S (A a) (V (W (B b) (C c)) (U (D d) (E e))) (F f))"
+    flat = f"(S {words.replace('(A a)', '(K a)')})"
+    summary = summary_text(score_brackets([gold] * 5, [gold, three, flat, "(S (A b))", ""])).split("\n-- len")[0]
+    figures = {
+        name.strip(): float(figure) for name, _, figure in (line.partition("=") for line in summary.split("\n")[3:-1])
+    }
+    assert figures == {
+        "Number of sentence": 5,
+        "Number of Error sentence": 1,
+        "Number of Skip  sentence": 1,
+        "Number of Valid sentence": 3,
+        "Bracketing Recall": 50.00,  # 4, 1 and 1 of 4 brackets each
+        "Bracketing Precision": 66.67,  # of 4, 4 and 1
+        "Bracketing FMeasure": 57.14,  # 2 · 6 / (12 + 9)
+        "Complete match": 33.33,
+        "Average crossing": 1.00,
+        "No crossing": 66.67,
+        "2 or less crossing": 66.67,
+        "Tagging accuracy": 94.44,  # 17 of 18
+    }
+
+
+def test_the_row_of_totals() -> None:
+    gold, parsed = "(S (NP (DT the) (NN dog)) (VP (VB eats)))", "(S (NP (DT the)) (VP (NNS dog) (VB eats)))"
+    lines = sentence_table(score_brackets([gold, gold], [gold, parsed])).split("\n")
+    assert lines[4].split() == ["2", "3", "0", "33.33", "33.33", "1", "3", "3", "1", "3", "2", "66.67"]
+    assert lines[-1].split() == ["66.67", "66.67", "4", "6", "6", "1", "6", "5", "83.33"]

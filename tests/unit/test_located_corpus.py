@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from transduce.config import DataConfig
-from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
+from transduce.config.corpora import HeldOutSetConfig
 from transduce.data import named_corpora
 from transduce.data.corpus import Part, locate, named_files
-from transduce.data.corpus_tags import CorpusTags
 from transduce.errors import DataError
 
 NAMES = ("a.en", "a.de", "b.tsv", "v.tsv", "w.tsv", "t.tsv")
@@ -82,24 +81,3 @@ def test_each_file_must_be_a_regular_one(data: DataConfig, tmp_path: Path, name:
 def test_a_recipe_without_training_files() -> None:
     with pytest.raises(DataError, match=r"data\.train names no files"):
         locate(DataConfig())
-
-
-def test_tags_of_each_corpus_and_set() -> None:
-    """The tag of a corpus is of its training pairs only. Of one target language there is no tag, unless asked for."""
-
-    def config(*targets: str) -> DataConfig:
-        corpora = tuple(
-            CorpusConfig(files=(f"{i}",), source_language="en", target_language=target, domain=domain, tag=tag)
-            for i, (target, domain, tag) in enumerate(zip(targets, ("law", "web"), ("", "bt"), strict=True))
-        )
-        held_out = HeldOutSetConfig(files=("v",), name="v", source_language="en", target_language="de", domain="law")
-        return DataConfig(corpora=corpora, validation_sets=(held_out,))
-
-    several, one = CorpusTags.of(config("de", "fr")), CorpusTags.of(config("de", "de"))
-    assert several.train == (("<2de>", "<domain:law>"), ("<2fr>", "<domain:web>", "<tag:bt>"))
-    assert several.validation == (("<2de>", "<domain:law>"),)
-    assert several.all == ["<2de>", "<domain:law>", "<2fr>", "<domain:web>", "<tag:bt>"]
-    assert one.train == (("<domain:law>",), ("<domain:web>", "<tag:bt>"))
-    assert one.validation == (("<domain:law>",),)
-    asked = CorpusTags.of(config("de", "de"), languages=True)
-    assert (asked.train[1], asked.validation[0]) == (("<2de>", "<domain:web>", "<tag:bt>"), ("<2de>", "<domain:law>"))

@@ -5,8 +5,9 @@ import random
 import pytest
 
 from transduce.errors import EvaluationError
-from transduce.treebank import paired_bootstrap, score_brackets
+from transduce.treebank import PairedBootstrap, paired_bootstrap, score_brackets
 from transduce.treebank.bracket_parameters import COLLINS
+from transduce.treebank.bracket_report import bootstrap_text
 from transduce.treebank.brackets import BracketEvaluation, SentenceBrackets
 
 _RIGHT = "(S (NP (NN dog)) (VP (VBZ barks)))"  # three brackets
@@ -80,3 +81,36 @@ def test_what_cannot_be_paired() -> None:
     empty = score_brackets([_RIGHT], [""])
     with pytest.raises(EvaluationError, match="no sentence could be compared"):
         paired_bootstrap(empty, empty)
+
+
+def test_equal_parsers_are_better_in_no_resample() -> None:
+    found = paired_bootstrap(evaluation([3, 9, 4, 7]), evaluation([3, 9, 4, 7]), num_resamples=450)
+    assert (found.difference, found.low, found.high, found.not_better) == (0, 0, 0, 100)
+
+
+def test_resamples_are_those_of_the_seed_and_as_many_as_asked_for() -> None:
+    """Of two sentences each parser is better on one: of four draws one is better, one is worse, two are equal."""
+    ours, others = evaluation([5, 4]), evaluation([4, 5])
+    found = paired_bootstrap(ours, others, num_resamples=4001)
+    assert found.num_resamples == 4001
+    assert found.not_better == pytest.approx(75, abs=2.5)  # three and a half standard errors
+    assert (found.low, found.high) == (-10, 10)
+    draws = {paired_bootstrap(ours, others, num_resamples=450, seed=seed).not_better for seed in range(8)}
+    assert len(draws) > 1
+    assert all(round(share * 450 / 100) == pytest.approx(share * 450 / 100) for share in draws)
+
+
+def test_the_bootstrap_in_words() -> None:
+    found = PairedBootstrap(
+        num_sentences=1700, num_resamples=10_000, f1=91.256, other_f1=90.0, low=-0.125, high=2.5, not_better=3.456
+    )
+    assert bootstrap_text(found).split("\n") == [
+        "-- Paired bootstrap --",
+        "Number of sentence        =   1700",
+        "Number of resamples       =  10000",
+        "FMeasure                  =  91.26",
+        "FMeasure of the other     =  90.00",
+        "Difference                =  +1.26",
+        "95% interval              =  -0.12 to +2.50",
+        "Resamples not better, %   =   3.46",
+    ]

@@ -78,6 +78,8 @@ def test_a_bracket_lost_at_the_beginning_comes_back(tree: Tree) -> None:
         # Opening brackets: missing, too many.
         ("(NP XX )NP (VP XX )VP )S", 2, "(S (NP XX )NP (VP XX )VP )S"),
         ("XX XX )S", 2, "(S XX XX )S"),
+        ("(NP XX )NP (VP XX )VP )NP", 2, "(NP (NP XX )NP (VP XX )VP )NP"),  # one of several pieces has its label
+        ("(S (NP XX )NP )S )NP", 1, "(NP (S (NP XX )NP )S )NP"),
         ("(S (NP (VP XX", 1, "(S (NP (VP XX )VP )NP )S"),
         ("(S (NP )NP XX (NP )S", 1, "(S XX )S"),
         # Pieces.

@@ -1,5 +1,6 @@
 """Tags: ids that no text is encoded as and no search writes, in front of a source; and the directions they ask for."""
 
+import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -64,6 +65,12 @@ def test_tags_stand_behind_all_pieces_and_change_none() -> None:
     assert second.with_tags(TAGS) is second
     assert second.fingerprint != first.fingerprint != plain.fingerprint
     assert SubwordTokenizer.from_json(second.to_json()).tags == second.tags
+    mixed = plain.with_tags(["<2fr>", "<2de>", "<domain:web>", "<domain:law>"])  # in the order of their ids
+    assert (mixed.target_languages, mixed.domains) == (("fr", "de"), ("web", "law"))
+    definition = json.loads(mixed.to_json())
+    definition["model"]["vocab"] = dict(sorted(definition["model"]["vocab"].items()))
+    again = SubwordTokenizer.from_json(json.dumps(definition))
+    assert (again.target_languages, again.domains) == (("fr", "de"), ("web", "law"))
 
 
 def test_tags_are_shown_by_name_and_have_no_text() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.text import SubwordTokenizer, split_words, word_of_each
+from transduce.text.languages import without_region
 from transduce.text.phrases import phrase_pattern
 from transduce.text.tags import is_tag
 
@@ -53,6 +54,42 @@ def test_a_phrase_is_bounded_where_it_ends_with_a_word() -> None:
     texts = ("x(dog) y", "(dogs", "a dog) x", "underdog) x")
     assert [bool(phrase_pattern(("(dog",)).search(text)) for text in texts] == [True, False, False, False]
     assert [bool(phrase_pattern(("dog)",)).search(text)) for text in texts] == [True, False, True, False]
+
+
+def test_a_phrase_of_two_scripts_is_bounded_at_each_end_by_its_own() -> None:
+    """Without spaces between words, any match counts."""
+    for phrase, texts in {
+        "dog \u72ac": (
+            ("dog \u72ac", True),
+            ("dog \u72ac\u72ac", True),
+            ("hotdog \u72ac", False),
+            ("\u72acdog \u72ac", False),
+        ),
+        "\u72ac dog": (
+            ("\u72ac dog", True),
+            ("\u72ac\u72ac dog", True),
+            ("\u72ac dogs", False),
+            ("\u72ac dog\u72ac", False),
+        ),
+        "C++": (("in C++.", True), ("C++11", True), ("OC++", False)),
+        ".NET": (("a.NET b", True), (".NETs", False)),
+    }.items():
+        found = [(text, phrase_pattern((phrase,)).search(text) is not None) for text, _ in texts]
+        assert found == [*texts]
+    assert [bool(phrase_pattern(("cat", "dog")).search(text)) for text in ("a dog", "a cat", "catdog")] == [
+        True,
+        True,
+        False,
+    ]
+    assert not phrase_pattern(("a.b",)).search("axb")
+
+
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [("pt-BR", "pt"), ("PT_br", "pt"), ("zh_Hans", "zh"), ("en", "en"), ("", ""), ("sr-Latn-RS", "sr")],
+)
+def test_the_language_of_a_code(code: str, language: str) -> None:
+    assert without_region(code) == language
 
 
 def test_a_tag_is_a_whole_token() -> None:
