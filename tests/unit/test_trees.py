@@ -91,8 +91,10 @@ def test_errors_say_where_and_what(text: str, where: str, what: str) -> None:
 def test_too_many_open_brackets_are_an_error_and_not_a_crash() -> None:
     with pytest.raises(DataError, match=f"more than {MAX_HEIGHT}"):
         parse("(S " * 100_000)
-    with pytest.raises(DataError, match=f"more than {MAX_HEIGHT} .* before line 2"):
+    with pytest.raises(DataError, match=f"more than {MAX_HEIGHT} .* before line 2: another tree seems to begin there"):
         parse("(S (NN dog)\n" * 300)
+    with pytest.raises(DataError, match=r"line 3, column 1: this bracket is never closed\. Add the missing '\)'\.$"):
+        parse("(S (NN dog)\n(NN cat))\n(S (NN cat)\n")  # the guess is about the tree that is open
     highest = "(S " * MAX_HEIGHT + "(NN dog)" + ")" * MAX_HEIGHT
     assert parse(highest)[0].height == MAX_HEIGHT
     with pytest.raises(DataError, match="more than"):
