@@ -3,6 +3,7 @@
 #   make demo                         a working English-German translator in minutes
 #   make test                         all tests
 #   make demo PYTHON=python3.12       with another Python
+#   make test PYTHON=python3.13 VENV=.venv-3.13      in an environment of its own; TORCH= leaves PyTorch out
 #   make demo PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"     PyTorch without CUDA: a smaller download
 
 PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && echo python3.11 || echo python3)
@@ -11,12 +12,15 @@ export PIP_OPTIONS
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.transduce-ready
+REPORT := build/tests.xml
 DOCS_READY := $(VENV)/.docs-ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_OPTIONS)
 TORCH := $(shell grep '^torch==' constraints.txt)
+comma := ,
+EXTRAS := $(if $(TORCH),train$(comma))demo,figures,huggingface,onnx,serve,postgres,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-quick test-isa test-bugs check docs reference format bench gpu gpu-pack clean
+.PHONY: help setup demo serve test skipped test-quick test-isa test-bugs check docs reference format bench gpu gpu-pack clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -28,10 +32,10 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "$(PYTHON) is older than Python 3.11: make PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || { echo "set-up 1/3: making $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@echo "set-up 2/3: installing PyTorch ($(TORCH)); minutes, the first time"
-	@$(PIP) '$(TORCH)'
+	@echo "set-up 2/3: installing PyTorch ($(or $(TORCH),left out)); minutes, the first time"
+	@$(if $(TORCH),$(PIP) '$(TORCH)')
 	@echo "set-up 3/3: installing the rest"
-	@$(PIP) -c constraints.txt -e '.[train,demo,figures,huggingface,onnx,serve,postgres,dev]'
+	@$(PIP) -c constraints.txt -e '.[$(EXTRAS)]' $(if $(TORCH),,pyarrow tensorboard)
 	@touch $@
 
 demo: $(READY) ## train a small English-German translator on the spot, and try it
@@ -42,7 +46,10 @@ serve: $(READY) ## serve the demo's model at http://127.0.0.1:5000; the first ti
 	@exec $(BIN)/transduce serve runs/demo/model
 
 test: $(READY) ## run all tests, on all cores
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --junitxml $(REPORT)
+
+skipped: $(READY) ## list what the last `make test` skipped, and what each test needs
+	@$(BIN)/python tests/skipped.py $(REPORT)
 
 test-quick: $(READY) ## run the unit tests, on all cores: under 90 seconds
 	@$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile
@@ -62,7 +69,7 @@ check: $(READY) ## formatting, lint, types, and who may import whom
 # What builds the site is installed by this target only: the others do without it.
 $(DOCS_READY): $(READY)
 	@echo "set-up: installing what builds the site"
-	@$(PIP) -c constraints.txt -e '.[train,demo,figures,huggingface,onnx,serve,postgres,dev,docs]'
+	@$(PIP) -c constraints.txt -e '.[$(EXTRAS),docs]'
 	@touch $@
 
 docs: $(DOCS_READY) ## build the site into build/site; a broken link, reference or notebook cell is an error

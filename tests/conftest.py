@@ -1,8 +1,9 @@
 """What several tests need: the folder of other people's data, where there is one; the attention of a pair."""
 
+import importlib.util
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,40 @@ os.environ.setdefault(
 )
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
+
+# Where PyTorch cannot be installed, as in a Python that it has no build for, the tests that need it are skipped.
+_HAS_TORCH = importlib.util.find_spec("torch") is not None
+_NO_TORCH = "Skipped: PyTorch is not installed: pip install '.[train]'"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Skips a file that imports PyTorch where there is none."""
+    report = yield
+    if not _HAS_TORCH and report.failed and "No module named 'torch" in str(report.longrepr):
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, _NO_TORCH)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Skips a test that fails because there is no PyTorch."""
+    report = yield
+    if not _HAS_TORCH and report.failed and call.excinfo is not None and _lacks_torch(call.excinfo.value):
+        report.outcome, report.longrepr = "skipped", (str(item.path), 0, _NO_TORCH)
+    return report
+
+
+def _lacks_torch(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import weakref
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
@@ -112,8 +113,10 @@ def _n_best(text: str, request: TranslationRequest) -> list[Translation]:
 def fake_app(
     service: FakeService | None = None, config: ServeConfig | None = None, keys: KeyRing | None = None
 ) -> Starlette:
-    """Returns the application over a service without a model, with a store in memory."""
+    """Returns the application over a service without a model; its store, in memory, is closed once nothing uses it."""
     store = open_store("memory")
     access = Access(keys, Budgets(Usage(store, lambda: None)))
     used, configured = service or FakeService(), config or ServeConfig()
-    return build_app(used, configured, access, store, Documents(used, configured, store.documents, access))
+    app = build_app(used, configured, access, store, Documents(used, configured, store.documents, access))
+    weakref.finalize(app, store.close)
+    return app

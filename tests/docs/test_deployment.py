@@ -15,7 +15,7 @@ from transduce.serve.operations.metrics import Metrics
 from transduce.serve.requests import Priority
 from transduce.serve.state.store import default_path
 
-yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: the manifest is NOT tested")
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install pyyaml): the manifest is NOT tested")
 
 _DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 _MANIFEST = (_DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")

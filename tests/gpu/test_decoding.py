@@ -19,7 +19,9 @@ from verified_model import LINES, save_model
 DEVICE = os.environ.get("TRANSDUCE_TEST_DEVICE", "cuda")  # "cpu" tries the tests themselves
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(DEVICE == "cuda" and not torch.cuda.is_available(), reason="no GPU"),
+    pytest.mark.skipif(
+        DEVICE == "cuda" and not torch.cuda.is_available(), reason="no GPU: make gpu, on a machine with one"
+    ),
 ]
 _SHAPES: dict[str, dict[str, Any]] = {
     "post-norm": {},

@@ -27,7 +27,9 @@ from transduce.training.validation import perplexity
 DEVICE = os.environ.get("TRANSDUCE_TEST_DEVICE", "cuda")  # "cpu" tries the tests themselves
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(DEVICE == "cuda" and not torch.cuda.is_available(), reason="no GPU"),
+    pytest.mark.skipif(
+        DEVICE == "cuda" and not torch.cuda.is_available(), reason="no GPU: make gpu, on a machine with one"
+    ),
 ]
 _BASE = ModelConfig(
     vocab_size=60,

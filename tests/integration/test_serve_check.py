@@ -41,7 +41,9 @@ def test_the_health_check_of_the_image_follows_the_configuration(tmp_path: Path,
     server = {"host": "0.0.0.0", "port": 5000}  # the option wins over this port
     if encrypted:
         if shutil.which("openssl") is None:
-            pytest.skip("openssl is not installed, which makes the certificate: TLS is NOT tested")
+            pytest.skip(
+                "openssl is not installed (apt install openssl), which makes the certificate: TLS is NOT tested"
+            )
         command = (
             "openssl req -x509 -newkey rsa:2048 -nodes -keyout both.pem -out both.pem -days 2 -subj /CN=example.org"
         )

@@ -340,7 +340,7 @@ def test_usage_outlasts_the_service(tmp_path: Path, model: Path) -> None:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed, which makes the certificate: TLS is NOT tested")
+        pytest.skip("openssl is not installed (apt install openssl), which makes the certificate: TLS is NOT tested")
     folder = tmp_path_factory.mktemp("tls")
     make_certificate(folder)
     return folder / "cert.pem", folder / "key.pem"

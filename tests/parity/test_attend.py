@@ -84,7 +84,10 @@ def test_views_of_a_cache_and_of_heads(kernel: str) -> None:
     torch.testing.assert_close(attend(query, key, value), attend_reference(query, key, value))
 
 
-_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
+_GPU = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: make gpu, on a machine with one"),
+]
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=_GPU)])

@@ -343,7 +343,9 @@ def test_a_window_is_refused() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: CUDA graphs cannot be replayed")
+@pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="no GPU (make gpu, on a machine with one): CUDA graphs cannot be replayed"
+)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("config", _CONFIGS)
 def test_a_gpu_replays_the_same(config: str, precision: Any) -> None:

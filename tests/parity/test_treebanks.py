@@ -31,7 +31,7 @@ def check(tree: Tree) -> None:
 def test_every_tree(shared: Path, folder: str, pattern: str, num_trees: int) -> None:
     treebank = shared / "data/trees" / folder
     if not treebank.is_dir():
-        pytest.skip(f"{treebank} is absent")
+        pytest.skip(f"{treebank} is absent: set TRANSDUCE_SHARED to a folder that has it")
     num_checked = 0
     for path in sorted(treebank.glob(pattern)):
         for tree in read_trees(path):

@@ -14,11 +14,11 @@ _FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgrou
 def browser() -> Iterator[Any]:
     """A browser, without a window."""
     sync_api: Any = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: the page is NOT tested"
+        "playwright.sync_api", reason="playwright is not installed (pip install '.[dev]'): the page is NOT tested"
     )
     path = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if path is None:
-        pytest.skip(f"none of {', '.join(_BROWSERS)} is installed: the page is NOT tested")
+        pytest.skip("no Chromium is installed (apt install chromium): the page is NOT tested")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
         yield browser

@@ -47,7 +47,7 @@ def _everything_open(page: Opened) -> None:
 def _violations(page: Opened) -> list[str]:
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright",
-        reason="axe-playwright-python is not installed: axe's rules NOT checked",
+        reason="axe-playwright-python is not installed (pip install '.[dev]'): axe's rules NOT checked",
     )
     found = axe.Axe().run(page.page).response["violations"]
     return [f"{each['id']}: {node['html']} {node['failureSummary']}" for each in found for node in each["nodes"]]

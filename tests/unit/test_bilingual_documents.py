@@ -103,7 +103,7 @@ def test_the_encoding_of_a_catalogue_stands_behind_long_comments() -> None:
 
 
 def test_the_library_reads_a_catalogue() -> None:
-    polib = pytest.importorskip("polib", reason="polib is not installed")
+    polib = pytest.importorskip("polib", reason="polib is not installed: pip install '.[dev]'")
     source = HEADER + "\n".join(text for text, _ in ENTRIES.values())
     before, after = polib.pofile(source), polib.pofile(translated(source.encode(), "a.po").decode())
     assert [entry.msgid for entry in after] == [entry.msgid for entry in before]

@@ -1,5 +1,6 @@
 """Drawn trees keep their parts apart, fit where they should, and show whatever a word may be."""
 
+import inspect
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 from textwrap import indent
@@ -38,7 +39,7 @@ def test_from_the_top_down() -> None:
 
 def test_the_docstrings_picture_is_what_is_drawn() -> None:
     drawn = draw_text(tree_of("(S (NP (DT The) (NN dog)) (VP (VBZ barks)))"))
-    assert indent(drawn, " " * 8) in (draw_text.__doc__ or "")
+    assert indent(drawn, " " * 4) in (inspect.getdoc(draw_text) or "")
 
 
 def test_an_outline_where_it_would_be_too_wide() -> None:

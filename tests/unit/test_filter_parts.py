@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import made_parallel
+from transduce.alignment.line_pairs import AlignmentModel
+from transduce.alignment.vocabulary import Vocabulary
+from transduce.alignment.windows import WindowSampler
+from transduce.alignment.words import tokens_of
 from transduce.augmentation.filtering import corpus_filter, profile
-from transduce.augmentation.filtering.alignment import AlignmentModel
 from transduce.augmentation.filtering.damaged_text import (
     LetterOrder,
     differing_numbers,
@@ -22,11 +25,8 @@ from transduce.augmentation.filtering.near_duplicates import NearDuplicates, _si
 from transduce.augmentation.filtering.profile import CorpusProfile, require_one_pair
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
 from transduce.augmentation.filtering.unfamiliar_words import UnfamiliarWords, single_words
-from transduce.augmentation.filtering.vocabulary import Vocabulary
-from transduce.augmentation.filtering.words import tokens_of
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.data.corpus import CorpusFiles, Part
-from transduce.data.shifted_lines import WindowSampler
 from transduce.errors import ConfigError, DataError
 
 # --- text rules -------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from text_engine import same
 
 
 def test_a_letter_of_python_docx() -> None:
-    docx = pytest.importorskip("docx", reason="python-docx is not installed")
+    docx = pytest.importorskip("docx", reason="python-docx is not installed: pip install '.[dev]'")
     given, made = io.BytesIO(), docx.Document()
     made.add_heading("A letter", 1)
     paragraph = made.add_paragraph("A ")
@@ -36,7 +36,7 @@ def test_a_letter_of_python_docx() -> None:
 
 def presentation() -> bytes:
     """Returns a presentation of python-pptx."""
-    pptx = pytest.importorskip("pptx", reason="python-pptx is not installed")
+    pptx = pytest.importorskip("pptx", reason="python-pptx is not installed: pip install '.[dev]'")
     file, made = io.BytesIO(), pptx.Presentation()
     for title in ("A dog", "Two dogs"):
         slide = made.slides.add_slide(made.slide_layouts[1])
@@ -51,7 +51,7 @@ def presentation() -> bytes:
 
 
 def test_slides_of_python_pptx() -> None:
-    pptx = pytest.importorskip("pptx", reason="python-pptx is not installed")
+    pptx = pytest.importorskip("pptx", reason="python-pptx is not installed: pip install '.[dev]'")
     given = presentation()
     found = pptx.Presentation(io.BytesIO(translated(given, "a.pptx")))
     assert [slide.shapes.title.text for slide in found.slides] == ["A DOG", "TWO DOGS"]
@@ -64,7 +64,7 @@ def test_slides_of_python_pptx() -> None:
 
 
 def test_a_text_of_odfpy() -> None:
-    pytest.importorskip("odf", reason="odfpy is not installed")
+    pytest.importorskip("odf", reason="odfpy is not installed: pip install '.[dev]'")
     from odf import opendocument, teletype, text
 
     given, made = io.BytesIO(), opendocument.OpenDocumentText()
@@ -85,7 +85,7 @@ def test_a_text_of_odfpy() -> None:
 def test_libreoffice_opens_it(tmp_path: Path, name: str) -> None:
     office = shutil.which("soffice")
     if office is None:
-        pytest.skip("LibreOffice (soffice) is not installed")
+        pytest.skip("LibreOffice is not installed: apt install libreoffice-writer-nogui libreoffice-impress-nogui")
     makers: dict[str, Callable[[], bytes]] = {
         "a.docx": lambda: word(f"<w:p>{run('A ')}{run('dog', '<w:b/>')}</w:p>"),
         "a.odt": lambda: open_document("<text:p>A <text:span>dog</text:span></text:p>"),

@@ -115,7 +115,7 @@ def test_text_files(kind: str) -> None:
 
 
 def test_catalogues() -> None:
-    polib = pytest.importorskip("polib", reason="polib is not installed")
+    polib = pytest.importorskip("polib", reason="polib is not installed: pip install '.[dev]'")
     for seed in range(NUM_FILES):
         given = po(seed).decode()
         before, after = polib.pofile(given), polib.pofile(back("po", given.encode()).decode())
@@ -183,7 +183,7 @@ def test_texts_beside_their_sources(kind: str) -> None:
 
 
 def test_python_docx_opens_them() -> None:
-    docx_library = pytest.importorskip("docx", reason="python-docx is not installed")
+    docx_library = pytest.importorskip("docx", reason="python-docx is not installed: pip install '.[dev]'")
 
     def texts(data: bytes) -> list[str]:
         document = docx_library.Document(io.BytesIO(data))
@@ -201,7 +201,7 @@ def test_python_docx_opens_them() -> None:
 
 def presentation(seed: int) -> bytes:
     """Returns a presentation of python-pptx with made shapes and notes."""
-    pptx_library = pytest.importorskip("pptx", reason="python-pptx is not installed")
+    pptx_library = pytest.importorskip("pptx", reason="python-pptx is not installed: pip install '.[dev]'")
     from lxml import etree
 
     space = f'xmlns:a="{SLIDE_SPACE}" xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
@@ -217,7 +217,7 @@ def presentation(seed: int) -> bytes:
 
 
 def test_python_pptx_opens_them() -> None:
-    pptx_library = pytest.importorskip("pptx", reason="python-pptx is not installed")
+    pptx_library = pytest.importorskip("pptx", reason="python-pptx is not installed: pip install '.[dev]'")
 
     def texts(data: bytes) -> list[str]:
         [slide] = pptx_library.Presentation(io.BytesIO(data)).slides
@@ -234,7 +234,7 @@ def test_python_pptx_opens_them() -> None:
 
 
 def test_odfpy_opens_them() -> None:
-    pytest.importorskip("odf", reason="odfpy is not installed")
+    pytest.importorskip("odf", reason="odfpy is not installed: pip install '.[dev]'")
     from odf import opendocument, teletype
 
     for seed in range(NUM_FILES):
@@ -252,7 +252,7 @@ def test_libreoffice_opens_them(tmp_path: Path, kind: str) -> None:
     """What it reads of the translations is what it reads of the sources, but for the language."""
     office = shutil.which("soffice")
     if office is None:
-        pytest.skip("LibreOffice (soffice) is not installed")
+        pytest.skip("LibreOffice is not installed: apt install libreoffice-writer-nogui libreoffice-impress-nogui")
     make = presentation if kind == "pptx" else MAKERS[kind]
     target = "odp" if kind == "pptx" else "txt"
     for seed in range(NUM_FILES):

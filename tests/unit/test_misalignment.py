@@ -346,7 +346,7 @@ def test_the_demo_corpus_is_aligned(tmp_path: Path) -> None:
 def test_real_text(shared: Path, tmp_path: Path) -> None:
     folder = shared / "data/multi30k/raw"
     if not folder.is_dir():
-        pytest.skip("no Multi30k here")
+        pytest.skip(f"{folder} is absent: set TRANSDUCE_SHARED to a folder that has it")
 
     def read(name: str) -> Sides:
         source, target = ((folder / f"{name}.{language}").read_text("utf-8").split("\n") for language in ("en", "de"))

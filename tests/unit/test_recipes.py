@@ -144,7 +144,7 @@ def test_the_standard_sections_of_the_wsj(tmp_path: Path) -> None:
 def test_the_small_parser_finds_its_treebanks(shared: Path) -> None:
     folder = shared / "data" / "trees"
     if not folder.is_dir():
-        pytest.skip(f"{folder} is absent")
+        pytest.skip(f"{folder} is absent: set TRANSDUCE_SHARED to a folder that has it")
     files = locate(load_recipe(RECIPES / "treebank-small.toml", [f"data.folder={folder}"]).data)
     held_out = [*files.validation["validation"].paths, *(path for part in files.test.values() for path in part.paths)]
     assert len(files.train[0].paths) == 177 + 159 + 97 - 3 - 9

@@ -45,8 +45,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store() -> Store:
-    return open_store("memory")
+def store() -> Iterator[Store]:
+    opened = open_store("memory")
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

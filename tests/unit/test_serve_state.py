@@ -490,7 +490,9 @@ def test_memory_keeps_nothing() -> None:
     store = open_store("memory")
     store.add_usage("2026-01-01", {"a": 1})
     store.close()
-    assert open_store("memory").usage("a", "2026-01-01", "2026-01-01") == 0
+    other = open_store("memory")
+    assert other.usage("a", "2026-01-01", "2026-01-01") == 0
+    other.close()
 
 
 def test_the_default_is_the_users_folder_for_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,15 @@ def build_server(config: ServeConfig) -> Server:
         TransduceError: an address is in use; a certificate, the keys, the store or a model cannot be used.
     """
     application = Application(config)
-    server = config.server
+    try:
+        return _server_of(application)
+    except BaseException:
+        application.store.close()
+        raise
+
+
+def _server_of(application: Application) -> Server:
+    server = application.config.server
     connections = allowed_connections(server.max_connections)
     if connections < server.max_connections:
         _LOG.warning("the system allows %d connections (ulimit -n), not %d", connections, server.max_connections)

@@ -78,9 +78,11 @@ class Replica:
         if scope["type"] != "lifespan":
             await self._application.asgi(scope, receive, send)
             return
-        await self._application.start()
         try:
-            await self._application.asgi(scope, receive, send)
+            await self._application.start()
+            try:
+                await self._application.asgi(scope, receive, send)
+            finally:
+                await self._application.stop()
         finally:
-            await self._application.stop()
             await self._application.close()

@@ -41,10 +41,14 @@ class SqliteDatabase(Database):
             isolation_level=None,
             check_same_thread=False,
         )
-        _switch_to_wal(connection)
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA secure_delete = ON")  # of documents that were deleted, nothing stays in the file
-        connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # opens the log
+        try:
+            _switch_to_wal(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA secure_delete = ON")  # of documents that were deleted, nothing stays in the file
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # opens the log
+        except BaseException:
+            connection.close()
+            raise
         self._opened = {suffix: self._file_now(suffix) for suffix in ("", *_LOG_SUFFIXES)}
         return connection
 
@@ -96,7 +100,6 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                connection.close()
                 raise
             time.sleep(0.01)
         else:
