@@ -46,7 +46,7 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Skips a file that imports PyTorch where there is none."""
     report = yield
-    if not _HAS_TORCH and report.failed and "No module named 'torch" in str(report.longrepr):
+    if not _HAS_TORCH and report.failed and "No module named 'torch'" in str(report.longrepr):
         report.outcome, report.longrepr = "skipped", (str(collector.path), 0, _NO_TORCH)
     return report
 

@@ -208,3 +208,20 @@ def test_a_corpus_is_checked_and_filtered_without_any_extra(tmp_path: Path) -> N
     done = run_python(f"from transduce.cli.main import main\nsys.exit(main({command!r}))", absent=("pyarrow",))
     assert done.returncode == 6
     assert install_command("train") in done.stderr
+
+
+def test_tests_that_need_torch_are_skipped_where_it_is_not_installed(tmp_path: Path) -> None:
+    """And no others: a test that fails for another reason fails."""
+    (tmp_path / "test_some.py").write_text(
+        "def test_hidden():\n"
+        "    try:\n        import torch\n    except ImportError as error:\n        raise KeyError from error\n"
+        "def test_wrong():\n    import torches\n"
+        "def test_right(): pass\n"
+    )
+    (tmp_path / "test_file.py").write_text("import torch\n")
+    tests = str(Path(__file__).resolve().parents[1])
+    options = ["-p", "conftest", "-c", "/dev/null", "-rs", str(tmp_path)]
+    code = f"import pytest\nsys.path.insert(0, {tests!r})\nsys.exit(pytest.main({options!r}))"
+    done = run_python(code, absent=("torch",))
+    assert "1 failed, 1 passed, 2 skipped" in done.stdout, done.stdout
+    assert done.stdout.count(": PyTorch is not installed: pip install '.[train]'") == 2
