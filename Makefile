@@ -65,6 +65,7 @@ check: $(READY) ## formatting, lint, types, and who may import whom
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tests/house.py
 
 # What builds the site is installed by this target only: the others do without it.
 $(DOCS_READY): $(READY)
