@@ -21,5 +21,5 @@ def test_lines_of_code(text: str, count: int) -> None:
 
 
 def test_words_of_added_lines() -> None:
-    diff = "--- a/x.py\n+++ b/docs/x.md\n@@ -1 +1,2 @@\n-It stands.\n+It is beside it, and Told.\n+Outside and understood.\n"
+    diff = "+++ b/docs/x.md\n-It stands.\n+It is beside it, and Told.\n+Outside and understood.\n"
     assert [(file, word) for file, word, _ in house.words_in(diff)] == [("docs/x.md", "beside"), ("docs/x.md", "Told")]
