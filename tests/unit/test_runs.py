@@ -174,13 +174,15 @@ def test_a_run_is_averaged_into_a_model_folder(
     noting("transduce.runs.SubwordTokenizer.load", "tokenizer")
     noting((runs, "_measure"), {"steps": 3})
     noting((runs, "ancestor_metrics"), {"ancestor": {"name": "general"}})
+    found = noting((runs, "find_aligning_heads"), "heads")
     saved = noting((runs, "save_bundle"), "bundle")
     run, output = tmp_path / "run", tmp_path / "model"
     made: Any = runs.average_run(run, output, last=4, best=best, show_progress=show)
     assert made == "bundle"
     assert averaged == [((run, 4), {"best": best})]
     metrics = {"steps": 3, "ancestor": {"name": "general"}}
-    assert saved == [((output, TINY, {"a": 1}, "tokenizer", metrics), {})]
+    assert saved == [((output, TINY, {"a": 1}, "tokenizer", metrics, "heads"), {})]
+    assert found == [((TINY.model, {"a": 1}, "tokenizer"), {})]
     said = f"note: {run} has {counted(1, 'checkpoint')} to average, not 4\n"
     assert capsys.readouterr().err == (said if note else "")
     output.mkdir()

@@ -35,6 +35,7 @@ class Loop(Trainer):
         self.run, self.progress, self.ranks = run, Progress(step=step), Ranks()
         self.compute: Any = SimpleNamespace(device=CPU)
         self.at = at or {}
+        self._is_whole = True
         self.events: list[str] = []
         self.checkpoint_schedule = CheckpointSchedule(self.config.train)
         self.order: Any = SimpleNamespace(next_rows=lambda progress: np.array([progress.step]))

@@ -171,19 +171,19 @@ BATCH: Any = TrainedBatch(0, 0, np.arange(2), [])
 
 
 def test_a_spike_is_a_loss_above_the_limit(tmp_path: Path) -> None:
-    """Of losses that are all 4, the deviation is a hundredth of that, and eight of them are 0.32."""
+    """Of losses that are all 4, the deviation is a twentieth of that, and eight of them are 1.6."""
     quarantine, aside, said = quarantine_of(tmp_path)
     progress = Progress(step=21)
     for _ in range(20):
         quarantine.examine(result_of(4.0), BATCH, progress)
-    quarantine.examine(result_of(4.32), BATCH, progress)
+    quarantine.examine(result_of(5.6), BATCH, progress)
     assert (aside, said) == ([], [])
-    spike = result_of(4.33)
+    spike = result_of(5.61)
     quarantine.examine(spike, BATCH, progress)
-    assert aside == [("spike", spike, BATCH, 21, pytest.approx(4.32))]
+    assert aside == [("spike", spike, BATCH, 21, pytest.approx(5.6))]
     file = tmp_path / QUARANTINE
-    assert said == [f"warning: step 21: a spike of the loss, 4.330 per token (limit 4.320); its pairs are in {file}"]
-    assert progress.recent.losses[-2:] == [4.32, 4.33]  # the update is made
+    assert said == [f"warning: step 21: a spike of the loss, 5.610 per token (limit 5.600); its pairs are in {file}"]
+    assert progress.recent.losses[-2:] == [5.6, 5.61]  # the update is made
     silent, aside, _ = quarantine_of(tmp_path, spike_deviations=0.0)
     silent.examine(result_of(99.0), BATCH, progress)
     assert aside == []
