@@ -1,5 +1,6 @@
 """Tables, numbers and pages of reports, by hand."""
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from transduce.bundle import format_metric, model_card
 from transduce.config import Config, ModelConfig, TrainConfig
-from transduce.reporting import machine
+from transduce.reporting import intervals, machine
 from transduce.reporting.page import histogram, page, share_bar
 from transduce.reporting.tables import aligned, clock, counted, mebibytes, seconds, short, table
 
@@ -83,6 +84,16 @@ def test_a_histogram_of_many_bins_is_marked_at_its_quarters() -> None:
     assert '<line x1="0" x2="640" y1="198" y2="198"/>' in drawn
     assert drawn.startswith('<svg viewBox="0 0 640 230" role="img" ')
     assert histogram([0.0], [], [], "").count("<rect") == 0
+
+
+def test_values_of_student_s_t_leave_one_part_in_forty_at_each_end() -> None:
+    """By Simpson's rule over the density, from 0 to t: 0.475. The table has four digits."""
+    for freedom, value in zip(intervals._FREEDOM, intervals._T, strict=True):
+        scale = math.gamma((freedom + 1) / 2) / math.gamma(freedom / 2) / math.sqrt(freedom * math.pi)
+        heights = [(1 + (value * step / 2000) ** 2 / freedom) ** (-(freedom + 1) / 2) for step in range(2001)]
+        weights = [1, *[4, 2] * 999, 4, 1]
+        area = scale * value / 2000 / 3 * sum(w * h for w, h in zip(weights, heights, strict=True))
+        assert area == pytest.approx(0.475, abs=1e-4), freedom
 
 
 def test_a_page_loads_nothing() -> None:

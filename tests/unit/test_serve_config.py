@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from transduce.engines.interface import THREADS
 from transduce.errors import ConfigError
 from transduce.serve.config import LimitsConfig, ModelEntry, ServeConfig, read_config
 from transduce.translation.pipeline import TextOptions
@@ -147,6 +148,17 @@ def test_an_error_names_the_file_and_the_key(tmp_path: Path, text: str, message:
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such configuration of the service"):
         read_config(tmp_path / "none.toml")
+
+
+def test_bounds_of_models(tmp_path: Path) -> None:
+    for key, most in (("unload_after_seconds", 31_536_000), ("threads", THREADS.most)):
+        assert getattr(ModelEntry(path="m", **{key: most}), key) == most  # type: ignore[arg-type]
+        for wrong in (-1, most + 1):
+            with pytest.raises(ConfigError, match=f"models.{key} = "):
+                ModelEntry(path="m", **{key: wrong})  # type: ignore[arg-type]
+    for key in ("engine", "quantization", "shortlist"):
+        with pytest.raises(ConfigError, match=key):
+            ModelEntry(path="m", **{key: "wrong"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("url", ["memory", "postgresql://transduce@db/transduce", ""])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from transduce.serve.web import languages
 from transduce.serve.web.languages import base_language, canonical, language_name, served_language
 
 
@@ -73,3 +74,16 @@ def test_old_and_own_codes_mean_what_they_meant() -> None:
         "Hant": "zh-hant",
     }
     assert [base_language(code) for code in ("pb", "zt", "PT-br", "iw", "en")] == ["pt", "zh", "pt", "he", "en"]
+
+
+def test_names_are_those_of_unicode() -> None:
+    """By its Common Locale Data Repository, but for names that are as common, and for Hong Kong's longer one."""
+    babel = pytest.importorskip("babel", reason="babel is not installed: names of languages are NOT compared")
+    locale = babel.Locale("en")
+    own = {"bn": "Bengali", "cu": "Church Slavonic", "ff": "Fulah", "mi": "Maori"}
+    assert {code: own.get(code, locale.languages.get(code)) for code in languages._NAMES} == languages._NAMES
+    assert len(languages._NAMES) > 180
+    regions = {
+        code: locale.territories.get(code.upper()) or locale.scripts[code.title()] for code in languages._REGIONS
+    }
+    assert regions | {"hk": "Hong Kong"} == languages._REGIONS
