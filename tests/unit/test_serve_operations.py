@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -121,6 +122,24 @@ def test_a_line_has_only_what_there_is(client: TestClient, lines: Any) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
     assert line["seconds"] == round(line["seconds"], 4)
     assert (line["key"], line["protocol"], line["characters"]) == ("", "", 0)
+
+
+def test_times_are_told_to_a_tenth_of_a_millisecond(
+    metrics: Metrics, lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([10.0, 11.23456789])
+    monkeypatch.setattr("transduce.serve.operations.access_log.time", SimpleNamespace(perf_counter=lambda: next(times)))
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        record_of(scope).waiting = Waiting(0.98765432)
+
+    scope: Any = {"type": "http", "headers": [], "method": "GET", "client": ("10.0.0.7", 1)}
+    nothing: Any = None
+    asyncio.run(Observation(application, metrics, lambda: False)(scope, nothing, nothing))
+    [line] = lines()
+    assert (line["seconds"], line["queue_seconds"], line["client"]) == (1.2346, 0.9877, "10.0.0.7")
+    labels = {"protocol": "none", "route": "unknown"}
+    assert sample(metrics, "transduce_request_seconds_sum", **labels) == pytest.approx(1.23456789)
 
 
 def test_requests_are_counted_while_they_are_answered_and_other_messages_pass(metrics: Metrics) -> None:
