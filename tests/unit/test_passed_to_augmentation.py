@@ -175,3 +175,62 @@ def test_verify(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["verify", "m", "--report", str(written)]) == 3
     report.passed = False
     assert main(["verify", "m", "--report", str(written), "--overwrite"]) == 1
+
+
+def test_init(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = "transduce.data.first_recipe"
+    corpus = SimpleNamespace(num_pairs=1200)
+    measured = noting(f"{place}.measure_corpus", corpus)
+    config = SimpleNamespace(
+        train=SimpleNamespace(max_steps=900), data=SimpleNamespace(validation=("x/v.en", "x/v.de"))
+    )
+    written = noting(f"{place}.write_recipe", config)
+    recipe = tmp_path / "my recipe.toml"
+    given = ["init", "--train", "a.en", "a.de", "--output", str(recipe)]
+    assert main(given) == 0
+    assert measured == [((Path("a.en"), Path("a.de")), {})]
+    assert written == [((corpus, ("en", "de"), recipe, None), {})]
+    assert capsys.readouterr().err == (
+        f"{recipe}: 1,200 pairs, en → de; 900 steps\n"
+        "validation set: v.en v.de, pairs of the corpus that training leaves out\n"
+        f"next: transduce prepare '{recipe}' --check-only\n"
+        f"then: transduce train '{recipe}' --output runs/'my recipe'\n"
+    )
+    assert main([*given, "--languages", "pt-BR", "fr", "--validation", "v", "w"]) == 0
+    assert written[1] == ((corpus, ("pt-BR", "fr"), recipe, (Path("v"), Path("w"))), {})
+    assert "validation set" not in capsys.readouterr().err
+    assert main(["init", "--train", "a", "b", "--output", str(recipe)]) == 0
+    assert "1,200 pairs, languages unknown: name them in the recipe; 900 steps" in capsys.readouterr().err
+    for wrong in (["--languages", "en!", "de"], ["--languages", "en", "d e"]):
+        assert main([*given, *wrong]) == 2
+    assert main(["init", "--train", "a", "b", "--output", "r.txt"]) == 2
+    assert main(["init", "--output", str(recipe)]) == 2
+    recipe.touch()
+    assert main(given) == 2
+    assert len(written) == 3
+
+
+def test_filter_the_corpora_of_a_recipe(noting: Noting, tmp_path: Path) -> None:
+    calls = noting("transduce.augmentation.filtering.filter_corpus", "report")
+    pair = '[[data.corpora]]\nfiles = ["{0}.tsv"]\nsource_language = "en"\ntarget_language = "{0}"\n'
+    recipe = Path(file_of(tmp_path, "r.toml", pair.format("de") + pair.format("fr")))
+    open_ended = Path(file_of(tmp_path, "o.toml", '[data]\ntrain = [["a.tsv"]]\n'))
+    assert main(["filter", str(recipe), "--dry-run", "--languages", "en", "fr"]) == 0
+    assert main(["filter", str(recipe), "--output", "o"]) == 0
+    assert main(["filter", str(open_ended), "--dry-run", "--languages", "en", "fr"]) == 0
+    data = [args[0] for args, _ in calls]
+    assert [[corpus.files for corpus in each.training_corpora] for each in data] == [
+        [("fr.tsv",)],
+        [("de.tsv",), ("fr.tsv",)],
+        [("a.tsv",)],
+    ]
+    assert [(each.source_language, each.target_language) for each in data] == [("en", "fr"), ("", ""), ("en", "fr")]
+    for wrong in (
+        [str(recipe), "--dry-run", "--languages", "fr", "en"],
+        [str(recipe), "--train", "a.tsv", "--dry-run"],
+        ["--dry-run"],
+        [str(recipe)],
+        [str(recipe), "--dry-run", "--forward", "m"],
+    ):
+        assert main(["filter", *wrong]) == 2
+    assert len(calls) == 3
