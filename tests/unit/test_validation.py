@@ -16,7 +16,7 @@ from transduce.training import quarantine as quarantine_module
 from transduce.training import validation
 from transduce.training.distributed import Ranks
 from transduce.training.progress import Progress
-from transduce.training.quarantine import Quarantine, TrainedBatch
+from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
 from transduce.training.run_folder import QUARANTINE
 from transduce.training.step import StepResult
 from transduce.training.validation import decode_shares, perplexity
@@ -213,3 +213,30 @@ def test_a_row_belongs_to_the_corpus_that_begins_before_it(tmp_path: Path) -> No
     quarantine.store.corpora = ()
     assert quarantine._corpora(rows) == [None] * 6
     assert [quarantine_module._json(value) for value in (1.5, math.nan, -math.inf)] == [1.5, "nan", "-inf"]
+
+
+class Alone(Ranks):
+    """One of several processes, which hears nothing of the others."""
+
+    def sum(self, tensors: Any) -> None: ...
+
+
+def test_each_pair_has_its_process_its_micro_batch_and_both_losses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row may occur twice; micro-batches hold rows in another order. The loss of row n is n."""
+    quarantine, _, _ = quarantine_of(tmp_path)
+    quarantine.compute = COMPUTE
+    monkeypatch.setattr(quarantine_module, "losses_a_token", lambda _m, _s, rows, _c: rows.astype(float))
+    rows = np.array([5, 7, 5, 9])
+
+    def gathered(rank: int, world_size: int, *own: tuple[list[int], float]) -> list[list[float]]:
+        quarantine.ranks = Alone(rank, world_size)
+        passes = [MicroBatch(np.array(part), torch.tensor(loss)) for part, loss in own]
+        return [each.tolist() for each in quarantine._gather(TrainedBatch(0, 0, rows, passes))]
+
+    assert gathered(0, 1, ([9, 5], 1.0), ([5, 7], 2.0)) == [[0] * 4, [0, 1, 1, 0], [5, 7, 5, 9], [1, 2, 2, 1]]
+    assert gathered(1, 2, ([9, 7], 3.0)) == [[0, 1, 0, 1], [0] * 4, [0, 7, 0, 9], [0, 3, 0, 3]]
+    assert gathered(1, 2, ([9], 3.0), ([7], 4.0)) == [[0, 1, 0, 1], [0, 1, 0, 0], [0, 7, 0, 9], [0, 4, 0, 3]]
+    assert gathered(0, 2) == [[0] * 4, [0] * 4, [5, 0, 5, 0], [0] * 4]  # nothing was computed
+    assert gathered(5, 8) == [[0] * 4] * 4  # it has no share
