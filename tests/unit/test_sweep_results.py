@@ -1,12 +1,16 @@
 """The points of a sweep and the page that shows them."""
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from transduce.errors import ConfigError
+from noted_calls import Noting
+from transduce.errors import BundleError, ConfigError
+from transduce.experiments.sweep import sweep
 from transduce.experiments.sweep.results import Axes, Comparability, Measured, Point, SweepResults, draw, render
 
 TEXTS = Comparability("ab", "cd", "bleu", tokenized=False, lowercase=False)
@@ -79,3 +83,92 @@ def test_with_one_beam_size_averages_share_a_panel(tmp_path: Path) -> None:
         draw(results, tmp_path / f"{name}.png")
         widths.append(int.from_bytes((tmp_path / f"{name}.png").read_bytes()[16:20]))  # of a PNG
     assert widths[0] == 2 * widths[1]
+
+
+# --- the weights of a point -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path: Path, noting: Noting) -> Path:
+    """Returns a run whose checkpoints 1, 2 and 3 may be averaged."""
+    paths = [tmp_path / "run" / "checkpoints" / str(number) for number in (1, 2, 3)]
+    paths[0].mkdir(parents=True)
+    noting((sweep, "averageable_checkpoints"), paths)
+    return tmp_path / "run"
+
+
+def test_weights_of_a_run_are_told_by_the_checksums_of_its_last_checkpoints(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sums = {"1": "a", "2": "b", "3": "c"}
+    monkeypatch.setattr(sweep, "recorded_checksum", lambda path: sums[path.name])
+    paths, two = sweep._last_checkpoints(run, 2)
+    assert [path.name for path in paths] == ["2", "3"]
+    assert two == sweep._weights(run, 2) == hashlib.sha256(b"b\nc").hexdigest()
+    assert len(sweep._last_checkpoints(run, 3)[0]) == 3
+    with pytest.raises(BundleError, match="has 3 checkpoints, 4 are to be averaged"):
+        sweep._weights(run, 4)
+    with pytest.raises(ConfigError, match="is not a run folder"):
+        sweep._weights(run.parent, 1)
+    found = sweep._current_weights(run, [2, 4])
+    assert found == {2: two, 4: None}
+    sums["1"] = "x"
+    assert sweep._current_weights(run, [2]) == {2: two}
+    sums["3"] = "x"
+    assert sweep._current_weights(run, [2]) != {2: two}
+
+
+def test_a_point_of_a_run_is_decoded_with_the_mean_of_its_checkpoints(
+    run: Path, noting: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "recorded_checksum", lambda path: path.name)
+    config = SimpleNamespace(model="shape", decode="search")
+    noting((sweep, "load_run_config"), config)
+    data = noting((sweep, "load_run_data"), SimpleNamespace(tokenizer="t"))
+    means = noting((sweep, "average"), {"a": 1})
+    made = noting(
+        "transduce.experiments.sweep.sweep.Transformer.from_weights", SimpleNamespace(to=lambda device: device)
+    )
+    monkeypatch.setattr(sweep, "SubwordTokenizer", SimpleNamespace(load=lambda path: f"tokenizer {path}"))
+    noting((sweep, "TorchEngine"), "engine")
+    translators = noting((sweep, "Translator"), "translator")
+    found, weights = sweep._translator(run, 2, "cpu")
+    assert (found, weights) == ("translator", hashlib.sha256(b"2\n3").hexdigest())  # type: ignore[comparison-overlap]
+    assert [path.name for path in means[0][0][0]] == ["2", "3"]
+    assert made == [(("shape", {"a": 1}, str(run)), {})]
+    assert data == [((run,), {"checksums": False})]
+    assert translators == [(("engine", "tokenizer t", "search"), {})]
+
+
+def test_results_of_other_texts_or_settings_are_refused(tmp_path: Path, noting: Noting) -> None:
+    config = SimpleNamespace(data=SimpleNamespace(target_language="de"))
+    noting((sweep, "subject_config"), config)
+    RESULTS.save(tmp_path / "results.json")
+    same = sweep._Results(Path("runs/m30k"), TEXTS, tmp_path)
+    assert [*same.points.values()] == [*RESULTS.measured]
+    for subject, texts in (
+        ("runs/other", TEXTS),
+        ("runs/m30k", replace(TEXTS, metric="chrf")),
+        ("runs/m30k", replace(TEXTS, source_sha256="x")),
+        ("runs/m30k", replace(TEXTS, lowercase=True)),
+    ):
+        with pytest.raises(ConfigError, match=rf"{tmp_path}: holds scores of other settings"):
+            sweep._Results(Path(subject), texts, tmp_path)
+    paper = replace(TEXTS, metric="bleu-paper", language=None)  # of an older version: the model's language
+    replace(RESULTS, comparability=paper).save(tmp_path / "results.json")
+    sweep._Results(Path("runs/m30k"), replace(paper, language="de"), tmp_path)
+    with pytest.raises(ConfigError, match="language was 'de', now 'fr'"):
+        sweep._Results(Path("runs/m30k"), replace(paper, language="fr"), tmp_path)
+    replace(RESULTS, comparability=replace(TEXTS, language=None)).save(tmp_path / "results.json")
+    sweep._Results(Path("runs/m30k"), TEXTS, tmp_path)  # it does not matter to BLEU of words as they are
+
+
+def test_points_are_written_in_order_with_the_table(tmp_path: Path) -> None:
+    results = sweep._Results(Path("runs/m30k"), TEXTS, tmp_path)
+    for one in reversed(RESULTS.measured):
+        results.add(one, "tok:13a" if one.point.average == 5 else None)
+    assert SweepResults.load(tmp_path / "results.json") == RESULTS
+    assert (tmp_path / "table.md").read_text() == render(RESULTS)
+    assert results.drop_stale({1: "w1", 5: "other", 9: None}) == 2
+    assert {point.average for point in results.points} == {1}
+    assert results.drop_stale({1: None}) == 2
