@@ -113,6 +113,24 @@ def test_serve(noting: Noting) -> None:
     assert len(served) == 2
 
 
+def test_check_asks_the_service_of_the_same_options(
+    noting: Noting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from transduce.serve.listening import ListenError
+
+    asked = noting("transduce.serve.aliveness.require_alive")
+    served = noting("transduce.serve.assembly.serve")
+    assert main(["serve", "a", "--port", "7", "--check"]) == 0
+    assert (asked[0][0][0].port, served) == (7, [])
+
+    def fail(_: Any) -> None:
+        raise ListenError("nobody answers")
+
+    monkeypatch.setattr("transduce.serve.aliveness.require_alive", fail)
+    assert main(["serve", "a", "--check"]) == 1  # what Docker takes for unhealthy
+    assert capsys.readouterr().err == "transduce: nobody answers\n"
+
+
 def test_a_new_key(noting: Noting, capsys: pytest.CaptureFixture[str]) -> None:
     calls = noting("transduce.serve.operations.keys.add_key", "secret")
     given = ["serve", "--keys", "k", "--add-key", "me"]

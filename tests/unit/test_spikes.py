@@ -45,6 +45,7 @@ def test_losses_that_fall_with_noise_are_no_spikes() -> None:
 
 
 def test_an_update_that_was_made_ends_a_row_of_those_left_out() -> None:
+    assert (RecentSteps().skipped, RecentSteps().losses) == (0, [])
     recent = RecentSteps(skipped=7)
     recent.add(1.0)
     assert recent.skipped == 0
