@@ -315,6 +315,18 @@ def test_terms_are_those_of_the_text_that_is_left() -> None:
     assert best.warnings == ("w", lost, "the required term 'ball' did not come out.")
 
 
+def test_two_texts_of_a_line_make_no_item_together() -> None:
+    """Each is fine by itself, but the braces of both would hold a placeholder that the source has not."""
+    written = {"a dog": "{Hund", "a cat": "Katze}"}
+    translator = text_translator(lambda text: written[text])
+    for line, text, warnings in (
+        ("a dog<br>a cat", "a dog<br>a cat", (restoring.LEFT_AS_IT_WAS,)),
+        ("a cat<br>a dog", "Katze}<br>{Hund", ()),
+    ):
+        [[best]] = translator.translate_n_best([line], 1, text_options=HTML)
+        assert (best.text, best.warnings) == (text, warnings)
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [("", ""), (" \t", ""), ("<br>", "<br>"), (" <p></p> ", " <p></p> "), ("<p> </p>", "<p> </p>")],
