@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from text_engine import TextEngine, reversing, text_translator
 from transduce.config import DataConfig
+from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.constraints.required_terms import outcome
 from transduce.translation.pipeline import TextOptions, placement, restoring, survival
 from transduce.translation.pipeline import markup as marks
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.checkpoints import never
 from transduce.translation.pipeline.placement import place_marks
-from transduce.translation.pipeline.protecting import attempts, protect
+from transduce.translation.pipeline.protecting import Segment, attempts, protect
 from transduce.translation.pipeline.restoring import assemble, restore
 from transduce.translation.pipeline.tags import partners
 from transduce.translation.pipeline.word_alignment import Table, WordAligner, _membership, _pair_weights
@@ -82,6 +83,25 @@ def test_a_required_term_that_markup_takes_out_did_not_come_out() -> None:
     assert best.text.split() == ["A", "DOG", "HUND"]
     assert best.required == ((choices[0], False), (choices[1], True))
     assert best.warnings == ("the required term 'info@a.de' did not come out.",)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"), [("A {x} B", True), ("B {x}", False), ("A B", False), ("A {x} {x}", False), ("AB {x}", True)]
+)
+def test_a_translation_with_items_counts_if_it_begins_as_it_must_and_has_each_of_them(
+    text: str, is_taken: bool
+) -> None:
+    [[segment]] = protect(Window(1, ["a {x} b"], [Constraints(prefix="A")]), PLACEHOLDERS, never)
+    assert isinstance(segment, Segment)
+    waiting = attempts([[segment]], "placeholders", never)
+    [[blank]] = UPPER.translate_n_best(["x"], 1)
+    found = replace(blank, text=text)
+    restore(UPPER, WordAligner(UPPER), next(waiting), [[found, replace(found, text="A {x}")]], "placeholders")
+    assert [each.text for each in segment.translations] == [*[text] * is_taken, "A {x}"]
+    segment.translations.clear()
+    [last] = next(waiting)  # without items, where none has come out
+    assert (last.kept, last.text) == (frozenset(), "a b")
+    assert not list(waiting)
 
 
 def test_placeholders_only() -> None:
