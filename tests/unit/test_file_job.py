@@ -27,7 +27,7 @@ from transduce.translation.streams import Columns, PlainLines, Summary, translat
 from transduce.translation.streams.cluster import _common
 from transduce.translation.streams.file_job import JobOptions, _description, _Tally, translate_window
 from transduce.translation.streams.output import open_stream
-from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows
+from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, fingerprint_of
 from transduce.translation.windows import Window
 
 FINGERPRINT = JobFingerprint({"the model": "12"}, "torch on cpu", None)
@@ -112,6 +112,18 @@ def test_lines_of_more_sentences_than_the_training_had(
     options = TextOptions(markup=markup, language="en")
     assert lines_of_many_sentences(model, ["A dog.", text], [[best]] * 2, options) == [1] * is_named
     assert lines_of_many_sentences(model, [text], [[best]], TextOptions(split="always", language="en")) == []
+
+
+def test_a_fingerprint_is_that_of_model_engine_and_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = text_translator()
+    model.checksums = {"the model": "12"}
+    place = "transduce.translation.pipeline.calibration.load_calibration"
+    monkeypatch.setattr(place, lambda bundle: ("fit of", bundle))
+    model.bundle = cast(Any, "a folder")
+    for independent, confidence, calibration in ((True, False, None), (False, True, "('fit of', 'a folder')")):
+        model.engine.independent_lines = independent
+        request = request_of(confidence=confidence)
+        assert fingerprint_of(model, request) == JobFingerprint({"the model": "12"}, "text", calibration, independent)
 
 
 def test_the_first_of_these_lines_is_named() -> None:

@@ -350,6 +350,17 @@ def test_a_job_killed_at_once_keeps_its_overwrite(tmp_path: Path) -> None:
     assert path.read_text().startswith("LINE 0")
 
 
+@pytest.mark.parametrize("name", ["out", "out[1]", "*"])
+def test_what_a_killed_process_left_of_its_journals_is_removed_and_nothing_else(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    mine = [f".{name}.partial.json.x1.part", f"..{name}.journal.json.x2.part"]
+    others = [".other.partial.json.x1.part", ".out1.partial.json.x.part", f".{name}.partial.json.x1", "notes.part"]
+    for each in (*mine, *others):
+        (tmp_path / each).write_text("")
+    run_job(path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted([*others, name, f".{name}.journal.json"])
+
+
 def test_killed_between_the_last_two_steps(tmp_path: Path) -> None:
     path = tmp_path / "out"
     run_job(path)
