@@ -159,6 +159,19 @@ def test_the_text_of_a_picture_is_a_text_of_its_own() -> None:
     assert translated(given, "a.md", same) == given
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        '> ![a](x\n>"t") `b\n>  c` d\n',
+        "> ![a\n>  dog](x) `b\n> c` d\n",
+        '> [a](x\n>"t") `b\n>  c` d\n',
+        '> ![a\n>dog](x\n>  "t") ^[`one\n> two`] <b\n>  c>\n',
+    ],
+)
+def test_lines_within_links_and_code_keep_what_stands_before_them(given: str) -> None:
+    assert translated(given.encode(), "a.md", same).decode() == given
+
+
 def test_tables_that_are_aligned_by_hand_are_named() -> None:
     source, _ = MARKDOWN["tables that are aligned by hand"]
     warnings: list[str] = []
