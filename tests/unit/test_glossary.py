@@ -101,6 +101,15 @@ def test_whether_a_text_holds_a_term(text: str, term: str, holds: bool) -> None:
     assert outcome(text, [("absent", term)]) == ((("absent", term), holds),)
 
 
+def test_a_sentence_starts_behind_its_signs_and_quotation_marks() -> None:
+    for sign in ".!?…:":
+        for quote in ("", *"\"'“”„‘’‚«»‹›()[]¿¡–—-"):
+            for text in (f"Ja{sign} {quote}Der alte", f"Ja{sign}{quote} Der alte", f"{quote}Der alte"):
+                assert missing(text, [("der alte",)]) == []
+    for sign in ",;/*&#":
+        assert missing(f"Ja{sign} Der alte", [("der alte",)]) == [("der alte",)]
+
+
 def test_spellings_are_those_after_a_space_in_both_cases() -> None:
     found = term_spellings(("dog", "A"), _TOKENIZER, capitals=True)
     assert [b"".join(_TOKENIZER.piece_bytes(ids)) for ids in found] == [b" dog", b" A", b" Dog"]

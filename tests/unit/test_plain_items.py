@@ -85,6 +85,48 @@ def test_an_item_is_found_whole(item: str) -> None:
         assert items_of(line) == [item]
 
 
+ENDINGS = (
+    "com org net edu gov io eu info htm html xml json yaml yml toml ini cfg conf txt md csv tsv pdf doc docx xls xlsx "
+    "ppt pptx odt ods odp zip gz tar png jpg jpeg gif svg mp3 mp4 wav exe dll py js ts css php java rb cpp sh bat log "
+    "sql db"
+)
+
+
+def test_names_of_files_and_hosts_are_items_by_their_endings() -> None:
+    for ending in ENDINGS.split():
+        assert items_of(f"see a-name.{ending}, and") == [f"a-name.{ending}"]
+        assert items_of(f"see a.{ending}zz and") == []
+
+
+def test_conversions_of_printf_are_items() -> None:
+    for kind in "diouxXeEfFgGaAcspn@":
+        for length in ("", "hh", "h", "ll", "l", "L", "z", "j", "t", "q"):
+            assert items_of(f"a %{length}{kind} b") == [f"%{length}{kind}"]
+    for item in ("%%", "%5d", "%-5d", "%+d", "%#x", "%05d", "%.2f", "%*d", "%.*f", "%2$s", "%(a)s", "%(a)05.2f"):
+        assert items_of(f"a {item} b") == [item]
+    assert [items_of(f"a {text} b") for text in ("50%d", "50 % d", "%y", "%", "5%.")] == [[]] * 5
+
+
+def test_formulas_are_items_by_their_signs() -> None:
+    for sign in ("<", ">", "<=", ">=", "=", "==", *"+*×÷±≤≥≠≈"):
+        assert items_of(f"if 3 {sign} x, then") == [f"3 {sign} x"]
+    for sign in ("=", "==", "<=", ">=", "!=", *"+*×÷±"):
+        assert items_of(f"if 3{sign}x, then") == [f"3{sign}x"]
+    for sign in ("<", ">", "-", "/", ":"):
+        assert items_of(f"if 3{sign}x, then") == []
+    for text in ("dog = cat", "3 - 4", "3 < dog"):
+        assert items_of(f"if {text}, then") == []
+
+
+def test_signs_that_are_pictures_are_items() -> None:
+    for sign in "©®•‼⁉™ℹ←⏩⏿①⓿─☀✂➿⤴⥿⬅⯿〰〽㊗㊙🀄🫿":
+        assert items_of(f"a {sign} b") == [sign]
+    for sign in "§°¶…–—†‡‰€№½ªº¬":
+        assert items_of(f"a {sign} b") == []
+    for item in ("☀️", "☝🏽", "👩‍🚀", "🇩🇪", "#️⃣", "*⃣", "🏳️‍🌈"):
+        assert items_of(f"a {item} b") == [item]
+
+
 @pytest.mark.parametrize("line", PROSE)
 def test_prose_has_no_items(line: str) -> None:
     assert items_of(line) == []
