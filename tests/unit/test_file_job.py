@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -216,6 +217,27 @@ def test_lines_keep_numbers_and_constraints_in_a_job_that_is_resumed(source: Pat
     assert found == Summary(3, 3)
     found = translate_file(Told(), source, output, constraints=iter(constraints), resume=True, **job)
     assert found == Summary(3, 3, was_finished=True)
+
+
+def test_progress_counts_the_lines_that_were_done_before(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars: list[Any] = []
+
+    def bar(label: str, total: int | None, *, unit: str, shown: bool) -> Any:
+        bars.append(SimpleNamespace(asked=(label, total, unit, shown), updates=[], initial=0, n=0))
+        bars[-1].update = bars[-1].updates.append
+        return nullcontext(bars[-1])
+
+    monkeypatch.setattr("transduce.translation.streams.file_job.progress_bar", bar)
+    with pytest.raises(IndexError):
+        translate_file(Told(Rows(["A"], [])), source, tmp_path / "out", window=1)
+    told = Told(Rows(["B"], []), Rows(["C"], []))
+    translate_file(told, source, tmp_path / "out", window=1, resume=True, progress=True)
+    first, resumed = bars
+    assert (first.asked, first.updates) == (("translating", None, " lines", False), [1])
+    assert (resumed.asked, resumed.updates) == (("translating", 3, " lines", True), [1, 1])
+    assert (resumed.initial, resumed.n) == (1, 1)
 
 
 def test_options_of_a_job_are_those_given_or_those_of_the_workers(source: Path, tmp_path: Path) -> None:
