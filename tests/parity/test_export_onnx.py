@@ -25,6 +25,8 @@ AXES: dict[str, dict[str, Any]] = {
     "sines before cosines": {"sinusoid_layout": "concatenated"},
     "d_k and d_v differ": {"d_k": 5, "d_v": 11},
     "biases": {"attention_bias": True},
+    "another epsilon": {"layer_norm_epsilon": 0.1},
+    "zero start, learned positions": {"decoder_start": "zero", "positions": "learned", "max_positions": 40},
     "two tables": {"tie_embeddings": "target"},
     "three tables, pre-norm": {"tie_embeddings": "none", "norm": "pre"},
     "zero start": {"decoder_start": "zero"},
