@@ -34,6 +34,10 @@ def exists(name: str) -> bool:
     return any(any((_REPOSITORY / folder).glob(name)) for folder in ("benchmarks/results", "experiments"))
 
 
+TRAINS_NOTHING = {"2026-11-21-table1", "2026-11-22-reading-the-source"}
+TRAINED = sorted(
+    page for page in (_REPOSITORY / "experiments").glob("*/README.md") if page.parent.name not in TRAINS_NOTHING
+)
 ENTRIES = list(sections((_DOCS / "lab-log.md").read_text(encoding="utf-8"), "### "))
 SECTIONS = [
     (f"{guide}: {heading}", body)
@@ -61,6 +65,11 @@ def test_an_entry_of_the_lab_log_has_a_source_or_the_mark(heading: str, body: st
 @pytest.mark.parametrize(("heading", "body"), SECTIONS, ids=[heading for heading, _ in SECTIONS])
 def test_a_table_of_figures_has_a_source_or_says_that_none_was_kept(heading: str, body: str) -> None:
     assert sources(body) or re.search(r"no\s+result\s+file\s+was\s+kept", body, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("page", TRAINED, ids=lambda page: page.parent.name)
+def test_an_experiment_says_of_how_many_seeds_it_is(page: Path) -> None:
+    assert re.search(r"\bseeds?\b|\bone training of each\b", page.read_text(encoding="utf-8"), re.IGNORECASE)
 
 
 PAGES = sorted([*_DOCS.rglob("*.md"), *(_REPOSITORY / "experiments").glob("*/README.md"), _REPOSITORY / "CHANGELOG.md"])
