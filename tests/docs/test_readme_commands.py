@@ -1,5 +1,6 @@
 """Every command that a page or `--help` shows parses, and names what exists."""
 
+import argparse
 import re
 import shlex
 import tomllib
@@ -150,3 +151,28 @@ def test_decision_7_shows_the_layers_of_the_contract() -> None:
     [layers] = [contract["layers"] for contract in contracts if contract["id"] == "layers"]
     [shown] = blocks(_REPOSITORY / "docs/decisions/0007-who-may-import-whom.md", "")
     assert [line.replace(" : ", ", ") for line in layers] == shown.splitlines()
+
+
+def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yields the options of a command and of its subcommands."""
+    for action in parser._actions:
+        yield from action.option_strings
+        for subparser in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+            yield from options_of(subparser)
+
+
+def test_options_that_the_text_names_exist() -> None:
+    scripts = [
+        path for name in ("benchmarks", "docs", "experiments", "tests") for path in (_REPOSITORY / name).rglob("*.py")
+    ]
+    scripts.append(_REPOSITORY / "src/transduce/export/translate_onnx.py")
+    known = {*options_of(_PARSER), "--extra-index-url", "--idle", "--max-restarts"}  # of pip, chrt and torchrun
+    known |= {option for script in scripts for option in re.findall(r'"(--[a-z][\w-]*)"', script.read_text("utf-8"))}
+    named = [
+        (page.name, option)
+        for page in _PAGES
+        for code in re.findall(r"`([^`\n]+)`", _BLOCK.sub("", page.read_text(encoding="utf-8")))
+        for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)
+    ]
+    assert len(named) > 300
+    assert not [(page, option) for page, option in named if option not in known]

@@ -1,5 +1,6 @@
 """A measured figure names a result file or an experiment that exists, or says that none was kept."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,17 @@ def test_there_are_figures_to_look_at() -> None:
 @pytest.mark.parametrize(("heading", "body"), ENTRIES, ids=[heading for heading, _ in ENTRIES])
 def test_an_entry_of_the_lab_log_has_a_source_or_the_mark(heading: str, body: str) -> None:
     assert sources(body) or body.startswith(f"\n{_MARK}"), "name a result, or write the mark below the heading"
+
+
+@pytest.mark.parametrize(("numbers", "file"), [("float32", "fp32"), ("int8", "int8")])
+def test_the_lab_log_compares_with_ctranslate2_as_was_measured(numbers: str, file: str) -> None:
+    text = (_DOCS / "lab-log.md").read_text(encoding="utf-8")
+    table = text.partition(f"| {numbers}, CTranslate2 on two threads |")[2].partition("\n\n")[0]
+    result = _REPOSITORY / f"benchmarks/results/2026-11-22-decode-ctranslate2-{file}.json"
+    measured = json.loads(result.read_text(encoding="utf-8"))["ours_over_ctranslate2"]
+    for label, key in (("by the clock", "tokens_per_second"), ("by processor time", "cpu_time")):
+        cells = " | ".join(f"{measured[key][case]:.2f}" for case in ("4x32", "4x1", "1x32", "1x1"))
+        assert f"\n| {label} | {cells} |" in table
 
 
 @pytest.mark.parametrize(("heading", "body"), SECTIONS, ids=[heading for heading, _ in SECTIONS])
