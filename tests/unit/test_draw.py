@@ -150,3 +150,41 @@ def test_svg_of_nothing() -> None:
 def test_columns_of_a_terminal(text: str, columns: int) -> None:
     """A full-width A takes two, a half-width katakana one; a tab is a sign of its own, and a space one column."""
     assert text_width(text) == columns
+
+
+def test_where_an_svg_has_its_labels_and_edges() -> None:
+    """A label's baseline, 6 pixels, 10 to the bar, and down to 17 above the next; 46 a level, 22 from tag to word."""
+    root = ET.fromstring(draw_svg([tree_of("(S (NP (DT The) (NN dog)) (VB ran))"), tree_of("(S (UH yes))")]))
+    groups = root.findall(f"{_SVG}g")
+    # 15 pixels of a letter; two levels of 46, the word's 22, and 36 to the next tree.
+    assert [group.get("transform") for group in groups] == ["translate(20 35)", "translate(20 200)"]
+    assert [group.findtext(f"{_SVG}title") for group in groups] == ["The dog ran", "yes"]
+    labels = [(text.get("class"), text.text, int(text.get("y") or -1)) for text in groups[0].findall(f"{_SVG}text")]
+    assert labels == [
+        ("label", "S", 0),
+        ("label", "NP", 46),
+        ("tag", "DT", 92),
+        ("word", "The", 114),
+        ("tag", "NN", 92),
+        ("word", "dog", 114),
+        ("tag", "VB", 92),
+        ("word", "ran", 114),
+    ]
+    at = {text.text: text.get("x") for text in groups[0].findall(f"{_SVG}text")}
+    (path,) = groups[0].findall(f"{_SVG}path")
+    edges = (path.get("d") or "").split("M")[1:]
+    assert edges == [
+        f"{at['S']} 6V16H{at['NP']}V29",
+        f"{at['S']} 6V16H{at['VB']}V75",
+        f"{at['NP']} 52V62H{at['DT']}V75",
+        f"{at['NP']} 52V62H{at['NN']}V75",
+    ]
+    assert int(root.get("height") or 0) == 200 - 15 + 15 + 46 + 22 + 20
+    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
+
+
+def test_neighbours_in_an_svg_have_sixteen_pixels_between_them() -> None:
+    """A capital is 0.85 of 15 pixels wide, "i" 0.38, other letters 0.62, an ideograph 1."""
+    root = ET.fromstring(draw_svg([tree_of("(S (A AA) (B iii) (C \u72ac))")]))
+    # 26 for "AA", 18 for "iii", 15 for the ideograph, rounded up, and twice the gap.
+    assert root.get("width") == str(26 + 18 + 15 + 2 * 16 + 2 * 20)

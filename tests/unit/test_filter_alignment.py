@@ -9,6 +9,10 @@ import made_parallel
 from transduce.alignment import calibration
 from transduce.alignment.calibration import calibrate
 from transduce.alignment.dictionary import (
+from transduce.alignment import calibration
+from transduce.alignment.line_pairs import AlignmentModel, Side, _rare, _shared
+from transduce.alignment.calibration import calibrate, odds_of, of_equal_length
+from transduce.alignment.dictionary import (
     _BACKWARD_SMOOTHING,
     _FORWARD_SMOOTHING,
     WordDictionary,
@@ -17,6 +21,9 @@ from transduce.alignment.dictionary import (
 from transduce.alignment.line_pairs import AlignmentModel, Side
 from transduce.alignment.slips import ALIGNED, state_probabilities
 from transduce.augmentation.filtering.profile import side_of
+from transduce.alignment.slips import ALIGNED, state_probabilities
+from transduce.alignment.vocabulary import Vocabulary
+from transduce.alignment.words import LINE_SHIFT, line_keys, tokens_of
 
 WINDOW = 64
 
@@ -232,3 +239,55 @@ def test_a_falling_feature_never_raises_the_odds() -> None:
     assert bound[2] == 0
     assert bound == pytest.approx(without)
     assert calibration._regression(features * [1, 1, -1], labels, np.ones(2000), (2,))[2] == pytest.approx(-free[2])
+
+
+def test_rare_words_of_two_lines() -> None:
+    """Three lines: those of the source have the words 1 2, 3 and none, those of the target 2, 1 3 5 and 4."""
+    sources = line_keys(np.array([1, 2, 3], np.uint64) << np.uint64(40), np.array([0, 0, 1]))
+    targets = line_keys(np.array([2, 1, 3, 5, 4], np.uint64) << np.uint64(40), np.array([0, 1, 1, 1, 2]))
+    ours, theirs = np.sort(sources), np.sort(targets)
+    expected = {
+        0: ([2, 2, 0], [1, 2, 1]),  # words that are shared count on both sides
+        1: ([2, 0, 0], [3, 2, 0]),
+        -1: ([0, 0, 0], [2, 2, 3]),
+    }
+    for distance, (shared, single) in expected.items():
+        found = _shared(ours, theirs, distance, 3)
+        assert [each.tolist() for each in found] == [shared, single], distance
+
+
+def test_numbers_and_unknown_words_are_rare_and_signs_are_not() -> None:
+    tokens = tokens_of(["dog 12, Rex!", "Rex dog Rex"])
+    vocabulary = Vocabulary(tokens.hashes[[0, 1]], np.array([0.5, 0.1]))  # "dog" and "12"
+    found = _rare(tokens, vocabulary)
+    assert (found >> LINE_SHIFT).tolist() == [1, 1, 2]  # "12" and "Rex" of the first line, "Rex" once of the second
+    assert len({key & ((1 << LINE_SHIFT) - 1) for key in found.tolist()}) == 2
+
+
+def test_each_range_of_lengths_has_weights_of_its_own() -> None:
+    weights = np.arange(5.0)[:, None] + 1
+    words = np.array([0, 3, 4, 7, 8, 15, 16, 29, 30, 99])
+    assert odds_of(weights, np.ones((10, 1)), words).tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert odds_of(10 * weights, np.ones((2, 1)) * [[1], [-1]], np.array([5, 5])).tolist() == [8, -8]
+
+
+def test_strangers_have_the_same_length_as_the_own_target() -> None:
+    lengths = np.random.default_rng(1).integers(1, 40, 2000)
+    partners = of_equal_length(lengths)
+    assert sorted(partners.tolist()) == list(range(2000))  # each once
+    assert (partners != np.arange(2000)).all()
+    assert (lengths[partners] == lengths).mean() > 0.95
+
+
+def test_what_a_dictionary_says_of_words_by_chance() -> None:
+    """Source word 0 comes twice with target word 1, and source word 1 once with target word 0."""
+    sources = WordLines(np.array([0, 0, 1]), np.array([0, 1, 2, 3]))
+    targets = WordLines(np.array([1, 1, 0]), np.array([0, 1, 2, 3]))
+    words = WordDictionary.learn(sources, targets, (2, 3))
+    assert words.shares.tolist() == pytest.approx([1.5 / 4.5, 2.5 / 4.5, 0.5 / 4.5])  # the third never comes
+    assert words.targets.tolist() == [1, 0]
+    # One or two occurrences prove little: two give two thirds at most, one gives a half.
+    assert 0.5 < words.probabilities[0] <= 2 / 3
+    assert 0.3 < words.probabilities[1] <= 1 / 2
+    assert words.at_most.tolist() == pytest.approx(words.probabilities.tolist())
+    assert words.by_chance.tolist() == pytest.approx((words.probabilities * words.shares[[1, 0]]).tolist())

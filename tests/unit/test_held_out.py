@@ -65,3 +65,19 @@ def test_sides_do_not_change_places_in_a_single_pair_of_languages(tmp_path: Path
     swapped = [(GERMAN, ENGLISH), (ENGLISH, GERMAN), (ENGLISH, OTHER[1]), (OTHER[0], GERMAN)]
     held_out = languages if languages == "en-de" else ""
     assert examined(tmp_path, held_out, (languages, swapped)) == [[True, False, False, False]]
+
+
+def test_a_leak_from_the_other_side_names_the_file_of_that_side(tmp_path: Path) -> None:
+    """The training pair is of the opposite direction: its source is a target of the test set."""
+    texts = {"test.en": ENGLISH, "test.de": GERMAN, "train.de": GERMAN, "train.en": OTHER[0]}
+    texts |= {"more.en": "Something else.", "more.de": "Etwas anderes."}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
+    corpora = (
+        CorpusConfig(files=("train.de", "train.en"), source_language="de", target_language="en"),
+        CorpusConfig(files=("more.en", "more.de"), source_language="en", target_language="de"),
+    )
+    tests = (HeldOutSetConfig(files=("test.en", "test.de"), name="t", source_language="en", target_language="de"),)
+    data = DataConfig(folder=str(tmp_path), corpora=corpora, test_sets=tests)
+    found = examine(locate(data), data, progress=False).findings
+    assert found.leaks_dropped.examples == [f"{tmp_path}/train.de:1 is {tmp_path}/test.de:1"]

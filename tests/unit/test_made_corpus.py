@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from transduce import files
-from transduce.augmentation.made_corpus import MadeCorpus, complete, write_corpus
+from transduce.augmentation.made_corpus import MadeCorpus, complete, prepare_folder, write_corpus
+from transduce.errors import DataError
 
 RECORDS = [
     {"text": "Ein Hund.", "translation": "A dog.", "score": -0.5},
@@ -66,3 +67,28 @@ def test_a_recipe_names_the_languages_and_domain_of_the_job(
     made = MadeCorpus(folder, 1, 1, {}, {"command": command, "job": job})
     names = f'files = ["{folder}/source.txt", "{folder}/target.txt"]'
     assert made.recipe_lines(tag).split("\n") == ["[[data.corpora]]", 'name = "my-corpus"', names, *lines]
+
+
+def test_a_folder_of_ours_is_continued_or_begun_again_and_another_one_is_left_alone(tmp_path: Path) -> None:
+    new = tmp_path / "deep" / "new"
+    prepare_folder(new, overwrite=False)
+    assert new.is_dir()
+    for name in ("translations.jsonl.zst", "translations.jsonl.zst.partial", "manifest.json"):
+        folder = tmp_path / f"with {name}"
+        folder.mkdir()
+        (folder / name).write_text("{}")
+        (folder / "other").touch()
+        prepare_folder(folder, overwrite=False)
+        assert (folder / name).exists()
+        (folder / "manifest.json").write_text("{}")
+        prepare_folder(folder, overwrite=True)
+        assert not (folder / "manifest.json").exists()
+        assert (folder / "other").exists()
+    for overwrite in (False, True):
+        with pytest.raises(DataError, match="is a file; name a folder"):
+            prepare_folder(folder / "other", overwrite=overwrite)
+        foreign = tmp_path / "foreign"
+        foreign.mkdir(exist_ok=True)
+        (foreign / "mine").touch()
+        with pytest.raises(DataError, match="it is not a folder of this command"):
+            prepare_folder(foreign, overwrite=overwrite)

@@ -231,3 +231,17 @@ def test_what_is_left_of_no_pairs(config: Config, tmp_path: Path) -> None:
     write(tmp_path / "w.tsv", [(" ", "x")])
     with pytest.raises(DataError, match=r"w\.tsv: no validation pairs with text on both sides"):
         prepare(replace(config, data=data), tmp_path / "out", progress=False)
+
+
+def test_a_given_tokeniser_with_languages_has_tags_even_of_one(config: Config, tmp_path: Path) -> None:
+    """What was asked for is what was given. Of one target language there are tags where the vocabulary has some."""
+    tagged = made_tokenizer().with_tags(["<2fr>"])
+    tagged.save(tmp_path / "tokenizer.json")
+    data = replace(config.data, source_language="en", target_language="de")
+    report = prepare(replace(config, data=data), tmp_path / "out", progress=False, tokenizer=tmp_path)
+    tokenizer = SubwordTokenizer.load(tmp_path / "out/tokenizer.json")
+    assert [*tokenizer.tags] == ["<2fr>", "<2de>"]
+    assert report.tokenizer["vocab_size"] == report.tokenizer["vocab_size_asked"] == tagged.vocab_size + 1
+    for name in ("train", "validation"):
+        store = ParallelStore.open(tmp_path / f"out/{name}.arrow")
+        assert {int(store.source(row)[0]) for row in range(len(store))} == {tokenizer.tags["<2de>"]}

@@ -2,6 +2,7 @@
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from transduce.config import DataConfig
 from transduce.data import corpus as corpus_module
 from transduce.data.corpus import Part, locate, read_chunks
 from transduce.data.doctor import examine
-from transduce.data.treebank_reader import TreeReader, read_treebank, treebank_files
+from transduce.data.treebank_reader import TreeReader, beginnings, read_treebank, sentence_reader, treebank_files
 from transduce.errors import ConfigError, DataError
 
 _DOG = "(TOP (S (NP-SBJ (DT The) (NN dog)) (VP (VBZ barks) (NP (-NONE- *T*-1))) (. .)))"
@@ -132,3 +133,25 @@ def test_parts_have_the_weights_of_repeat(folder: Path) -> None:
 def test_a_wrong_configuration_is_refused(folder: Path, changes: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         config(folder, **changes)
+
+
+def test_which_files_of_a_folder_are_trees(tmp_path: Path) -> None:
+    names = ["a.mrg", "b.ptb", "c.tree", "d.trees", "e.parse", "f.mrg.gz", "g.parse.zst", ".h/i.mrg"]
+    for name in [*names, "README", "x.txt", "y.gz", "z.mrg.bak"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    expected = sorted(tmp_path / name for name in names)
+    assert treebank_files(tmp_path) == expected
+    assert treebank_files(tmp_path / "**" / "*.mrg") == [tmp_path / ".h/i.mrg", tmp_path / "a.mrg"]
+
+
+def test_pieces_that_begin_a_word_or_a_leaf() -> None:
+    words, leaves = beginnings([b" NN", b"N", b" (NP", b" )NP", b" ", b"(", b""])
+    assert words == [True, False, True, True, True, False, False]
+    assert leaves == [True, False, False, False, True, False, False]
+
+
+def test_a_parser_reads_words_with_one_space_between_them() -> None:
+    tokenizer: Any = None
+    assert sentence_reader(DataConfig(format="trees"), tokenizer)(" A  (dog)\t.") == "A -LRB-dog-RRB- ."
+    assert sentence_reader(DataConfig(), tokenizer)(" A  (dog)") == " A  (dog)"
