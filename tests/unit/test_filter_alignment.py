@@ -7,23 +7,13 @@ import pytest
 
 import made_parallel
 from transduce.alignment import calibration
-from transduce.alignment.calibration import calibrate
-from transduce.alignment.dictionary import (
-from transduce.alignment import calibration
-from transduce.alignment.line_pairs import AlignmentModel, Side, _rare, _shared
 from transduce.alignment.calibration import calibrate, odds_of, of_equal_length
-from transduce.alignment.dictionary import (
-    _BACKWARD_SMOOTHING,
-    _FORWARD_SMOOTHING,
-    WordDictionary,
-    WordLines,
-)
-from transduce.alignment.line_pairs import AlignmentModel, Side
-from transduce.alignment.slips import ALIGNED, state_probabilities
-from transduce.augmentation.filtering.profile import side_of
+from transduce.alignment.dictionary import _BACKWARD_SMOOTHING, _FORWARD_SMOOTHING, WordDictionary, WordLines
+from transduce.alignment.line_pairs import AlignmentModel, Side, _rare, _shared
 from transduce.alignment.slips import ALIGNED, state_probabilities
 from transduce.alignment.vocabulary import Vocabulary
 from transduce.alignment.words import LINE_SHIFT, line_keys, tokens_of
+from transduce.augmentation.filtering.profile import side_of
 
 WINDOW = 64
 
