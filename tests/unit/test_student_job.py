@@ -13,7 +13,7 @@ from made_models import made_bundle, made_tagged_bundle
 from text_engine import text_translator
 from transduce.augmentation import student as students
 from transduce.augmentation.made_corpus import MadeCorpus
-from transduce.augmentation.student import StudentJob, make_student
+from transduce.augmentation.student import StudentJob, make_student, student_config
 from transduce.augmentation.student_config import larger_than_teacher, teacher_target
 from transduce.augmentation.student_measurement import Comparison
 from transduce.config import Config, DataConfig, DecodeConfig
@@ -21,6 +21,7 @@ from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.config.start import InitConfig
 from transduce.config.weights import count_parameters
 from transduce.data.corpus import Part
+from transduce.errors import DataError
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 from transduce.translation.pipeline import TextOptions
@@ -250,3 +251,91 @@ def test_the_teacher_is_asked_for_a_language_if_it_has_several(tmp_path: Path) -
     config = Config(data=DataConfig(corpora=(languages[1],)))
     assert teacher_target(several, config) == "de"
     assert teacher_target(made_bundle(tmp_path / "one"), config) == ""
+
+
+@pytest.mark.parametrize(
+    ("theirs", "wanted", "layers"),
+    [((4, 3), (2, 1), (2, 1)), ((4, 3), (6, 2), (4, 2)), ((2, 3), (6, 6), (2, 3)), ((4, 1), (3, 2), (3, 1))],
+)
+def test_a_student_of_its_teachers_width_has_no_more_layers_than_either_says(
+    tmp_path: Path, theirs: tuple[int, int], wanted: tuple[int, int], layers: tuple[int, int]
+) -> None:
+    teacher = made_bundle(tmp_path / "teacher", num_encoder_layers=theirs[0], num_decoder_layers=theirs[1])
+    settings = [
+        f"model.num_{side}_layers={number}" for side, number in zip(("encoder", "decoder"), wanted, strict=True)
+    ]
+    (tmp_path / "recipe.toml").write_text(
+        'preset = "student-6-2"\n[text]\nvocab_size = 999\n[decode]\nbeam_size = 3\n[model]\n'
+        f"num_encoder_layers = {wanted[0]}\nnum_decoder_layers = {wanted[1]}\n"
+    )
+    config = student_config(tmp_path / "recipe.toml", from_teacher=teacher.path)
+    assert (config.model.num_encoder_layers, config.model.num_decoder_layers) == layers
+    assert replace(config.model, num_encoder_layers=theirs[0], num_decoder_layers=theirs[1]) == teacher.config.model
+    assert (config.text, config.init) == (teacher.config.text, InitConfig(model=str(teacher.path)))
+    assert config.decode.beam_size == 3  # the recipe starts from a student
+    assert student_config(tmp_path / "recipe.toml", settings[:1]).model.num_encoder_layers == wanted[0]
+
+
+def test_the_search_of_a_student_is_greedy_unless_its_recipe_or_a_setting_says_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text('name = "mine"\n[decode]\nbeam_size = 7\nlength_penalty = 0.5\n')
+    plain = student_config(tmp_path / "recipe.toml")
+    assert (plain.decode.beam_size, plain.decode.length_penalty, plain.name) == (1, 0.5, "mine-student-6-2")
+    asked = student_config(tmp_path / "recipe.toml", ["decode.beam_size=4"], "student-tiny")
+    assert (asked.decode.beam_size, asked.name) == (4, "mine-student-tiny")
+
+
+@pytest.mark.parametrize("with_test", [True, False])
+def test_a_student_is_exported_again_where_it_or_its_shortlist_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_test: bool
+) -> None:
+    """It is compared on the test sets; on the validation sets if there are none."""
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"{name}.tsv").write_text("a\tb\n")
+    tests = {"news": ("test.tsv",)} if with_test else {}
+    data = DataConfig(folder=str(tmp_path), train=(("train.tsv",),), validation=("dev.tsv",), test=tests)
+    teacher = made_bundle(tmp_path / "teacher")
+    student = made_bundle(tmp_path / "out/run/model")
+    (student.path / "shortlist.safetensors").write_text("one")
+    said: list[str] = []
+    config = Config(model=teacher.config.model, data=data)
+    job = StudentJob(teacher=teacher.path, config=config, output=tmp_path / "out", warn=said.append)
+    (tmp_path / "out/distilled").mkdir()
+    exported: list[Any] = []
+    compared: list[Any] = []
+
+    def export(model: Path, folder: Path, *form: Any, **options: Any) -> None:
+        exported.append((model, folder, form, options))
+        folder.mkdir(exist_ok=True)
+
+    monkeypatch.setattr(students, "_distil", lambda *_: [])
+    monkeypatch.setattr(students, "_with_distilled_data", lambda job, _: job.config)
+    monkeypatch.setattr(students, "_train", lambda *_: None)
+    monkeypatch.setattr(students, "_learn_shortlist", lambda *_: None)
+    monkeypatch.setattr(students, "export_model", export)
+    monkeypatch.setattr(
+        students, "_compare", lambda job, teacher, texts, made_from: compared.append((texts, made_from))
+    )
+
+    def make() -> int:
+        made = make_student(job, contextlib.nullcontext)  # type: ignore[arg-type]
+        assert (made.model, made.exported, made.outcome) == (student.path, tmp_path / "out/ctranslate2-int8", None)
+        return len(exported)
+
+    assert [make(), make()] == [1, 1]
+    options = {"quantization": "int8", "shortlist": True, "overwrite": True}
+    assert exported == [(student.path, tmp_path / "out/ctranslate2-int8", ("ctranslate2",), options)]
+    (student.path / "shortlist.safetensors").write_text("two")
+    assert [make(), make()] == [2, 2]
+    (tmp_path / "out/ctranslate2-int8").rmdir()
+    assert [make(), make()] == [3, 3]
+    made_bundle(student.path, seed=9)
+    (student.path / "shortlist.safetensors").write_text("two")
+    assert [make(), make()] == [4, 4]
+    assert {texts[0].paths for texts, _ in compared} == {(tmp_path / ("test.tsv" if with_test else "dev.tsv"),)}
+    assert {len(texts) for texts, _ in compared} == {1}
+    assert all(made_from["shortlist"] and made_from["student"] for _, made_from in compared)
+    assert len(said) == len(compared)  # it is as large as its teacher
+    with pytest.raises(DataError, match="no text to compare teacher and student on"):
+        make_student(
+            replace(job, config=replace(config, data=replace(data, test={}, validation=()))), contextlib.nullcontext
+        )  # type: ignore[arg-type]
