@@ -2,7 +2,9 @@
 
 import gzip
 import hashlib
+import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +135,23 @@ def test_a_file_without_text_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(FILES, "one.gz", packed(b""))
     with pytest.raises(DownloadError, match=r"'one\.en' is empty\. Run the command again"):
         fetch("toy", tmp_path, progress=False)
+
+
+def test_a_test_set_in_sgml_becomes_lines_unless_the_mirror_has_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed_set = io.BytesIO()
+    with zipfile.ZipFile(packed_set, "w") as archive:
+        archive.writestr("deep/test.sgm", '<doc><seg id="1"> A  line </seg><seg id="2">B</seg></doc>')
+    file = CorpusFile("test.en", RemoteFile("https://example.org/all.zip"), "deep/test.sgm")
+    monkeypatch.setitem(NAMED_CORPORA, "toy", NamedCorpus("A toy.", "-", "-", (file,)))
+    for name, content, text in (
+        ("all.zip", packed_set.getvalue(), "A line\nB\n"),
+        ("test.en", b"a  line\n", "a  line\n"),
+    ):
+        mirror, folder = tmp_path / f"mirror of {name}", tmp_path / f"data of {name}"
+        mirror.mkdir()
+        (mirror / name).write_bytes(content)
+        fetch("toy", folder, mirror=mirror, progress=False)
+        assert (folder / "test.en").read_text() == text
+        assert (folder / "checksums.json").exists() == (name == "all.zip")

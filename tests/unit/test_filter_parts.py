@@ -60,6 +60,49 @@ def test_half_of_the_words_must_be_unknown_for_letters_to_be_judged(line: str, j
     )
 
 
+def rule_of(source: str, target: str, found: CorpusProfile | None = None, **options: Any) -> str:
+    """Returns the rule that the second of two pairs breaks, or ""."""
+    found = found or CorpusProfile(("", ""), 1.0, None, None, None, ())
+    broken = check_text(PairBlock([("yes", "ja"), (source, target)], found), FilterOptions(**options))
+    return broken.get(1, ("", ""))[0]
+
+
+@pytest.mark.parametrize(("length", "broken"), [(19, True), (20, False), (21, False)])
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_side_that_ends_openly_is_short_below_three_quarters(length: int, broken: bool, side: int) -> None:
+    """Ten characters are added to both: 30 and 10 against 20 and 10. A side whose lines never end in a sign may."""
+    pair = ["x" * 15 + " " + "y" * 13 + ".", ("v" * 9 + " " + "w" * length)[:length]]
+    source, target = pair if side else pair[::-1]
+    assert rule_of(source, target) == ("truncated" if broken else "")
+    closes = (bool(side), not side)
+    other = CorpusProfile(("", ""), 1.0, None, None, None, (), closes=closes)
+    assert rule_of(source, target, other) == ""
+    usual = CorpusProfile(("", ""), 0.5 if side else 2.0, None, None, None, ())  # this side is shorter as a rule
+    assert rule_of(source, target, usual) == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "rule"),
+    [
+        ("big dogs the run", "copy"),
+        ("big dogs the", ""),  # of less than four words only the same text is a copy
+        ("dogs run", ""),
+        ("the big dogs run!", "copy"),
+        ("the big dogs run home", "copy"),  # four of five
+        ("the big dogs run home now", ""),  # four of six
+        ("the 12 13 14 big dogs run", "copy"),  # numbers are no words
+    ],
+)
+def test_how_many_words_a_copy_has(target: str, rule: str) -> None:
+    assert rule_of("the big dogs run 12 13 14", target) == rule
+
+
+@pytest.mark.parametrize(("target", "broken"), [(80, False), (81, True), (10 * 2 - 3, False)])
+def test_three_times_the_usual_length_is_too_much(target: int, broken: bool) -> None:
+    """20 and 10 against 80 and 10 characters are one to three."""
+    assert (rule_of("s" * 20, "t" * target, off=("junk",)) == "ratio") == broken
+
+
 @pytest.mark.parametrize(
     ("source", "target", "differ"),
     [

@@ -103,6 +103,15 @@ def test_measures_are_shown_before_and_after() -> None:
     assert {i: n for i, n in enumerate(alignment.before) if n} == {0: 1, 24: 1, 27: 1, 47: 2}  # bins of a third
     assert {i: n for i, n in enumerate(alignment.after) if n} == {27: 1, 47: 2}
     assert (sum(entropy.before), sum(entropy.after), len(entropy.before), len(entropy.edges)) == (2, 2, 48, 49)
+    assert (entropy.edges[0], entropy.edges[-1]) == (
+        0,
+        pytest.approx(1.05 * 1.999, abs=1e-4),
+    )  # all but one in a thousand
+    assert [each.name for each in report.distributions] == [
+        "length ratio, target to source",
+        "alignment, log-odds of a translation",
+        "dual conditional cross-entropy",
+    ]
     judged.drop(np.array([2]), "cross-entropy")
     entropy = make_report([], PROFILE, judged, Examples(), {"off": []}).distributions[-1]
     assert (sum(entropy.before), sum(entropy.after)) == (2, 1)

@@ -221,6 +221,11 @@ def test_shares_are_told_by_phase() -> None:
     assert "| 80 to 100 | b " in text
     assert "66.7%" in text
     assert describe_shares(shares[:1]) == ""
+    alike = corpus_shares(mixture_of((100, 10), (1.0, 1.0)), TrainConfig(max_steps=100), 24.0)
+    assert "| b      |    10 |           1.00 |" in describe_shares(alike)  # two corpora have shares all the same
+    single = corpus_shares(mixture_of((100,), (2.0,)), TrainConfig(max_steps=100), 24.0)
+    assert "about 100.0%" in describe_shares(single, estimated=True)
+    assert "steps" not in describe_shares(single).splitlines()[0].split("|")[1]
 
 
 def test_shares_are_worked_out_from_target_tokens(store: ParallelStore) -> None:

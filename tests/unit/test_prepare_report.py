@@ -93,6 +93,15 @@ def test_the_report_of_a_preparation() -> None:
         "    3 training pairs with a length ratio above data.max_ratio (dropped)",
     ]
     assert str(report_of(reused=True)).startswith("out: already prepared, nothing to do\n")
+    five = report_of()
+    five.tokenizer |= {"new_words": list("abcde"), "vocab_size_asked": 300}
+    assert "bpe, 300 pieces (5 new words: a, b, c, d, e), 0123456789ab" in str(five)
+    five.tokenizer |= {"new_words": ["a"]}
+    five.held_out_pairs = {"validation": 5}
+    five.train.num_kept = five.train.num_read = 1_234_567
+    said = str(five).splitlines()
+    assert said[1:3] == ["  training pairs     1,234,567 kept of 1,234,567", "  validation pairs   5"]
+    assert "(1 new word: a)" in str(five)
 
 
 def test_a_report_is_read_as_it_was_written() -> None:

@@ -335,6 +335,9 @@ def test_a_student_is_exported_again_where_it_or_its_shortlist_changed(
     assert {len(texts) for texts, _ in compared} == {1}
     assert all(made_from["shortlist"] and made_from["student"] for _, made_from in compared)
     assert len(said) == len(compared)  # it is as large as its teacher
+    smaller = replace(config, text=replace(config.text, vocab_size=270))
+    make_student(replace(job, config=smaller, own_vocabulary=True), contextlib.nullcontext)  # type: ignore[arg-type]
+    assert len(said) == len(compared) - 1
     with pytest.raises(DataError, match="no text to compare teacher and student on"):
         make_student(
             replace(job, config=replace(config, data=replace(data, test={}, validation=()))), contextlib.nullcontext
