@@ -196,3 +196,21 @@ def test_damage_anywhere_is_reported(name: str, tmp_path: Path) -> None:
         with contextlib.suppress(DownloadError):  # a byte that means nothing does no harm
             extract(tmp_path / name, {"good": tmp_path / "out"}, 10_000)
             assert name == "a.tar" or (tmp_path / "out").read_bytes() == text  # tar alone has no checksum of the data
+
+
+def test_the_limits_of_an_archive() -> None:
+    """A hundred thousand members, four times the allowed size of the extracted files, and that size."""
+    budget = archives._Budget(Path("a.tar"), 10)
+    for number in range(100_000):
+        budget.add(f"{number}", 0)
+    with pytest.raises(DownloadError, match="has more than 100000 members: refused at 'last'"):
+        budget.add("last", 0)
+    budget = archives._Budget(Path("a.tar"), 10)
+    budget.add("one", 15)
+    budget.add("two", 25)
+    with pytest.raises(DownloadError, match="its members have more than 40 bytes: refused at 'three'"):
+        budget.add("three", 1)
+    budget.copy(io.BytesIO(b"x" * 4), io.BytesIO())
+    budget.copy(io.BytesIO(b"x" * 6), io.BytesIO())
+    with pytest.raises(DownloadError, match="unpacks to more than 10 bytes"):
+        budget.copy(io.BytesIO(b"x"), io.BytesIO())

@@ -1,5 +1,6 @@
 """How an attempt to download a file is made, when it counts as a failure, and how long the next one waits."""
 
+import hashlib
 import io
 from dataclasses import dataclass, field
 from email.message import Message
@@ -202,3 +203,34 @@ def test_a_version_is_forgotten_where_the_next_has_no_name(tmp_path: Path) -> No
     for etag, kept in (('"a"', '"a"'), ('W/"a"', None), ('"b"', '"b"'), ("", None)):
         _remember(tmp_path / "etag", etag)
         assert ((tmp_path / "etag").read_text() if (tmp_path / "etag").exists() else None) == kept
+
+
+@pytest.mark.parametrize(("given", "limit"), [({}, 8_000_000_000), ({"max_bytes": 5 * MIB}, 5 * MIB)])
+def test_there_are_a_hundred_attempts_in_a_day_even_with_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, int], limit: int
+) -> None:
+    clock, limits = Clock(monkeypatch), list[_Limits]()
+
+    def fetch(url: str, part: Path, found: _Limits, *, progress: bool) -> None:
+        limits.append(found)
+        part.touch()
+        monkeypatch.setattr(module, "_size", lambda _: len(limits) * MIB)
+        raise _Interrupted("broken")
+
+    monkeypatch.setattr(module, "_fetch", fetch)
+    with pytest.raises(DownloadError, match="after 100 attempts"):
+        download(URL, tmp_path / "a.bin", **given)
+    assert clock.pauses == [0] * 99
+    assert set(limits) == {_Limits(URL, limit, clock.now + 24 * 3600)}
+
+
+def test_a_file_that_is_whole_is_checked_and_moved(tmp_path: Path, server: Server) -> None:
+    checksum = "md5:" + hashlib.md5(b"abc").hexdigest()
+    for sent in (b"abd", b"abc"):
+        server.answers.append(Response([sent], ETag='"v1"'))
+        if sent == b"abd":
+            with pytest.raises(DownloadError, match=r"a\.bin: the file has md5 .* was expected"):
+                download(URL, tmp_path / "deep" / "a.bin", checksum, progress=False)
+            assert list((tmp_path / "deep").iterdir()) == []
+    download(URL, tmp_path / "deep" / "a.bin", checksum, progress=False)
+    assert [(path.name, path.read_bytes()) for path in (tmp_path / "deep").iterdir()] == [("a.bin", b"abc")]
