@@ -14,14 +14,14 @@ from text_engine import text_translator
 from transduce.augmentation import student as students
 from transduce.augmentation.made_corpus import MadeCorpus
 from transduce.augmentation.student import StudentJob, make_student, student_config
-from transduce.augmentation.student_config import larger_than_teacher, teacher_target
+from transduce.augmentation.student_config import larger_than_teacher, require_fit, teacher_target
 from transduce.augmentation.student_measurement import Comparison
 from transduce.config import Config, DataConfig, DecodeConfig
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.config.start import InitConfig
 from transduce.config.weights import count_parameters
 from transduce.data.corpus import Part
-from transduce.errors import DataError
+from transduce.errors import ConfigError, DataError
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 from transduce.translation.pipeline import TextOptions
@@ -342,3 +342,41 @@ def test_a_student_is_exported_again_where_it_or_its_shortlist_changed(
         make_student(
             replace(job, config=replace(config, data=replace(data, test={}, validation=()))), contextlib.nullcontext
         )  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "domains", "message"),
+    [
+        ([("en", "fr")], ("law", "law"), ""),
+        ([("en", "de")], ("", ""), ""),
+        ([("", "")], ("", ""), ""),
+        ([("en", "it")], ("", ""), r"n0: is en → it, but the teacher in .* translates en → fr, en → de\. Name corpora"),
+        ([("fr", "en")], ("", ""), r"n0: is fr → en, but"),
+        ([("en", "fr"), ("en", "de")], ("", ""), r"data\.corpora: are en → fr, en → de, but a student has one"),
+        ([("en", "fr"), ("en", "it")], ("", ""), r"n1: is en → it, but"),
+        ([("en", "fr")], ("law", "web"), r"data\.test_sets: have the domains 'law', 'web'\. Name sets of one domain"),
+    ],
+)
+def test_a_student_has_one_pair_of_its_teachers_languages(
+    tmp_path: Path, pairs: list[tuple[str, str]], domains: tuple[str, str], message: str
+) -> None:
+    languages = [CorpusConfig(files=("x",), source_language="en", target_language=code) for code in ("fr", "de")]
+    teacher = made_tagged_bundle(tmp_path / "teacher", DataConfig(corpora=tuple(languages)))
+    corpora = tuple(
+        CorpusConfig(files=("c",), name=f"n{i}", source_language=source, target_language=target, domain=domains[i])
+        for i, (source, target) in enumerate(pairs)
+    )
+    if domains[0] != domains[1]:  # a set's domain must be one of the corpora's
+        corpora += (replace(corpora[0], name="other", domain=domains[1]),)
+    sets = tuple(
+        HeldOutSetConfig(
+            files=(f"t{i}",), name=f"t{i}", source_language=pairs[0][0], target_language=pairs[0][1], domain=domain
+        )
+        for i, domain in enumerate(domains)
+    )
+    config = Config(model=teacher.config.model, data=DataConfig(corpora=corpora, test_sets=sets))
+    if not message:
+        require_fit(teacher, config)
+        return
+    with pytest.raises(ConfigError, match=message):
+        require_fit(teacher, config)
