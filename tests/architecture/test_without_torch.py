@@ -215,6 +215,9 @@ def test_tests_that_need_torch_are_skipped_where_it_is_not_installed(tmp_path: P
     (tmp_path / "test_some.py").write_text(
         "def test_hidden():\n"
         "    try:\n        import torch\n    except ImportError as error:\n        raise KeyError from error\n"
+        "def test_command():\n"
+        "    from transduce.cli.main import main\n"
+        "    assert main(['average', 'a', '--output', 'b']) == 0\n"
         "def test_wrong():\n    import torches\n"
         "def test_right(): pass\n"
     )
@@ -223,5 +226,6 @@ def test_tests_that_need_torch_are_skipped_where_it_is_not_installed(tmp_path: P
     options = ["-p", "conftest", "-c", "/dev/null", "-rs", str(tmp_path)]
     code = f"import pytest\nsys.path.insert(0, {tests!r})\nsys.exit(pytest.main({options!r}))"
     done = run_python(code, absent=("torch",))
-    assert "1 failed, 1 passed, 2 skipped" in done.stdout, done.stdout
-    assert done.stdout.count(": PyTorch is not installed: pip install '.[train]'") == 2
+    assert "1 failed, 1 passed, 3 skipped" in done.stdout, done.stdout
+    for count, name in ((2, "some"), (1, "file")):
+        assert re.search(rf"SKIPPED \[{count}\] .*test_{name}.py:0: PyTorch is not installed: pip", done.stdout)

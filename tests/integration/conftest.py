@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from small_training import (
-    LONG,
-    RECIPE,
-    lines,
-)
+from small_recipe import LONG, RECIPE, lines
 from transduce.cli.main import main as command_line
 from transduce.config import Config, load_recipe
 from transduce.data.prepare import prepare

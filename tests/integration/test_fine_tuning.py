@@ -12,7 +12,8 @@ import pytest
 
 from made_trees import write_trees
 from several_processes import finish, start
-from small_training import assert_close, final_weights, lines
+from small_recipe import lines
+from small_training import assert_close, final_weights
 from stopped_runs import TIMES, Killed, assert_same_model
 from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line

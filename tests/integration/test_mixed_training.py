@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from small_training import assert_identical, final_weights, lines, state_of, stop_after, with_train, without_clock
+from small_recipe import lines
+from small_training import assert_identical, final_weights, state_of, stop_after, with_train, without_clock
 from transduce.cli.main import main as command_line
 from transduce.config import load_recipe
 from transduce.config.checked_json import read_checked, write_checked

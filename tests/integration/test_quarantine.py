@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from several_processes import finish, start
-from small_training import assert_identical, lines, make_trainer, state_of, with_train, without_clock
+from small_recipe import lines
+from small_training import assert_identical, make_trainer, state_of, with_train, without_clock
 from transduce.cli.main import main as command_line
 from transduce.config import Config, load_recipe
 from transduce.data.mixture import CorpusRows

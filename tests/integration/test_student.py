@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from made_models import made_bundle
-from small_training import RECIPE, lines
+from small_recipe import RECIPE, lines
 from text_engine import text_translator
 from transduce.augmentation import student as students
 from transduce.augmentation.made_corpus import MadeCorpus

@@ -23,6 +23,7 @@ _DEFAULTS |= {"force": False, "overwrite": False}
 
 def test_export(noting: Noting, capsys: pytest.CaptureFixture[str]) -> None:
     calls = noting("transduce.export.exports.export_model", _CERTIFICATE)
+    noting("transduce.cli.requirements.require")  # nothing here uses PyTorch
     given = "export m --format ctranslate2 --output o"
     assert main(f"{given} --quantization int8 --shortlist {_COMPARED}".split()) == 0
     assert main(given.split()) == 0
@@ -257,6 +258,7 @@ def test_inspect(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[s
         return attention
 
     loaded = noting((Translator, "load"), SimpleNamespace(attend=attend, bundle=None))
+    noting("transduce.cli.requirements.require")  # nothing here uses PyTorch
     place = "transduce.inspection"
     views, drawn, arrays = noting(f"{place}.view", "view"), noting(f"{place}.draw"), noting(f"{place}.write_arrays")
     pages = noting(f"{place}.explorer_page", "page")

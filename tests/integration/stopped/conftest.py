@@ -5,18 +5,15 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from stopped_runs import (
-    RECIPE,
-    Killed,
-    interrupt,
-    train,
-)
-from transduce.training.trainer import Trainer
+from stopped_runs import RECIPE, Killed, interrupt, train
+
+if TYPE_CHECKING:
+    from transduce.training.trainer import Trainer
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +40,12 @@ def whole(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Returns a function that lets the next training be interrupted during a step."""
+    from transduce.training.trainer import Trainer  # here, because it needs PyTorch
 
     def at(step: int, how: signal.Signals) -> None:
         train_step = Trainer.train_step
 
-        def step_and_signal(trainer: Trainer, rows: np.ndarray) -> Any:
+        def step_and_signal(trainer: "Trainer", rows: np.ndarray) -> Any:
             if trainer.progress.step + 1 == step:
                 monkeypatch.setattr(Trainer, "train_step", train_step)
                 if how == signal.SIGKILL:
