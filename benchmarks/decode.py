@@ -301,6 +301,8 @@ def measure(system: str, device_name: str, dtype_name: str, repeats: int, cases:
 
 def compare(args: argparse.Namespace) -> dict[str, Any]:
     """Runs ours and a peer by turns and returns all figures, with the ratio of medians for each case."""
+    from transduce.reporting.machine import describe_machine
+
     rows: list[dict[str, Any]] = []
     common = ["--device", args.device, "--dtype", args.dtype, "--repeats", str(args.repeats)]
     common += ["--threads", str(args.threads), "--cases", ",".join(args.cases)]
@@ -323,6 +325,10 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
         mine, theirs = (figures(system, case, "cpu_milliseconds_per_step") for system in ("ours", args.compare))
         return round(min(theirs) / min(mine), 2)
 
+    medians = {
+        system: {case: statistics.median(figures(system, case, "tokens_per_second")) for case in args.cases}
+        for system in ("ours", args.compare)
+    }
     ratios = {
         "tokens_per_second": {case: ratio(case) for case in args.cases},
         "cpu_time": {case: cpu_ratio(case) for case in args.cases},
@@ -333,6 +339,8 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
         "what": "paper-base shape, random weights, 37 000 rows, 25 source positions, exactly 30 steps, "
         "cases are beam size x batch size, "
         "tokens per second; systems by turns",
+        "machine": describe_machine() | {"load_average": round(os.getloadavg()[0], 2)},
+        "median_tokens_per_second": medians,
         f"ours_over_{args.compare}": ratios,
         "rows": rows,
     }

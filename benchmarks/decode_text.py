@@ -21,7 +21,6 @@ import datetime
 import json
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -196,6 +195,8 @@ def main() -> None:
     args = parser.parse_args()
     import ctranslate2
 
+    from transduce.reporting.machine import describe_machine
+
     with tempfile.TemporaryDirectory() as folder:
         make_model(Path(folder, "model"), args.shape)
         made_up = {"shortlist": add_shortlist(Path(folder, "model"), args.shortlist)} if args.shortlist else {}
@@ -208,13 +209,13 @@ def main() -> None:
             "what": f"{args.shape} shape, random weights, 25 source positions, 30 steps, cases are beam size x batch "
             "size; ours: Translator.translate, text to text; bare: CTranslate2's translate_batch, tokens to tokens; "
             "by turns",
-            "machine": {
+            "machine": describe_machine()
+            | {
                 "ctranslate2": ctranslate2.__version__,
-                "python": sys.version.split()[0],
                 "threads": args.threads,
                 "batches": args.batches,
-                "cores": os.cpu_count(),
                 "device": args.device,
+                "load_average": round(os.getloadavg()[0], 2),
             },
             **made_up,
             **summary,
