@@ -17,8 +17,11 @@ from transduce.config import Config, ModelConfig, TrainConfig
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.model import Transformer
 from transduce.training import distributed
+from transduce.training.batch import collate
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
+from transduce.training.loss import Smoothing
+from transduce.training.step import batch_loss
 from transduce.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -119,6 +122,22 @@ def test_long_work_is_waited_for_for_days(noting: Noting) -> None:
     assert groups == [((), {"backend": "gloo", "timeout": datetime.timedelta(days=7)})]
 
 
+def assert_gradient_of_the_mean(config: Config, store: ParallelStore, run: Path) -> None:
+    """The gradient is that of the loss of a token: of four pairs, each with two target tokens and an end mark."""
+    torch.manual_seed(1)
+    model = Transformer(config.model).train()
+    compute = Compute(CPU, torch.float32)
+    loss, _ = batch_loss(model, collate(store, np.arange(4), CPU), Smoothing.of(0.1, 20, "uniform"), compute)
+    (loss / 12).backward()  # type: ignore[no-untyped-call]
+    expected = torch.stack([each.grad.norm() for each in model.parameters() if each.grad is not None]).norm()
+    torch.manual_seed(1)
+    result = Trainer(Transformer(config.model), config, run, store, compute=compute).train_step(np.arange(4))
+    assert result.gradient_norm == pytest.approx(float(expected), rel=1e-5)
+    assert (result.loss, result.target_tokens) == (pytest.approx(float(loss.detach()), rel=1e-6), 12)
+    assert result.source_tokens == 16  # three and an end mark
+    assert result.learning_rate == pytest.approx(8**-0.5 * 4000**-1.5)  # eq. 3 at its first step
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_each_process_drops_out_by_itself(dropout: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a batch whose pairs are all the same, each process has as much of the same."""
@@ -138,6 +157,8 @@ def test_each_process_drops_out_by_itself(dropout: float, tmp_path: Path, monkey
         dropout=dropout,
     )
     config = Config(model=shape, train=TrainConfig(device="cpu", precision="fp32"))
+    if dropout == 0.0:
+        assert_gradient_of_the_mean(config, store, tmp_path)
     losses = []
     for rank in range(2):
         torch.manual_seed(1)

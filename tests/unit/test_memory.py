@@ -143,6 +143,7 @@ def test_a_lack_of_memory_says_what_to_do() -> None:
 
 
 def test_sizes_are_written_for_people() -> None:
+    assert [gibibytes(size) for size in (2**30 - 1, 2**30, 1.5 * 2**30)] == ["1024 MiB", "1.0 GiB", "1.5 GiB"]
     assert [gibibytes(size) for size in (300 * MIB, 11.24 * (1 << 30))] == ["300 MiB", "11.2 GiB"]
 
 

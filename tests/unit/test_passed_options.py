@@ -284,5 +284,6 @@ def test_inspect(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert f"{links}: 2 pairs aligned by heads 1.2" in capsys.readouterr().err
     for wrong in ("--heads 1", "--word a", "--layer 1", "--align-heads mean", "--translation a", "--line 3"):
         assert main([*given[:6], *wrong.split()]) == 2
-    assert main([*given, "--overwrite", "--heads", "one"]) == 2
+    for heads in ("one", "1,two", "1,"):
+        assert main([*given, "--overwrite", "--heads", heads]) == 2
     assert main(given) == 3  # the page is there

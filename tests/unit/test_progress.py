@@ -12,6 +12,7 @@ from transduce.config import TrainConfig, apply_settings, preset
 from transduce.errors import DataError
 from transduce.model import Transformer
 from transduce.training import distributed, validation
+from transduce.training import step as step_module
 from transduce.training.cost import CostAccount
 from transduce.training.device import Compute
 from transduce.training.distributed import local_device
@@ -109,6 +110,25 @@ def test_each_process_of_a_machine_has_a_gpu_of_its_own(monkeypatch: pytest.Monk
     for there, expected in ((True, ("cuda:2", "cuda:2", "cpu", "cuda:0")), (False, names)):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
         assert [local_device(name) for name in names] == [*expected]
+
+
+def test_the_loss_of_a_batch_has_that_of_a_guidance(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def projected(*arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        given.append(arguments)
+        return torch.tensor(10.0), torch.tensor(9.0)
+
+    monkeypatch.setattr(step_module, "projected_loss", projected)
+    model: Any = SimpleNamespace(output_embedding="matrix")
+    batch: Any = SimpleNamespace(targets_N="targets")
+    guidance: Any = SimpleNamespace(scores_LBTS=["scores"], loss=lambda scores, _: torch.tensor(3.0 * len(scores)))
+    compute: Any = SimpleNamespace(dtype=torch.bfloat16)
+    for guide, expected in ((None, [10.0, 9.0]), (guidance, [13.0, 9.0])):
+        found = step_module.states_loss(torch.ones(2, 3), model, batch, "smoothing", compute, guide)  # type: ignore[arg-type]
+        assert [float(each) for each in found] == expected
+    states, *rest = given[0]
+    assert (states.dtype, rest) == (torch.bfloat16, ["matrix", "targets", "smoothing"])
 
 
 def test_dropout_depends_on_seed_step_and_process_alone() -> None:
