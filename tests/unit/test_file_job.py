@@ -268,7 +268,8 @@ def test_options_of_a_job_are_those_given_or_those_of_the_workers(source: Path, 
         asked(inline_terms=True, text_options=TextOptions(guard=True))
 
 
-def test_rows_and_warnings_of_a_window_have_the_numbers_of_its_lines() -> None:
+def test_rows_and_warnings_of_a_window_have_the_numbers_of_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.translation.streams.file_job.lines_of_many_sentences", lambda *_: [0, 2])
     engine = text_translator(str.upper, max_source_tokens=3)
     window = Window(7, ["a", "Two dogs run over the green grass", "b"], None, "in.txt, ")
     request = FileRequest(Request(engine.options, 2, TextOptions(split="never")), PlainLines(many=True))
@@ -278,7 +279,7 @@ def test_rows_and_warnings_of_a_window_have_the_numbers_of_its_lines() -> None:
     assert rows.warnings == [
         "in.txt, line 8: longer than the 3 tokens that the model reads; only its beginning is translated."
     ]
-    assert (rows.num_terms, rows.num_honoured, rows.num_forced, rows.of_many_sentences) == (0, 0, 0, [])
+    assert (rows.num_terms, rows.num_honoured, rows.num_forced, rows.of_many_sentences) == (0, 0, 0, [7, 9])
 
 
 def test_terms_of_a_window_are_counted_in_the_best_translations(monkeypatch: pytest.MonkeyPatch) -> None:
