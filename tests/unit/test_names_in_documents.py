@@ -144,6 +144,15 @@ def test_states_of_targets_that_are_filled_anew(state: str, is_filled: bool) -> 
     assert (">DOG</target>" in found, ">Hund</target>" in found) == (is_filled, not is_filled)
 
 
+def test_an_old_state_is_replaced_with_its_qualifier() -> None:
+    """Twice the same attribute is no XML."""
+    target = "<target state='new' xml:lang='de' state-qualifier = \"exact-match\"></target>"
+    unit = f"<trans-unit id='1'><source>dog</source>{target}</trans-unit>"
+    found = translated(f"<xliff version='1.2'><file>{unit}</file></xliff>".encode(), "a.xlf").decode()
+    new = '<target xml:lang=\'de\' state="needs-review-translation" state-qualifier="leveraged-mt">DOG</target>'
+    assert f"<source>dog</source>{new}</trans-unit>" in found
+
+
 @pytest.mark.parametrize(
     ("declared", "read", "characters"),
     [
