@@ -72,6 +72,15 @@ def test_a_point_is_not_put_into_an_element() -> None:
     assert placement._best_boundary(whole, scale, 2, 0, 3, [(0, 2), (2, 3)]) == 2
 
 
+@pytest.mark.parametrize(("after", "boundary"), [(0.31, 0), (0.29, 1)])
+def test_a_word_further_from_a_mark_counts_six_tenths(after: float, boundary: int) -> None:
+    """Of the word, 0.5 comes from the second word before the mark: 0.3, against what comes from the next one."""
+    weights = table(np.array([[0.5, 0.0, after, 0.0]]))
+    assert placement._best_boundary(weights, np.ones(4), 2, 0, 1, []) == boundary
+    weights = table(np.array([[0.0, after, 0.0, 0.5]]))
+    assert placement._best_boundary(weights, np.ones(4), 2, 0, 1, []) == 1 - boundary
+
+
 def item(text: str, spaced: tuple[bool, bool], next_to: tuple[str, str] = ("", "")) -> markup.Mark:
     return markup.Mark("placeholder", text, 0, spaced, next_to)
 
