@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from transduce.alignment.line_scorer import UNRELATED
+from transduce.data import swapped_sides
 from transduce.data.corpus import Part
 from transduce.data.misalignment import _describe
 from transduce.data.shifted_lines import ShiftedLines
@@ -70,3 +71,16 @@ def test_frequent_words_tell_swapped_sides(
 ) -> None:
     part = Part(tuple(map(Path, names.split())), languages=languages)
     assert _frequent_words_say_swapped([part], {part: pairs}) == is_swapped
+
+
+def test_short_lines_of_a_sample_are_joined_until_both_sides_have_48_letters(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    rows = [("a" * 47, "b" * 50), ("c", "d"), ("e" * 48, "f" * 48), ("g" * 99, "h" * 47), ("last", "one")]
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in rows))
+    assert swapped_sides._sample(Part((path,))) == [
+        (rows[0][0] + "\n" + rows[1][0], rows[0][1] + "\n" + rows[1][1]),
+        rows[2],
+        (rows[3][0] + "\n" + rows[4][0], rows[3][1] + "\n" + rows[4][1]),
+    ]
+    path.write_text("".join(f"{'a' * 48}{i}\t{'b' * 48}{i}\n" for i in range(2001)))
+    assert len(swapped_sides._sample(Part((path,)))) == 2000

@@ -50,6 +50,13 @@ def test_piece_bytes_are_those_of_the_text(tokenizer: SubwordTokenizer) -> None:
     assert tokenizer.piece_bytes([1, 2]) == [b"", b""]  # BOS and EOS stand for no text
 
 
+@pytest.mark.parametrize("start", [b" ", b" d", b" do", b" dog", b"d", b"\xff", b"zzz", b" dogs and"])
+def test_pieces_are_found_by_their_first_bytes(tokenizer: SubwordTokenizer, start: bytes) -> None:
+    pieces = tokenizer.piece_bytes(range(tokenizer.vocab_size))
+    expected = [index for index, piece in enumerate(pieces) if piece.startswith(start)]
+    assert sorted(tokenizer.ids_beginning_with(start)) == expected
+
+
 def test_a_phrase_is_bounded_where_it_ends_with_a_word() -> None:
     texts = ("x(dog) y", "(dogs", "a dog) x", "underdog) x")
     assert [bool(phrase_pattern(("(dog",)).search(text)) for text in texts] == [True, False, False, False]
