@@ -19,7 +19,7 @@ from transduce.alignment.line_similarity import similarity, spelling_weights
 from transduce.alignment.windows import WindowSampler
 from transduce.data import shifted_lines as module
 from transduce.data.corpus import Chunk, Part
-from transduce.data.misalignment import AlignmentCheck, _describe
+from transduce.data.misalignment import AlignmentCheck
 from transduce.data.readers import PairReader
 from transduce.data.shifted_lines import ShiftedLines, _change, _difference, _runs, find_shifted_lines
 from transduce.data.swapped_sides import Sides
@@ -180,34 +180,6 @@ def test_the_first_three_runs_are_reported(monkeypatch: pytest.MonkeyPatch) -> N
 def test_sixteen_windows_without_any_offset_are_unrelated() -> None:
     assert shifted(["?"] * 16)[0] == [ShiftedLines(0, 1024, UNRELATED, to_end=True)]
     assert shifted(["?"] * 15)[0] == []
-
-
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        (
-            ShiftedLines(0, 9, UNRELATED, to_end=True),
-            "a.s and a.t do not belong together: a line matches its neighbour no better than other lines",
-        ),
-        (
-            ShiftedLines(4, 9, UNRELATED, to_end=False),
-            "a.s and a.t do not belong together from about line 5 to about line 9",
-        ),
-        (ShiftedLines(4, 9, UNRELATED, to_end=True), "a.s and a.t do not belong together from about line 5 to the end"),
-        (
-            ShiftedLines(0, 9, 1, to_end=True),
-            "from the first line to the end, each line of a.s belongs with the line after it in a.t: "
-            "a.s lacks 1 line there, or a.t has 1 extra line",
-        ),
-        (
-            ShiftedLines(4, 9, -3, to_end=False),
-            "from about line 5 to about line 9, each line of a.s belongs with the line 3 lines before it in a.t: "
-            "a.t lacks 3 lines there, or a.s has 3 extra lines",
-        ),
-    ],
-)
-def test_shifted_lines_in_words(lines: ShiftedLines, expected: str) -> None:
-    assert _describe(Part((Path("a.s"), Path("a.t"))), lines) == expected
 
 
 def test_a_part_is_sampled_once_and_treebanks_are_not(tmp_path: Path) -> None:
