@@ -84,6 +84,8 @@ def test_a_histogram_of_many_bins_is_marked_at_its_quarters() -> None:
     assert '<line x1="0" x2="640" y1="198" y2="198"/>' in drawn
     assert drawn.startswith('<svg viewBox="0 0 640 230" role="img" ')
     assert histogram([0.0], [], [], "").count("<rect") == 0
+    marked = re.findall(r">(\d+)</text>", histogram(range(12), [1] * 11, [1] * 11, ""))
+    assert marked == ["0", "2", "4", "6", "8", "10"], "a quarter of eleven bins is two, rounded down"
 
 
 def test_values_of_student_s_t_leave_one_part_in_forty_at_each_end() -> None:
