@@ -131,6 +131,11 @@ UNITS = {
         f'<trans-unit id="1">\n  <source>A dog</source>\n  <target {STATE}>A DOG</target>\n'
         "  <note>a dog</note>\n</trans-unit>",
     ),
+    "no target, and a source of its own language": (
+        '<trans-unit id="1"><source xml:lang="en" xml:space="preserve">A dog</source></trans-unit>',
+        '<trans-unit id="1"><source xml:lang="en" xml:space="preserve">A dog</source>'
+        f"<target {STATE}>A DOG</target></trans-unit>",
+    ),
     "empty target": (
         '<trans-unit id="1"><source>A dog</source><target xml:lang="de" state="new"/></trans-unit>',
         f'<trans-unit id="1"><source>A dog</source><target xml:lang="de" {STATE}>A DOG</target></trans-unit>',

@@ -340,7 +340,10 @@ def test_items_of_a_line_whose_translation_has_a_beginning() -> None:
     assert (whole.text, ("dog", "DOG") in links, ("www", "www") in links) == ("A www.a.org DOG", True, True)
 
 
-def test_white_space_behind_the_last_sentence_stays_and_a_lone_end_holds_no_sentences() -> None:
+def test_white_space_around_the_sentences_stays_and_a_lone_end_holds_no_sentences() -> None:
+    assert text_translator(str.upper).translate(["  A dog {x}. Two men."], text_options=SENTENCES) == [
+        "  A DOG {x}. TWO MEN."
+    ]
     assert text_translator(str.upper).translate(["A dog {x}. Two men. "], text_options=SENTENCES) == [
         "A DOG {x}. TWO MEN. "
     ]

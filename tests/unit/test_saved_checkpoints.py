@@ -1,7 +1,10 @@
 """A checkpoint holds weights and Adam's moments, and is loaded into the parameters that they belong to, or refused."""
 
+import copy
 import math
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,10 @@ from transduce.config import apply_settings, preset
 from transduce.errors import BundleError
 from transduce.files import sha256
 from transduce.model import Transformer
+from transduce.training import checkpoint_writer
+from transduce.training.checkpoint_writer import CheckpointWriter
 from transduce.training.checkpoints import Snapshot, load_checkpoint, write_checkpoint
-from transduce.training.cost import CostAccount, DeviceTime
+from transduce.training.cost import Capacity, CostAccount, DeviceTime
 from transduce.training.progress import (
     OPTIMIZER,
     WEIGHTS,
@@ -152,3 +157,26 @@ def test_what_is_not_finite_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=rf"^{NORM} is not finite after step 2\.$"):
         write_checkpoint(tmp_path / "c", snapshot, PROGRESS, CheckpointKind.REGULAR, lambda: None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_written_later_is_of_the_step_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training goes on while a checkpoint waits to be written: its costs and losses grow in place."""
+    may_write, written = threading.Event(), []
+
+    def write(path: Path, snapshot: object, progress: Progress, *_: object) -> None:
+        assert may_write.wait(60)
+        written.append((progress.step, progress.cost.flops, [*progress.recent.losses], dict(progress.validations)))
+
+    monkeypatch.setattr(checkpoint_writer, "write_checkpoint", write)
+    progress = copy.deepcopy(PROGRESS)
+    model, optimizer = trained()
+    log: Any = SimpleNamespace(warn=print)
+    with CheckpointWriter(tmp_path, 5, model, optimizer, log) as writer:
+        writer.save(tmp_path / "step-2", progress, CheckpointKind.RESUME_ONLY)
+        progress.step = 3
+        progress.cost.add(100, 1.0, "CPU", Capacity(2.0, "measured"), 1)
+        progress.recent.losses.append(3.0)
+        progress.validations["bleu"] = 11.0
+        may_write.set()
+        writer.wait()
+    assert written == [(2, 7, [4.0, 3.5], {"bleu": 9.0, "step": 2.0})]
