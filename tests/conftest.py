@@ -37,7 +37,8 @@ _REPOSITORY = Path(__file__).resolve().parents[1]
 
 # Where PyTorch cannot be installed, as in a Python that it has no build for, the tests that need it are skipped.
 _HAS_TORCH = importlib.util.find_spec("torch") is not None
-_NO_TORCH = "Skipped: PyTorch is not installed: pip install '.[train]'"
+_LACKS_TORCH = ("No module named 'torch'", "torch not installed.")  # what Python says, and what our commands say
+_NO_TORCH = "PyTorch is not installed: pip install '.[train]'"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,8 +47,8 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Skips a file that imports PyTorch where there is none."""
     report = yield
-    if not _HAS_TORCH and report.failed and "No module named 'torch'" in str(report.longrepr):
-        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, _NO_TORCH)
+    if not _HAS_TORCH and report.failed and _LACKS_TORCH[0] in str(report.longrepr):
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, f"Skipped: {_NO_TORCH}")
     return report
 
 
@@ -55,12 +56,13 @@ def pytest_make_collect_report(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skips a test that fails because there is no PyTorch, or because a command says so."""
+    """Skips a test that fails because there is no PyTorch, or because another process or a command says so."""
     report = yield
     if not _HAS_TORCH and report.failed and call.excinfo is not None:
         said = report.longreprtext + report.capstderr
-        if "torch not installed." in said or _lacks_torch(call.excinfo.value):
-            report.outcome, report.longrepr = "skipped", (str(item.path), 0, _NO_TORCH)
+        if any(each in said for each in _LACKS_TORCH) or _lacks_torch(call.excinfo.value):
+            call.excinfo.value.add_note(_LACKS_TORCH[0])  # a fixture raises it again, without the output
+            report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: {_NO_TORCH}")
     return report
 
 
@@ -112,6 +114,8 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> Noting:
 @pytest.fixture(scope="session")
 def warm_python() -> Iterator[Path]:
     """Returns a command that is as `python`, with PyTorch loaded: see `warm_start`."""
+    if not _HAS_TORCH:
+        pytest.skip(_NO_TORCH)
     with warm_interpreter() as command:
         yield command
 

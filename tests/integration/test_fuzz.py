@@ -21,6 +21,7 @@ forks = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="cases a
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[train]'")
     with Runner(tmp_path_factory.mktemp("fuzz")) as made:
         yield made
 

@@ -112,6 +112,7 @@ def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def train(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The environment of `[train]`: torch is there first, as `make` has it. That it can be installed `make` shows."""
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[train]'")
     return installed(tmp_path_factory.mktemp("train") / "environment", wheel, "[train]", ("torch",))
 
 
