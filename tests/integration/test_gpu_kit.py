@@ -109,6 +109,7 @@ def test_what_is_unpacked_is_what_was_packed(pack: Path, tmp_path: Path, bare: d
 @pytest.mark.timeout(1800)
 def test_all_pieces_run_in_small(pack: Path, tmp_path: Path, bare: dict[str, str]) -> None:
     """First with next to no time, which leaves more to do; then to the end; then there is nothing left."""
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[train]'")
     common = ["--toy", "--device", "cpu", "--out", tmp_path / "out", "--pack", pack, "--results", tmp_path / "results"]
     assert "run again to go on" in _run("kit.py", *common, "--minutes", "0.1", environment=bare, code=75)
     said = _run("kit.py", *common, "--minutes", "20", environment=bare)
