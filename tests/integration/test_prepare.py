@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from small_corpus import corpus_file, made_corpus, sentences, with_data, write
@@ -15,6 +16,7 @@ from transduce.cli.main import main
 from transduce.config import Config, TextConfig
 from transduce.config.checked_json import read_checked, write_checked
 from transduce.data import prepare as prepare_module
+from transduce.data.learned_tokenizer import spread
 from transduce.data.prepare import prepare
 from transduce.data.prepared import difference_from, load_prepared
 from transduce.data.store import ParallelStore
@@ -31,6 +33,7 @@ def test_the_prepared_files(config: Config, tmp_path: Path) -> None:
     output = tmp_path / "out"
     report = prepare(config, output, progress=False)
     assert sorted(path.name for path in output.iterdir()) == [
+        "dropped.jsonl",
         "lines.bin",
         "manifest.json",
         "report.json",
@@ -71,7 +74,7 @@ def test_the_number_of_workers_does_not_change_the_result(
     monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
     prepare(config, tmp_path / "a", progress=False)
     prepare(config, tmp_path / "b", progress=False, num_workers=num_workers)
-    for name in ("tokenizer.json", "train.arrow", "validation.arrow"):
+    for name in ("tokenizer.json", "train.arrow", "validation.arrow", "dropped.jsonl"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert "TOKENIZERS_PARALLELISM" not in os.environ
 
@@ -134,9 +137,9 @@ def test_lines_in_the_wrong_language_are_reported_and_dropped_if_asked_for(confi
 
 
 def test_tokenizer_learns_from_a_spread_sample_of_kept_pairs(config: Config, tmp_path: Path) -> None:
-    kept = prepare_module.np.array([True, False, True, True, True, True, False])
-    assert prepare_module.spread(kept, 2).tolist() == [True, False, False, True, False, False, False]
-    assert prepare_module.spread(kept, 99).tolist() == kept.tolist()
+    kept = np.array([True, False, True, True, True, True, False])
+    assert spread(kept, 2).tolist() == [True, False, False, True, False, False, False]
+    assert spread(kept, 99).tolist() == kept.tolist()
     small = replace(config, text=TextConfig(vocab_size=9999, sample_pairs=10))
     report = prepare(small, tmp_path / "out", progress=False)
     assert report.tokenizer["vocab_size"] < report.tokenizer["vocab_size_asked"]
@@ -234,7 +237,7 @@ def test_other_configuration_or_contents_are_refused(config: Config, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "stage", ["examine", "_learn_tokenizer", "_encode_training", "_epoch_report", "_write_manifest"]
+    "stage", ["examine", "learn_tokenizer", "_encode_training", "_epoch_report", "_write_manifest"]
 )
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_crash_leaves_nothing_that_looks_prepared(

@@ -11,9 +11,10 @@ import pytest
 from transduce.config import DataConfig
 from transduce.data import corpus as corpus_module
 from transduce.data.corpus import locate
-from transduce.data.doctor import Examination, describe_left_out, describe_near_copies, examine
+from transduce.data.doctor import Examination, examine
 from transduce.data.duplicates import find_repeats
 from transduce.data.encoding import exceeds
+from transduce.data.prepare_report import describe_left_out, describe_near_copies
 
 LONG = "This line is long enough to tell."
 LONG_DE = "Diese Zeile ist lang genug."

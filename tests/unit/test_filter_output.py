@@ -1,29 +1,15 @@
 """The files that the corpus filter writes, and which names they must not have."""
 
 import gzip
-import json
 from pathlib import Path
 
 import pytest
 
 from transduce.augmentation.filtering.cross_entropy import ScorerTowards
-from transduce.augmentation.filtering.writing import Dropped, _log_row, _open, require_distinct_names
+from transduce.augmentation.filtering.writing import _open, require_distinct_names
 from transduce.data.corpus import Part
 from transduce.errors import DataError
 from transduce.files import zstd
-
-
-def test_a_row_of_the_log() -> None:
-    row = _log_row(Dropped("C:/my:corpus/a.en:12", "copy", "why", "grün", "日"))
-    assert row.endswith('"source": "grün", "target": "日"}\n')
-    assert json.loads(row) == {
-        "file": "C:/my:corpus/a.en",
-        "line": 12,
-        "rule": "copy",
-        "reason": "why",
-        "source": "grün",
-        "target": "日",
-    }
 
 
 def test_files_are_packed_as_their_names_say_and_do_not_depend_on_the_time(tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ from transduce.augmentation.filtering.judgement import RULE_NUMBERS, Judgement, 
 from transduce.augmentation.filtering.profile import CorpusProfile
 from transduce.augmentation.filtering.report import make_report
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
-from transduce.augmentation.filtering.writing import Dropped, Examples, Writer
+from transduce.augmentation.filtering.writing import Examples, Writer
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.data.corpus import Part
+from transduce.data.dropped import Dropped
 from transduce.translation.forced_scores import TargetScore
 
 PARTS = tuple(Part((Path("folder") / f"{name}.en", Path("folder") / f"{name}.de")) for name in "abc")

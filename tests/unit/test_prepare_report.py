@@ -6,10 +6,18 @@ import numpy as np
 
 from transduce.config import Config, DataConfig, TrainConfig
 from transduce.config.corpora import CorpusConfig
-from transduce.data.doctor import Examination, Finding, Findings, describe_findings, describe_left_out
+from transduce.data.doctor import Examination, Finding, Findings
+from transduce.data.dropped import ignore
 from transduce.data.encoding import EncodedPart, EncodedSplit
 from transduce.data.mixture_report import CorpusShare
-from transduce.data.prepare_report import EpochReport, PrepareReport, describe_examination, describe_lines
+from transduce.data.prepare_report import (
+    EpochReport,
+    PrepareReport,
+    describe_examination,
+    describe_findings,
+    describe_left_out,
+    describe_lines,
+)
 
 
 def test_each_problem_has_its_own_words() -> None:
@@ -102,6 +110,10 @@ def test_the_report_of_a_preparation() -> None:
     said = str(five).splitlines()
     assert said[1:3] == ["  training pairs     1,234,567 kept of 1,234,567", "  validation pairs   5"]
     assert "(1 new word: a)" in str(five)
+    assert str(report_of(has_log=True)).splitlines()[1:3] == [
+        "  training pairs     10 kept of 20",
+        "  dropped            10, each with its reason in out/dropped.jsonl",
+    ]
 
 
 def test_a_report_is_read_as_it_was_written() -> None:
@@ -116,7 +128,8 @@ def test_a_check_estimates_the_shares_of_corpora() -> None:
     corpora = (CorpusConfig(files=("a",), name="a"), CorpusConfig(files=("b",), name="b", weight=2.0))
     config = Config(data=DataConfig(corpora=corpora), train=TrainConfig(max_steps=7, target_batch_tokens=170))
     kept = np.array([True] * 9 + [False] + [True, False, False, True])
-    examination = Examination(Findings(), kept, [10, 4], [400, 80], {"validation": 3})
+    none = (np.zeros(0, dtype=np.int64),) * 2
+    examination = Examination(Findings(), kept, none, ignore, [], [10, 4], [400, 80], {"validation": 3})
     first, second, heading, *table, last = describe_examination(examination, config).splitlines()
     assert (first, second) == ("training pairs     11 kept of 14", "validation pairs   3")
     assert (heading, last) == ("corpora", "problems           none found")

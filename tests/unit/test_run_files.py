@@ -107,7 +107,8 @@ def test_which_checkpoints_are_kept(
 
 def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
     own = ["best", "model", "config.json", "data.json", "ancestor.json", "micro_batches.json", "metrics.jsonl"]
-    own += ["quarantine.jsonl", "data/manifest.json", "data/train.arrow", "data/lines.bin", "checkpoints/step-00000003"]
+    own += ["quarantine.jsonl", "data/manifest.json", "data/train.arrow", "data/lines.bin", "data/dropped.jsonl"]
+    own += ["checkpoints/step-00000003"]
     others = ["notes.txt", "data/mine.txt", "checkpoints/mine"]
 
     def temporary(name: str) -> Path:

@@ -19,9 +19,10 @@ sees each of them. Weights can change later: they belong to the plan of an epoch
 
 A recipe with a section [init] uses the tokenizer of the model that it starts from, with the new words that it lists.
 
-The output folder has tokenizer.json, train.arrow, validation.arrow, report.json and, written last, manifest.json. A
-folder that was prepared from the same files in the same way is used again. 'transduce train' prepares its data itself;
-this command prepares them in advance, on another machine, or only checks them.
+The output folder has tokenizer.json, train.arrow, validation.arrow, report.json and, written last, manifest.json.
+dropped.jsonl says of each training pair that is left out where it is and why. A folder that was prepared from the same
+files in the same way is used again. 'transduce train' prepares its data itself; this command prepares them in advance,
+on another machine, or only checks them.
 """
 
 import argparse

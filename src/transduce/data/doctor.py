@@ -17,8 +17,8 @@ are counted and shown with the line that they resemble. In many corpora they are
 dropped only if `data.drop_near_copies` is set.
 
 A dropped pair is not a problem of the corpus: `transduce init` takes a validation set from it. The report therefore
-says how many pairs are left out (`describe_left_out`), and does not list them among the problems. Nor does it list
-near-copies there (`describe_near_copies`).
+says how many pairs are left out (`data/prepare_report.py`), and does not list them among the problems. Nor does it
+list near-copies there.
 
 In a treebank, only the sentence can leak: many sentences have the same brackets.
 """
@@ -32,14 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.config import DataConfig
-from transduce.data.corpus import Chunk, CorpusFiles, read_chunks
+from transduce.data.corpus import Chunk, CorpusFiles, Reader, read_chunks
+from transduce.data.dropped import Dropped, Log, ignore
 from transduce.data.duplicates import find_repeats
 from transduce.data.held_out import HeldOutLines, Leaks, Pair
 from transduce.data.misalignment import AlignmentCheck
 from transduce.data.swapped_sides import Sides, compare_sides
 from transduce.data.wrong_language import SideLanguages
 from transduce.errors import DataError
-from transduce.reporting.tables import counted
 
 NUM_EXAMPLES = 3
 
@@ -117,6 +117,10 @@ class Examination:
     Attributes:
         findings: the counts.
         kept: for each training pair, whether it is kept.
+        repeats: indices of the pairs that are dropped as duplicates, and of the earlier pair that each repeats. They
+            are not logged yet: they are found at the end, when their text is gone.
+        log: where the pairs that are dropped are logged.
+        readers: of each part of the training corpus that has pairs, the index of the first one, and its reader.
         part_sizes: number of pairs in each part of the training corpus.
         part_characters: number of target characters in each part.
         num_held_out: number of pairs in `validation` and in each `test.NAME`.
@@ -124,13 +128,31 @@ class Examination:
 
     findings: Findings
     kept: NDArray[np.bool_]
+    repeats: tuple[NDArray[np.int64], NDArray[np.int64]]
+    log: Log
+    readers: list[tuple[int, Reader]]
     part_sizes: list[int]
     part_characters: list[int]
     num_held_out: dict[str, int]
 
+    def dropped_repeats(self, chunk: Chunk) -> dict[int, Dropped]:
+        """Returns the pairs of a chunk that are dropped as duplicates, by their indices in it."""
+        later, earlier = self.repeats
+        first, end = np.searchsorted(later, (chunk.start, chunk.start + len(chunk.pairs))).tolist()
+        return {
+            i: Dropped(chunk.location(i), "duplicate", f"repeats {_location(original, self.readers)}", *chunk.pairs[i])
+            for i, original in zip((later[first:end] - chunk.start).tolist(), earlier[first:end].tolist(), strict=True)
+        }
 
-def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examination:
+
+def examine(files: CorpusFiles, data: DataConfig, *, progress: bool, log: Log = ignore) -> Examination:
     """Checks a corpus, and returns what is wrong with it and which training pairs are kept.
+
+    Args:
+        files: the corpus.
+        data: says what is dropped.
+        progress: whether to show a progress bar.
+        log: receives each pair that is dropped, but for duplicates.
 
     Raises:
         DataError: a file is not UTF-8 or damaged, or two files differ in their number of lines.
@@ -142,52 +164,60 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examinat
     kept: list[NDArray[np.bool_]] = []
     part_sizes, part_characters = [0] * len(files.train), [0] * len(files.train)
     hashes = array("q")  # 8 bytes a pair
-    first_chunks: list[Chunk] = []  # of each part
+    readers: list[tuple[int, Reader]] = []
     for chunk in read_chunks(files.train, "checking the corpus", progress=progress):
         part = files.train[chunk.part]
         # If a whole part is in the wrong language, that is reported once, and not for each line.
         of_pair = sides[part.languages]
         check_languages = data.drop_wrong_language or part not in of_pair.faults
         leaks = held_out.leaks(chunk, part.languages)
-        kept.append(_examine_chunk(chunk, data, leaks, of_pair.languages if check_languages else None, findings))
+        dropped = _examine_chunk(chunk, data, leaks, of_pair.languages if check_languages else None, findings)
+        kept.append(np.ones(len(chunk.pairs), dtype=bool))
+        kept[-1][[*dropped]] = False
+        for i, (rule, reason) in sorted(dropped.items()):
+            log(Dropped(chunk.location(i), rule, reason, *chunk.pairs[i]))
         if files.train.index(part) == chunk.part:  # a part that is listed twice is checked once
             alignments[part.languages].add(part, chunk)
         hashes.extend(hash(pair) for pair in chunk.pairs)
         part_sizes[chunk.part] += len(kept[-1])
         part_characters[chunk.part] += sum(len(target) for _, target in chunk.pairs)
         if chunk.line == 1:
-            first_chunks.append(chunk)
+            readers.append((chunk.start, chunk.reader))
     mask = np.concatenate(kept) if kept else np.zeros(0, dtype=bool)
-    duplicates, _ = find_repeats(np.frombuffer(hashes, dtype=np.int64), mask)
-    examples = [_location(pair, first_chunks) for pair in duplicates[:NUM_EXAMPLES].tolist()]
-    findings.duplicates = Finding(len(duplicates), examples)
+    repeats = find_repeats(np.frombuffer(hashes, dtype=np.int64), mask)
+    examples = [_location(pair, readers) for pair in repeats[0][:NUM_EXAMPLES].tolist()]
+    findings.duplicates = Finding(len(repeats[0]), examples)
     if data.drop_duplicates:
-        mask[duplicates] = False
+        mask[repeats[0]] = False
+    else:
+        repeats = repeats[0][:0], repeats[1][:0]
     for alignment in alignments.values():
         for misaligned in alignment.finish(files, progress=progress):
             findings.misaligned[misaligned.fault] = Finding(misaligned.count, [misaligned.location])
-    return Examination(findings, mask, part_sizes, part_characters, num_held_out)
+    return Examination(findings, mask, repeats, log, readers, part_sizes, part_characters, num_held_out)
 
 
 def _examine_chunk(
     chunk: Chunk, data: DataConfig, leaks: Leaks, languages: SideLanguages | None, findings: Findings
-) -> NDArray[np.bool_]:
-    """Counts the problems of a chunk, and returns which of its pairs are kept."""
-    keep = np.ones(len(chunk.pairs), dtype=bool)
+) -> dict[int, tuple[str, str]]:
+    """Counts the problems of a chunk, and returns for each of its pairs that is dropped the first rule and reason."""
     _find_hidden_breaks(chunk, findings)
     empty = _empty(chunk)
-    keep[empty] = False
     findings.empty.add(chunk.locations(empty))
-    findings.copies.add(chunk.locations([i for i, (src, tgt) in enumerate(chunk.pairs) if src == tgt and keep[i]]))
-    keep[_count_leaks(chunk, data, leaks, findings)] = False
+    dropped = {i: ("empty", f"the {'target' if chunk.pairs[i][0].strip() else 'source'} is empty") for i in empty}
+    copies = [i for i, (src, tgt) in enumerate(chunk.pairs) if src == tgt and i not in dropped]
+    findings.copies.add(chunk.locations(copies))
+    dropped = _count_leaks(chunk, data, leaks, findings) | dropped
     sources, targets = _wrong_language(chunk, languages)
     findings.wrong_language_sources.add(chunk.locations(sources))
     findings.wrong_language_targets.add(chunk.locations(targets, side=1))
     if data.drop_wrong_language:
-        wrong = [i for i in sorted({*sources, *targets}) if keep[i]]
-        keep[wrong] = False
-        findings.wrong_language_dropped.add(chunk.locations(wrong))
-    return keep
+        wrong = dict.fromkeys(targets, "the target is in the source's language")
+        wrong |= dict.fromkeys(sources, "the source is in the target's language")
+        wrong = {i: reason for i, reason in sorted(wrong.items()) if i not in dropped}
+        findings.wrong_language_dropped.add(chunk.locations([*wrong]))
+        dropped |= {i: ("language", reason) for i, reason in wrong.items()}
+    return dropped
 
 
 def _wrong_language(chunk: Chunk, languages: SideLanguages | None) -> tuple[list[int], list[int]]:
@@ -198,10 +228,10 @@ def _wrong_language(chunk: Chunk, languages: SideLanguages | None) -> tuple[list
     return sources, targets
 
 
-def _location(pair: int, first_chunks: Sequence[Chunk]) -> str:
-    """Returns `file:line` of a pair, given its number in the whole corpus and the first chunk of each part."""
-    first = max((chunk for chunk in first_chunks if chunk.start <= pair), key=lambda chunk: chunk.start)
-    return first.location(pair - first.start)
+def _location(pair: int, readers: Sequence[tuple[int, Reader]]) -> str:
+    """Returns `file:line` of a pair, given its index in the whole corpus, and start and reader of each part."""
+    start, reader = max((each for each in readers if each[0] <= pair), key=lambda each: each[0])
+    return reader.place(pair - start + 1).shown(0)
 
 
 def _read_held_out(
@@ -231,8 +261,8 @@ def _read_held_out(
     return all_sets, counts
 
 
-def _count_leaks(chunk: Chunk, data: DataConfig, leaks: Leaks, findings: Findings) -> list[int]:
-    """Counts the pairs of the chunk that leak, and returns those that are dropped."""
+def _count_leaks(chunk: Chunk, data: DataConfig, leaks: Leaks, findings: Findings) -> dict[int, tuple[str, str]]:
+    """Counts the pairs of the chunk that leak, and returns those that are dropped, with rule and reason."""
     dropped, kept = (leaks.certain, leaks.short) if data.drop_leaked else ([], sorted(leaks.certain + leaks.short))
     findings.leaked_sources.add(chunk.locations(leaks.sources))
     findings.leaked_targets.add(chunk.locations(leaks.targets, side=1))
@@ -243,7 +273,9 @@ def _count_leaks(chunk: Chunk, data: DataConfig, leaks: Leaks, findings: Finding
         (findings.near_copies, leaks.near, "resembles"),
     ):
         finding.add([f"{chunk.location(pair)} {verb} {leaks.copies[pair]}" for pair in pairs])
-    return dropped + (leaks.near if data.drop_near_copies else [])
+    rules = {pair: ("leak", f"repeats {leaks.copies[pair]}") for pair in dropped}
+    near = leaks.near if data.drop_near_copies else []
+    return rules | {pair: ("near-copy", f"resembles {leaks.copies[pair]}") for pair in near}
 
 
 def _empty(chunk: Chunk) -> list[int]:
@@ -264,47 +296,6 @@ def _find_hidden_breaks(chunk: Chunk, findings: Findings) -> None:
 def _name(character: str) -> str:
     name = _HIDDEN_NAMES.get(character) or unicodedata.name(character, "separator").lower()
     return f"U+{ord(character):04X} {name}"
-
-
-def describe_findings(findings: Findings) -> dict[tuple[str, str], Finding]:
-    """Returns each problem that was found, by what was counted and the words that follow: "line", "with …"."""
-    training, held_out = "training pair", "validation or test pair"
-    phrases = {("pair", f"misaligned: {fault}"): finding for fault, finding in findings.misaligned.items()}
-    phrases |= {
-        (training, "with an empty side (dropped)"): findings.empty,
-        (training, "with equal source and target"): findings.copies,
-        (training, "with a source in the target's language"): findings.wrong_language_sources,
-        (training, "with a target in the source's language"): findings.wrong_language_targets,
-        (training, "dropped because one side is in the wrong language"): findings.wrong_language_dropped,
-        (training, "equal to an earlier pair"): findings.duplicates,
-        (training, "with a side in validation or test (kept: short, or data.drop_leaked=false)"): findings.leaks_kept,
-        (held_out, "with an empty side"): findings.held_out_empty,
-        (held_out, "with one side in the language of the other"): findings.held_out_wrong_language,
-    }
-    phrases |= {
-        (f"{name} pair", "with a source or target that is also in another validation or test set"): finding
-        for name, finding in findings.held_out_overlap.items()
-    }
-    phrases |= {("line", f"with a hidden line break, {name}"): f for name, f in findings.hidden_breaks.items()}
-    return {phrase: finding for phrase, finding in phrases.items() if finding.count}
-
-
-def describe_left_out(findings: Findings) -> str:
-    """Returns how many training pairs are left out because they are held out, or "" if there are none."""
-    dropped, whole = findings.leaks_dropped.count, findings.leaked_pairs.count
-    if not dropped:
-        return ""
-    verb, one_side = "is" if dropped == 1 else "are", dropped - whole
-    detail = f" ({whole:,} as a whole, {one_side:,} on one side)" if one_side else ""
-    return f"{counted(dropped, 'pair')} that {verb} also in validation or test{detail}"
-
-
-def describe_near_copies(findings: Findings) -> str:
-    """Returns how many training pairs are near-copies of held-out lines, or "" if there are none."""
-    if not findings.near_copies.count:
-        return ""
-    pairs = counted(findings.near_copies.count, "pair")
-    return f"{pairs} with a side in which one word differs from validation or test (data.drop_near_copies drops them)"
 
 
 def require_aligned(findings: Findings, data: DataConfig) -> None:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from transduce.config import DataConfig
 from transduce.data.batching import Lengths
 from transduce.data.corpus import Chunk
-from transduce.data.doctor import Finding
+from transduce.data.doctor import Examination, Finding
+from transduce.data.dropped import Dropped
 from transduce.data.mixture import CorpusRows
 from transduce.data.origins import Origins
 from transduce.data.readers import Place
@@ -84,8 +85,7 @@ class _EncodedChunk:
     places: list[Place]
     sources: list[list[int]]
     targets: list[list[int]]
-    over_long: list[str]
-    odd_ratio: list[str]
+    dropped: list[Dropped]
 
 
 def encode_split(
@@ -95,7 +95,7 @@ def encode_split(
     *,
     read: Callable[[str], str] = str,
     tags: Sequence[Sequence[str]] = (),
-    kept: NDArray[np.bool_] | None,
+    examination: Examination | None,
     limits: DataConfig | None,
     num_workers: int | None,
 ) -> tuple[EncodedSplit, Origins]:
@@ -107,13 +107,16 @@ def encode_split(
         tokenizer: encodes both sides.
         read: turns a source into the text that the model reads.
         tags: for each part the tags in front of its sources, which no limit counts; none: no tags.
-        kept: for each pair whether it is kept; None: all pairs with text on both sides.
+        examination: says which pairs are kept, and where those that are dropped here are logged: duplicates, and by
+            the limits. None: all pairs with text on both sides, and no log.
         limits: pairs beyond its `max_tokens` and `max_ratio` are counted and dropped; None: no limits.
         num_workers: number of threads that encode; None: all cores.
     """
     result, origins = EncodedSplit(), Origins()
     prefixes = [[tokenizer.tags[tag] for tag in of_part] for of_part in tags]
-    encode = partial(_encode_chunk, tokenizer=tokenizer, read=read, prefixes=prefixes, kept=kept, limits=limits)
+    encode = partial(
+        _encode_chunk, tokenizer=tokenizer, read=read, prefixes=prefixes, examination=examination, limits=limits
+    )
     from transduce.data.store import StoreWriter  # only here: it needs pyarrow, and a check needs none
 
     with StoreWriter.open(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
@@ -127,8 +130,11 @@ def encode_split(
             while len(result.parts) <= encoded.part:
                 result.parts.append(EncodedPart())
             result.parts[encoded.part].add(counts)
-            result.over_long.add(encoded.over_long)
-            result.odd_ratio.add(encoded.odd_ratio)
+            for rule, finding in (("length", result.over_long), ("ratio", result.odd_ratio)):
+                finding.add([f"{each.location} ({each.reason})" for each in encoded.dropped if each.rule == rule])
+            if examination:
+                for each in encoded.dropped:
+                    examination.log(each)
     return result, origins
 
 
@@ -167,35 +173,31 @@ def _encode_chunk(
     tokenizer: SubwordTokenizer,
     read: Callable[[str], str],
     prefixes: Sequence[list[int]],
-    kept: NDArray[np.bool_] | None,
+    examination: Examination | None,
     limits: DataConfig | None,
 ) -> _EncodedChunk:
-    if kept is None:
+    dropped: dict[int, Dropped] = {}
+    if examination is None:
         indices = [i for i, (src, tgt) in enumerate(chunk.pairs) if src.strip() and tgt.strip()]
     else:
-        indices = np.flatnonzero(kept[chunk.start : chunk.start + len(chunk.pairs)]).tolist()
+        indices = np.flatnonzero(examination.kept[chunk.start : chunk.start + len(chunk.pairs)]).tolist()
+        dropped = examination.dropped_repeats(chunk)
     sources = tokenizer.encode_batch([read(chunk.pairs[i][0]) for i in indices])
     targets = tokenizer.encode_batch([chunk.pairs[i][1] for i in indices])
-    over_long: list[str] = []
-    odd_ratio: list[str] = []
     if limits is not None:
         lengths = [np.fromiter(map(len, side), dtype=np.int32, count=len(side)) for side in (sources, targets)]
         long, odd = exceeds(lengths[0], lengths[1], limits)
-
-        def locations(found: NDArray[np.bool_]) -> list[str]:
-            return [
-                f"{chunk.location(indices[i])} ({lengths[0][i]} to {lengths[1][i]} subwords)"
-                for i in np.flatnonzero(found).tolist()
-            ]
-
-        over_long, odd_ratio = locations(long), locations(odd)
+        for i in np.flatnonzero(long | odd).tolist():
+            pair, reason = indices[i], f"{lengths[0][i]} to {lengths[1][i]} subwords"
+            dropped[pair] = Dropped(chunk.location(pair), "length" if long[i] else "ratio", reason, *chunk.pairs[pair])
         keep = np.flatnonzero(~(long | odd)).tolist()
         sources, targets = [sources[i] for i in keep], [targets[i] for i in keep]
         indices = [indices[i] for i in keep]
     if prefixes and (prefix := prefixes[chunk.part]):
         sources = [prefix + ids for ids in sources]
     places = [chunk.reader.place(chunk.line + i) for i in indices]
-    return _EncodedChunk(chunk.part, len(chunk.pairs), places, sources, targets, over_long, odd_ratio)
+    in_order = [dropped[i] for i in sorted(dropped)]
+    return _EncodedChunk(chunk.part, len(chunk.pairs), places, sources, targets, in_order)
 
 
 def exceeds(source: Lengths, target: Lengths, limits: DataConfig) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -1,21 +1,18 @@
 """From parallel text to a prepared folder: check, learn the tokeniser, encode, report, and write the manifest last.
 
 The corpus is read three times, each time streamed: to check it, to learn the tokeniser, and to encode it. Memory holds
-the held-out lines, one byte for each training pair (whether it is kept) and, for a while, some tens of bytes more, to
-find duplicates and to plan the epoch for the report.
+the held-out lines, one byte for each training pair (whether it is kept), 16 bytes for each duplicate that is dropped,
+and for a while some tens of bytes more for each pair, to find duplicates and to plan the epoch for the report. The
+pairs that are dropped are logged as they are read: first those whose text says why, then duplicates and odd lengths.
 """
 
 import contextlib
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from transduce.__about__ import __version__
 from transduce.config import Config
@@ -23,8 +20,10 @@ from transduce.config.checked_json import write_checked
 from transduce.data.corpus import CorpusFiles, locate, read_chunks
 from transduce.data.corpus_tags import CorpusTags
 from transduce.data.doctor import Examination, examine, require_aligned
+from transduce.data.dropped import LOG_NAME, Log, open_log
 from transduce.data.encoding import EncodedSplit, encode_split
 from transduce.data.given_tokenizer import ancestor_tokenizer, given_tokenizer
+from transduce.data.learned_tokenizer import learn_tokenizer, with_frequent_words
 from transduce.data.mixture import CorpusRows, Mixture
 from transduce.data.mixture_report import corpus_shares
 from transduce.data.origins import FileRows, Origins
@@ -43,16 +42,11 @@ from transduce.data.prepared import (
     read_manifest,
     with_checksums,
 )
-from transduce.data.progress import elapsed_time
 from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import DataError
-from transduce.files import read_json_object, remove_leftovers, sha256, write_json
+from transduce.files import atomic_path, read_json_object, remove_leftovers, sha256, write_json
 from transduce.text import SubwordTokenizer
-from transduce.text.new_words import added_words, frequent_words, with_new_words
-from transduce.treebank import pairs, rare_words
-from transduce.treebank.pairs import sentence_words
-
-_NUM_REPEATS = 1000  # of a word that must become a piece of the vocabulary
+from transduce.text.new_words import added_words
 
 
 def prepare(
@@ -90,8 +84,9 @@ def prepare(
     elif report := _reuse(output, wanted, config):
         return report
     output.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(output, TOKENIZER, TRAIN, LINES, VALIDATION, REPORT, MANIFEST)
-    report, training_files = _prepare(config, files, output, given, progress=progress, num_workers=num_workers)
+    remove_leftovers(output, TOKENIZER, TRAIN, LINES, VALIDATION, LOG_NAME, REPORT, MANIFEST)
+    with atomic_path(output / LOG_NAME) as path, open_log(path) as log:
+        report, training_files = _prepare(config, files, output, given, log, progress=progress, num_workers=num_workers)
     write_json(output / REPORT, report.to_dict())
     _write_manifest(output, config, wanted, report, training_files)
     return report
@@ -102,6 +97,7 @@ def _prepare(
     files: CorpusFiles,
     output: Path,
     given: SubwordTokenizer | None,
+    log: Log,
     *,
     progress: bool,
     num_workers: int | None,
@@ -116,13 +112,13 @@ def _prepare(
         seconds[name] = round(time.perf_counter() - started, 2)
 
     with stage("check"):
-        examination = examine(files, config.data, progress=progress)
+        examination = examine(files, config.data, progress=progress, log=log)
         _require_pairs(examination)
         require_aligned(examination.findings, config.data)
     with stage("tokenizer"):
-        learned = given or _learn_tokenizer(files, examination.kept, config, progress=progress)
+        learned = given or learn_tokenizer(files, examination.kept, config, progress=progress)
         if config.init.new_words:
-            learned = _with_frequent_words(learned, files, examination.kept, config, progress=progress)
+            learned = with_frequent_words(learned, files, examination.kept, config, progress=progress)
         tags = CorpusTags.of(config.data, languages=bool(learned.target_languages))
         tokenizer = learned.with_tags(tags.all)
         tokenizer.save(output / TOKENIZER)
@@ -152,6 +148,7 @@ def _prepare(
         validation=validation,
         held_out_pairs=examination.num_held_out,
         epoch=epoch,
+        has_log=True,
         shares=corpus_shares(mixture, config.train, epoch.target_tokens / max(1, epoch.num_batches)),
         seconds=seconds,
     )
@@ -207,63 +204,6 @@ def _require_pairs(examination: Examination) -> None:
     )
 
 
-def _learn_tokenizer(
-    files: CorpusFiles, kept: NDArray[np.bool_], config: Config, *, progress: bool
-) -> SubwordTokenizer:
-    text, by_shape = config.text, config.data.rare_words == "signatures"
-    sample = spread(kept, text.sample_pairs)
-    whole = pairs.WHOLE if any(part.trees for part in files.train) else ""
-    read: Callable[[str], str] = str
-    if by_shape:
-        whole, read = rare_words.WHOLE, _spelling(files, sample, progress=progress)
-    with contextlib.ExitStack() as stack:
-
-        def lines() -> Iterator[str]:
-            if by_shape:
-                yield " ".join([rare_words.ANY] * _NUM_REPEATS)
-            for source, target in _sampled_pairs(files, sample, progress=progress):
-                yield read(source)
-                yield target
-            stack.enter_context(elapsed_time("learning the vocabulary", shown=progress))
-
-        return SubwordTokenizer.train(
-            lines(), algorithm=text.algorithm, vocab_size=text.vocab_size, min_frequency=text.min_frequency, whole=whole
-        )
-
-
-def _with_frequent_words(
-    tokenizer: SubwordTokenizer, files: CorpusFiles, kept: NDArray[np.bool_], config: Config, *, progress: bool
-) -> SubwordTokenizer:
-    pairs = _sampled_pairs(files, spread(kept, config.text.sample_pairs), progress=progress)
-    texts = (text for pair in pairs for text in pair)
-    words = frequent_words(texts, tokenizer, config.init.new_words, min_frequency=config.text.min_frequency)
-    return with_new_words(tokenizer, words)
-
-
-def _spelling(files: CorpusFiles, sample: NDArray[np.bool_], *, progress: bool) -> Callable[[str], str]:
-    """Returns a function that replaces the rare words of a source by their signatures."""
-    words: Counter[str] = Counter()
-    for source, _ in _sampled_pairs(files, sample, progress=progress):
-        words.update(sentence_words(source))
-    spelling = rare_words.Spelling.learned(words)
-    return lambda source: spelling(sentence_words(source))
-
-
-def spread(kept: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
-    """Returns `kept` with at most `count` entries still set, evenly spread."""
-    positions = np.flatnonzero(kept)
-    count = min(count, len(positions))
-    sample = np.zeros_like(kept)
-    sample[positions[np.arange(count) * len(positions) // max(1, count)]] = True
-    return sample
-
-
-def _sampled_pairs(files: CorpusFiles, sample: NDArray[np.bool_], *, progress: bool) -> Iterator[tuple[str, str]]:
-    for chunk in read_chunks(files.train, "reading for the tokenizer", progress=progress):
-        for i in np.flatnonzero(sample[chunk.start : chunk.start + len(chunk.pairs)]).tolist():
-            yield chunk.pairs[i]
-
-
 def _encode_training(
     files: CorpusFiles,
     output: Path,
@@ -275,7 +215,7 @@ def _encode_training(
     progress: bool,
 ) -> tuple[EncodedSplit, list[FileRows]]:
     chunks = read_chunks(files.train, "encoding", progress=progress)
-    train, origins = encode(chunks, output / TRAIN, tags=tags.train, kept=examination.kept, limits=config.data)
+    train, origins = encode(chunks, output / TRAIN, tags=tags.train, examination=examination, limits=config.data)
     if not train.num_kept:
         raise DataError(
             f"no training pairs are left of {train.num_read}: {train.over_long.count} are longer than "
@@ -301,7 +241,7 @@ def _encode_validation(
         (output / VALIDATION).unlink(missing_ok=True)  # left by an earlier preparation
         return None
     chunks = read_chunks(parts, "encoding validation", progress=progress)
-    validation, _ = encode(chunks, output / VALIDATION, tags=tags.validation, kept=None, limits=None)
+    validation, _ = encode(chunks, output / VALIDATION, tags=tags.validation, examination=None, limits=None)
     for name, rows in zip(files.validation, validation.rows([*files.validation]), strict=True):
         if not rows.num_pairs:
             raise DataError(f"{files.validation[name]}: no validation pairs with text on both sides.")
@@ -326,7 +266,7 @@ def _write_manifest(
     output: Path, config: Config, wanted: dict[str, Any], report: PrepareReport, training_files: Sequence[FileRows]
 ) -> None:
     """Writes the manifest, which makes the folder a prepared one."""
-    names = [TOKENIZER, TRAIN, LINES, REPORT] + ([VALIDATION] if report.validation else [])
+    names = [TOKENIZER, TRAIN, LINES, LOG_NAME, REPORT] + ([VALIDATION] if report.validation else [])
     set_names = [each.name for each in config.data.validation_corpora]
     sets = report.validation.rows(set_names) if report.validation else []
     manifest = {

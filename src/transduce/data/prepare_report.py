@@ -1,19 +1,14 @@
 """What `prepare` did and found: as JSON for programs, as text for people."""
 
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from transduce.config import Config
-from transduce.data.doctor import (
-    Examination,
-    Finding,
-    Findings,
-    describe_findings,
-    describe_left_out,
-    describe_near_copies,
-)
+from transduce.data.doctor import Examination, Finding, Findings
+from transduce.data.dropped import LOG_NAME
 from transduce.data.encoding import EncodedPart, EncodedSplit
 from transduce.data.mixture import CorpusRows, Mixture
 from transduce.data.mixture_report import CorpusShare, corpus_shares, describe_shares
@@ -62,6 +57,7 @@ class PrepareReport:
         held_out_pairs: number of pairs in the validation set and in each test set.
         epoch: the batches of the first epoch.
         shares: how often training sees each corpus.
+        has_log: whether the folder has a `dropped.jsonl`; earlier versions wrote none.
         seconds: time of each stage.
         reused: whether the folder was prepared already, so that nothing was done.
     """
@@ -73,6 +69,7 @@ class PrepareReport:
     validation: EncodedSplit | None
     held_out_pairs: dict[str, int]
     epoch: EpochReport
+    has_log: bool = False
     shares: list[CorpusShare] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     reused: bool = False
@@ -97,6 +94,8 @@ class PrepareReport:
             f"{self.folder}: " + ("already prepared, nothing to do" if self.reused else "prepared"),
             f"  training pairs     {train.num_kept:,} kept of {train.num_read:,}",
         ]
+        if self.has_log and (num_dropped := train.num_read - train.num_kept):
+            lines.append(f"  dropped            {num_dropped:,}, each with its reason in {Path(self.folder, LOG_NAME)}")
         if self.validation:
             sets = {name: count for name, count in self.held_out_pairs.items() if not name.startswith("test.")}
             named = ", ".join(f"{name.partition('.')[2]} {count:,}" for name, count in sets.items())
@@ -151,6 +150,47 @@ def _estimated_shares(examination: Examination, config: Config) -> list[str]:
     filled = config.train.target_batch_tokens * _FILLED_SHARE
     shares = describe_shares(corpus_shares(Mixture.of(config, corpora), config.train, filled), estimated=True)
     return ["corpora", *(f"  {line}" for line in shares.splitlines())] if shares else []
+
+
+def describe_findings(findings: Findings) -> dict[tuple[str, str], Finding]:
+    """Returns each problem that was found, by what was counted and the words that follow: "line", "with …"."""
+    training, held_out = "training pair", "validation or test pair"
+    phrases = {("pair", f"misaligned: {fault}"): finding for fault, finding in findings.misaligned.items()}
+    phrases |= {
+        (training, "with an empty side (dropped)"): findings.empty,
+        (training, "with equal source and target"): findings.copies,
+        (training, "with a source in the target's language"): findings.wrong_language_sources,
+        (training, "with a target in the source's language"): findings.wrong_language_targets,
+        (training, "dropped because one side is in the wrong language"): findings.wrong_language_dropped,
+        (training, "equal to an earlier pair"): findings.duplicates,
+        (training, "with a side in validation or test (kept: short, or data.drop_leaked=false)"): findings.leaks_kept,
+        (held_out, "with an empty side"): findings.held_out_empty,
+        (held_out, "with one side in the language of the other"): findings.held_out_wrong_language,
+    }
+    phrases |= {
+        (f"{name} pair", "with a source or target that is also in another validation or test set"): finding
+        for name, finding in findings.held_out_overlap.items()
+    }
+    phrases |= {("line", f"with a hidden line break, {name}"): f for name, f in findings.hidden_breaks.items()}
+    return {phrase: finding for phrase, finding in phrases.items() if finding.count}
+
+
+def describe_left_out(findings: Findings) -> str:
+    """Returns how many training pairs are left out because they are held out, or "" if there are none."""
+    dropped, whole = findings.leaks_dropped.count, findings.leaked_pairs.count
+    if not dropped:
+        return ""
+    verb, one_side = "is" if dropped == 1 else "are", dropped - whole
+    detail = f" ({whole:,} as a whole, {one_side:,} on one side)" if one_side else ""
+    return f"{counted(dropped, 'pair')} that {verb} also in validation or test{detail}"
+
+
+def describe_near_copies(findings: Findings) -> str:
+    """Returns how many training pairs are near-copies of held-out lines, or "" if there are none."""
+    if not findings.near_copies.count:
+        return ""
+    pairs = counted(findings.near_copies.count, "pair")
+    return f"{pairs} with a side in which one word differs from validation or test (data.drop_near_copies drops them)"
 
 
 def _left_out_lines(findings: Findings) -> list[str]:

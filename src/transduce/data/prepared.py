@@ -1,6 +1,6 @@
 """A prepared folder: its manifest, whether it is intact, and whether it was prepared as required.
 
-    tokenizer.json   train.arrow   lines.bin   validation.arrow   report.json   manifest.json
+    tokenizer.json   train.arrow   lines.bin   validation.arrow   dropped.jsonl   report.json   manifest.json
 
 The manifest is written last and removed first: a folder without one is not prepared, whatever else it has.
 """

@@ -200,7 +200,7 @@ def prune(run: Path, keep: int) -> None:
 def remove_leftovers(run: Path) -> None:
     """Removes what killed processes left unfinished in a run folder; only while no other process trains there."""
     files.remove_leftovers(run, "best", "model", CONFIG, DATA, ANCESTOR, MICRO_BATCHES, METRICS, QUARANTINE)
-    files.remove_leftovers(run / "data", "*.json", "*.arrow", "*.bin")
+    files.remove_leftovers(run / "data", "*.json", "*.jsonl", "*.arrow", "*.bin")
     files.remove_leftovers(run / "checkpoints", "step-*")
     for path in (run / "checkpoints").glob("step-*"):
         if CHECKPOINT.fullmatch(path.name) and path.is_dir() and not any(path.iterdir()):  # left by version 0.1.0

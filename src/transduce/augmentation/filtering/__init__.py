@@ -6,7 +6,7 @@ print(report)
 
 from transduce.augmentation.filtering.corpus_filter import filter_corpus
 from transduce.augmentation.filtering.report import Distribution, FilterReport
-from transduce.augmentation.filtering.writing import Dropped
 from transduce.config.filter_options import RULES, FilterOptions
+from transduce.data.dropped import Dropped
 
 __all__ = ["RULES", "Distribution", "Dropped", "FilterOptions", "FilterReport", "filter_corpus"]

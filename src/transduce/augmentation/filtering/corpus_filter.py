@@ -10,10 +10,11 @@ from transduce.augmentation.filtering.judgement import Judgement, judge
 from transduce.augmentation.filtering.page import report_page
 from transduce.augmentation.filtering.profile import learn_profile
 from transduce.augmentation.filtering.report import FilterReport, make_report
-from transduce.augmentation.filtering.writing import LOG_NAME, Writer, require_distinct_names
+from transduce.augmentation.filtering.writing import Writer, require_distinct_names
 from transduce.config import DataConfig
 from transduce.config.filter_options import FilterOptions
 from transduce.data.corpus import CorpusFiles, Part, locate
+from transduce.data.dropped import LOG_NAME
 from transduce.errors import ConfigError, DataError
 from transduce.files import atomic_folder, require_free, write_json, write_text
 

@@ -4,8 +4,8 @@ import html
 from collections.abc import Iterator
 
 from transduce.augmentation.filtering.report import FilterReport
-from transduce.augmentation.filtering.writing import LOG_NAME, Dropped
 from transduce.config.filter_options import RULES
+from transduce.data.dropped import LOG_NAME, Dropped
 from transduce.reporting.page import histogram, page, share_bar
 
 _MAX_SHOWN = 600  # characters of a line

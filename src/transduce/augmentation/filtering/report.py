@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from transduce.augmentation.filtering.judgement import RULE_NUMBERS, Judgement
 from transduce.augmentation.filtering.profile import CorpusProfile
-from transduce.augmentation.filtering.writing import Dropped, Examples
+from transduce.augmentation.filtering.writing import Examples
 from transduce.config.filter_options import RULES
+from transduce.data.dropped import Dropped
 from transduce.reporting.tables import counted, table
 
 

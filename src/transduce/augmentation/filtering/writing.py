@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import io
-import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,34 +17,14 @@ from transduce.augmentation.filtering.profile import CorpusProfile
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.data.corpus import Chunk, Part, read_chunks
+from transduce.data.dropped import LOG_NAME, Dropped, ignore, open_log
 from transduce.data.readers import LineReader
 from transduce.errors import DataError
 from transduce.files import zstd
 
-LOG_NAME = "dropped.jsonl"
-
 _RULE_NAMES = ["", *RULES]
 _NUM_EXAMPLES = 6  # of each rule
 _ZSTD_LEVEL = 3
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """A pair that was dropped.
-
-    Attributes:
-        location: `file:line`.
-        rule: the name of the rule.
-        reason: why, in words.
-        source: the text.
-        target: the text.
-    """
-
-    location: str
-    rule: str
-    reason: str
-    source: str
-    target: str
 
 
 @dataclass
@@ -98,7 +77,7 @@ class Writer:
         near = NearDuplicates.among(self.judgement.keys, self.judgement.kept, similarity)
         examples = Examples()
         with contextlib.ExitStack() as stack:
-            log = stack.enter_context((folder / LOG_NAME).open("w", encoding="utf-8")) if folder else None
+            log = stack.enter_context(open_log(folder / LOG_NAME)) if folder else ignore
             outputs: list[list[IO[str]]] = []
             if folder and corpus:
                 outputs = [
@@ -112,8 +91,7 @@ class Writer:
                     rows = [iter(LineReader(part.paths[0], replace_invalid=part.replace_invalid))] if is_table else []
                 for pair, dropped in self._dropped(chunk, near):
                     examples.add(pair, dropped)
-                    if log:
-                        log.write(_log_row(dropped))
+                    log(dropped)
                 if outputs:
                     self._write(chunk, outputs[chunk.part], rows)
         return examples
@@ -155,12 +133,6 @@ class Writer:
             return
         for side, output in enumerate(outputs):
             output.writelines(f"{pair[side]}\n" for pair, keep in zip(chunk.pairs, kept, strict=True) if keep)
-
-
-def _log_row(dropped: Dropped) -> str:
-    file, _, line = dropped.location.rpartition(":")
-    row = {"file": file, "line": int(line), "rule": dropped.rule, "reason": dropped.reason}
-    return json.dumps(row | {"source": dropped.source, "target": dropped.target}, ensure_ascii=False) + "\n"
 
 
 @contextlib.contextmanager
