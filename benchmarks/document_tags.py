@@ -28,7 +28,7 @@ from transduce import Translator
 from transduce.bundle import Bundle
 from transduce.data.readers import read_lines
 from transduce.reporting.machine import describe_machine
-from transduce.translation.documents import translate_document
+from transduce.translation.documents import DocumentJob, translate_document
 
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
 _NAMES = ("b", "i", "a")
@@ -124,7 +124,7 @@ def compared(source: str, torch: str, other: str) -> dict[str, Any]:
 def translated(translator: Translator, source: str) -> str:
     """Returns a page in the other language."""
     output = io.BytesIO()
-    translate_document(translator, source.encode(), output, name="page.html")
+    translate_document(translator, source.encode(), output, DocumentJob(name="page.html"))
     return output.getvalue().decode()
 
 

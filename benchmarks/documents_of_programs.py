@@ -35,7 +35,7 @@ from programs.frames import READERS  # noqa: E402
 from programs.recipes import make  # noqa: E402
 from text_engine import text_translator  # noqa: E402  # of the tests
 from transduce.reporting.machine import describe_machine  # noqa: E402
-from transduce.translation.documents import Languages, translate_document  # noqa: E402
+from transduce.translation.documents import DocumentJob, Languages, translate_document  # noqa: E402
 
 _WORD = re.compile(r"(?<![^\s(\"'“‘—–/-])[^\W\d_]+(?:['’][a-z]+)?(?=[\s.,;:!?)\"'”’…—–/-]|\Z)")
 _FILLED = (".po", ".pot", ".tmx", ".xlf", ".sdlxliff", ".mqxliff", ".mxliff")
@@ -100,7 +100,7 @@ def translated(folder: Path, name: str) -> dict[str, Any]:
     output = io.BytesIO()
     languages = Languages("en", "de")
     summary = translate_document(
-        _MODELS[True], data, output, name=Path(name).name, languages=languages, warn=said.append
+        _MODELS[True], data, output, DocumentJob(name=Path(name).name, languages=languages, warn=said.append)
     )
     found = output.getvalue()
     _beside(folder / name).write_bytes(found)
@@ -110,7 +110,7 @@ def translated(folder: Path, name: str) -> dict[str, Any]:
         faults = [f"{error} {getattr(error, 'stderr', '')}"]
     if not name.endswith(_FILLED):
         same = io.BytesIO()
-        translate_document(_MODELS[False], data, same, name=Path(name).name, languages=languages)
+        translate_document(_MODELS[False], data, same, DocumentJob(name=Path(name).name, languages=languages))
         faults += ["changed, though the model changes nothing"] if same.getvalue() != data else []
     counts: dict[str, int] = {}
     kind = Path(name).stem.rpartition("-")[2]

@@ -48,7 +48,7 @@ from programs.texts import MDX  # noqa: E402
 from text_engine import text_translator  # noqa: E402
 from transduce.errors import TransduceError  # noqa: E402
 from transduce.reporting.machine import describe_machine  # noqa: E402
-from transduce.translation.documents import Languages, translate_document  # noqa: E402
+from transduce.translation.documents import DocumentJob, Languages, translate_document  # noqa: E402
 
 
 def trados(seed: int) -> bytes:
@@ -93,7 +93,7 @@ def faults(extension: str, data: bytes, folder: Path, translator: Any, *, change
     signal.setitimer(signal.ITIMER_PROF, _MOST_SECONDS)
     try:
         translate_document(
-            translator, data, output, name=f"a{extension}", languages=Languages("en", "de"), overwrite=True
+            translator, data, output, DocumentJob(name=f"a{extension}", languages=Languages("en", "de"), overwrite=True)
         )
         signal.setitimer(signal.ITIMER_PROF, 0)
         ending, found = "document", output.read_bytes()

@@ -24,7 +24,7 @@ from pathlib import Path
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.text import SubwordTokenizer
-from transduce.translation.streams import translate_file
+from transduce.translation.streams import FileJob, translate_file
 from transduce.translation.translator import Translator
 
 LINE = "Two young men in blue shirts are playing football in the park, line {}.\n"
@@ -63,7 +63,7 @@ def one(args: argparse.Namespace, num_lines: int) -> None:
         with source.open("w", encoding="utf-8") as file:
             file.writelines(given[n % len(given)].replace("{}", str(n)) for n in range(num_lines))
         start = time.perf_counter()
-        summary = translate_file(translator, source, output, options=translator.with_options(beam_size=1))
+        summary = translate_file(translator, source, output, FileJob(options=translator.with_options(beam_size=1)))
         seconds = time.perf_counter() - start
         assert summary.num_lines == num_lines
         print(

@@ -3,7 +3,7 @@
 import io
 import zipfile
 from collections.abc import Callable, Mapping
-from typing import Unpack
+from typing import Any
 
 from text_engine import same, text_translator
 from transduce.translation.documents import DocumentJob, translate_document
@@ -14,12 +14,12 @@ _TYPE = "application/vnd.openxmlformats-officedocument."
 _TRANSLATORS = {function: text_translator(function) for function in (same, str.upper)}
 
 
-def translated(data: bytes, name: str, function: Callable[[str], str] = str.upper, **job: Unpack[DocumentJob]) -> bytes:
+def translated(data: bytes, name: str, function: Callable[[str], str] = str.upper, **job: Any) -> bytes:
     """Returns a document, of the format of `name`, with the function's value of each sentence."""
     if function not in _TRANSLATORS:
         _TRANSLATORS[function] = text_translator(function)
     output = io.BytesIO()
-    translate_document(_TRANSLATORS[function], data, output, **{"name": name, **job})
+    translate_document(_TRANSLATORS[function], data, output, DocumentJob(**{"name": name, **job}))
     return output.getvalue()
 
 

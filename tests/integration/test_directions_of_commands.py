@@ -15,6 +15,7 @@ from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError
 from transduce.evaluation import bleu
 from transduce.translation.directions import Directions
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 from transduce.verification.model_under_test import ModelUnderTest
 from transduce.verification.run import verify
@@ -76,7 +77,7 @@ def test_inspect(model: Path, translator: Translator, tmp_path: Path) -> None:
 def test_calibrate(model: Path, translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Half of the references are what the model writes when it is asked for French, and so good."""
     source, reference = tmp_path / "s", tmp_path / "r"
-    written = translator.translate(LINES, target="fr", domain="law")
+    written = translator.translate(LINES, text_options=TextOptions(target="fr", domain="law"))
     assert all(written)
     pairs = [
         (line, found if index % 2 else "0") for index, (line, found) in enumerate(zip(LINES, written, strict=True))
@@ -136,9 +137,7 @@ def test_verify(model: Path) -> None:
     tags = [bundle.tokenizer.tags[tag] for tag in ("<2fr>", "<domain:law>")]
     assert all(source[:2] == tags for source in tested.sources)
     with pytest.raises(ConfigError, match="It knows: fr, de"):
-        verify(model, sentences=LINES, target_language="it")
-    with pytest.raises(TypeError, match="targets"):
-        verify(model, sentences=LINES, targets="fr")  # type: ignore[call-arg]
+        verify(model, sentences=LINES, settings=Settings(target_language="it"))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from made_models import untied_folder
 from postgres_server import PostgresServer, postgres_server
 from served_process import Answer, Serving, serving, write_config
-from transduce.translation.documents import Languages, translate_document
+from transduce.translation.documents import DocumentJob, Languages, translate_document
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
@@ -52,7 +52,9 @@ def offline(model: Path) -> Callable[[bytes], bytes]:
     def translated(content: bytes) -> bytes:
         output = io.BytesIO()
         languages = Languages("", "de")
-        translate_document(translator, content, output, name=_NAME, languages=languages, text_options=options)
+        translate_document(
+            translator, content, output, DocumentJob(name=_NAME, languages=languages, text_options=options)
+        )
         return output.getvalue()
 
     return translated

@@ -1,5 +1,6 @@
 """`transduce evaluate --model`: the test sets of a recipe, each in its own direction."""
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.data.prepare import prepare
 from transduce.errors import ConfigError
 from transduce.evaluation import Text, bleu, chrf
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.set_scores import EvaluationSet, read_test_sets, score_sets
 from transduce.translation.translator import Translator
 
@@ -65,16 +67,10 @@ def test_each_set_is_translated_in_its_own_direction(model: Path, capsys: pytest
     for each in report["sets"]:
         source, target = PAIRS[each["name"]]
         domain = "law" if each["name"] == "en-fr" else ""
-        with_warning = pytest.warns(UserWarning, match="zero-shot") if source == "de" else None
-        asked = {"target": target, "domain": domain}
-        if with_warning is None:
-            written[each["name"]] = translator.translate(TEXT, **asked)  # type: ignore[arg-type]
-        else:
-            from transduce.translation.pipeline import TextOptions
-
-            with with_warning:
-                options = TextOptions(language="de")
-                written[each["name"]] = translator.translate(TEXT, text_options=options, **asked)  # type: ignore[arg-type]
+        zero_shot = pytest.warns(UserWarning, match="zero-shot") if source == "de" else contextlib.nullcontext()
+        options = TextOptions(language="de" if source == "de" else "", target=target, domain=domain)
+        with zero_shot:
+            written[each["name"]] = translator.translate(TEXT, text_options=options)
         scores = translator.score(TEXT, references, target_language=target, domain=domain)
         total = -sum(score.log_probability for score in scores)
         assert each["subwords"] == sum(len(score.pieces) for score in scores)
@@ -224,7 +220,7 @@ def test_the_name_of_a_reference_tells_its_language_where_the_model_does_not(tmp
     one = EvaluationSet(name="one", source=Text("test.en", TEXT), references=[Text("folder/test.fr", TEXT)])
     [scores] = score_sets(translator, [one], metrics=["bleu-paper"])
     assert "tok:moses-like-fr+" in scores.evaluation.scores["bleu-paper"].signature
-    [scores] = score_sets(translator, [one], metrics=["bleu-paper"], language="de")
+    [scores] = score_sets(translator, [one], metrics=["bleu-paper"], options={"language": "de"})
     assert "tok:moses-like-de+" in scores.evaluation.scores["bleu-paper"].signature
 
 

@@ -13,7 +13,7 @@ from fuzzing.runner import Case, Outcome, Runner, faults_of
 from fuzzing.texts import LINES, expected, make_text, wrong_output
 from text_engine import text_translator
 from transduce.errors import DataError
-from transduce.translation.streams import translate_file
+from transduce.translation.streams import FileJob, translate_file
 from transduce.translation.translator import Translator
 
 forks = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="cases are forked, and /proc watched")
@@ -107,7 +107,7 @@ def translated(translator: Translator, data: bytes, folder: Path) -> str:
     source.write_bytes(data)
     output.unlink(missing_ok=True)
     try:
-        translate_file(translator, source, output, warn=lambda _: None)
+        translate_file(translator, source, output, FileJob(warn=lambda _: None))
     except DataError as error:
         refused = f"{source}, line {expected(data)[1]}:" in str(error) and not output.exists()
         return "" if refused else str(error)

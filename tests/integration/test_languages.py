@@ -15,6 +15,7 @@ from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError, DataError
 from transduce.runs import train
 from transduce.text import SubwordTokenizer
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
@@ -120,7 +121,9 @@ def test_the_tag_decides_which_language_is_written(run: Path) -> None:
     """240 steps leave room: trainings of other seeds wrote all words right after about half of them."""
     translator = Translator.load(run / "model", engine="torch")
     for language in ("de", "fr"):
-        written = translator.translate(WORDS["en"], target=language, domain="animals" if language == "fr" else "")
+        written = translator.translate(
+            WORDS["en"], text_options=TextOptions(target=language, domain="animals" if language == "fr" else "")
+        )
         assert sum(word == wanted for word, wanted in zip(written, WORDS[language], strict=True)) >= 8
     assert translator.translate(WORDS["en"]) == translator.translate(WORDS["en"], target="de")
     with pytest.raises(ConfigError, match="It knows: de, fr"):

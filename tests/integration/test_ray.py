@@ -17,7 +17,7 @@ import transduce
 from made_models import made_bundle
 from transduce.cli import main as command_line
 from transduce.errors import BundleError, ConfigError, DataError, TransduceError
-from transduce.translation.streams import Columns, PlainLines, Summary, translate_file
+from transduce.translation.streams import Columns, FileJob, PlainLines, Summary, translate_file
 from transduce.translation.streams.cluster import RayWorkers, Worker, ray_workers
 from transduce.translation.streams.workers import FileRequest, JobFingerprint
 from transduce.translation.translator import Translator
@@ -64,8 +64,8 @@ def test_the_file_of_one_machine(
 ) -> None:
     one, many = tmp_path / f"one{suffix}", tmp_path / f"many{suffix}"
     layout = PlainLines(many=True, scores=True)
-    translate_file(translator, source, one, layout=layout, n_best=3, window=6)
-    assert translate_file(workers, source, many, layout=layout, n_best=3, window=6) == Summary(40, 0)
+    translate_file(translator, source, one, FileJob(layout=layout, n_best=3, window=6))
+    assert translate_file(workers, source, many, FileJob(layout=layout, n_best=3, window=6)) == Summary(40, 0)
     assert many.read_bytes() == one.read_bytes()
 
 
@@ -73,12 +73,12 @@ def test_an_error_names_file_and_line_and_the_rest_is_kept(
     workers: RayWorkers, translator: Translator, source: Path, tmp_path: Path
 ) -> None:
     good, output, whole = source.read_text(), tmp_path / "out", tmp_path / "whole"
-    translate_file(translator, source, whole, layout=Columns(2), window=6)
+    translate_file(translator, source, whole, FileJob(layout=Columns(2), window=6))
     source.write_text(good.replace("with 33 balls\t", "with 33 balls "))
     with pytest.raises(DataError, match=r"in\.txt, line 34: has 1 column, and column 2 is to be translated"):
-        translate_file(workers, source, output, layout=Columns(2), window=6)
+        translate_file(workers, source, output, FileJob(layout=Columns(2), window=6))
     source.write_text(good)
-    assert translate_file(workers, source, output, layout=Columns(2), window=6, resume=True) == Summary(40, 30)
+    assert translate_file(workers, source, output, FileJob(layout=Columns(2), window=6, resume=True)) == Summary(40, 30)
     assert output.read_bytes() == whole.read_bytes()
 
 
@@ -87,7 +87,7 @@ def test_a_killed_worker_is_restarted(
 ) -> None:
     source.write_text(source.read_text() * 8)
     one, many = tmp_path / "one", tmp_path / "many"
-    translate_file(translator, source, one, window=6)
+    translate_file(translator, source, one, FileJob(window=6))
     before = _process(workers)
 
     def kill() -> None:  # somewhere within the job
@@ -98,7 +98,7 @@ def test_a_killed_worker_is_restarted(
 
     killer = threading.Thread(target=kill)
     killer.start()
-    summary = translate_file(workers, source, many, window=6)
+    summary = translate_file(workers, source, many, FileJob(window=6))
     killer.join()
     assert summary == Summary(320, 0)
     assert many.read_bytes() == one.read_bytes()

@@ -132,7 +132,7 @@ def test_every_protocol_knows_the_targets(model: Path, expected: dict[str, str])
 
 def test_a_request_may_name_a_domain(model: Path, expected: dict[str, str]) -> None:
     translator = Translator.load(model)
-    [lawful] = translator.translate([TEXT[0]], target="de", domain="law", text_options=ServeConfig().text)
+    [lawful] = translator.translate([TEXT[0]], target="de", text_options=replace(ServeConfig().text, domain="law"))
     assert lawful != expected["de"]
     fields = {"text": TEXT[0], "source": "en", "target": "de"}
     with DescribedClient(app_of(config_of(model))) as client:

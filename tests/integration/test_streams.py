@@ -25,7 +25,7 @@ from transduce.files import zstd
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions, calibration
 from transduce.translation.pipeline.calibration import Calibration
-from transduce.translation.streams import Columns, JsonLines, PlainLines, Summary, translate_file
+from transduce.translation.streams import Columns, FileJob, JsonLines, PlainLines, Summary, translate_file
 from transduce.translation.translator import Translator
 
 _TESTS = Path(__file__).resolve().parents[1]
@@ -37,13 +37,13 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from text_engine import text_translator
-from transduce.translation.streams import translate_file
+from transduce.translation.streams import FileJob, translate_file
 
 def slowly(text):
     time.sleep(0.02)
     return text.upper()
 
-translate_file(text_translator(slowly), Path(sys.argv[2]), Path(sys.argv[3]), window=3, resume=True)
+translate_file(text_translator(slowly), Path(sys.argv[2]), Path(sys.argv[3]), FileJob(window=3, resume=True))
 """
 
 
@@ -84,15 +84,15 @@ def read(path: Path) -> str:
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 def test_what_is_written_can_be_read_again(upper: Translator, source: Path, tmp_path: Path, suffix: str) -> None:
     first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"
-    assert translate_file(upper, source, first, window=7) == Summary(num_lines=80, num_resumed=0)
+    assert translate_file(upper, source, first, FileJob(window=7)) == Summary(num_lines=80, num_resumed=0)
     assert read(first).split("\n") == [*(line.upper() for line in LINES), ""]
-    translate_file(text_translator(str.lower), first, second, window=20)
+    translate_file(text_translator(str.lower), first, second, FileJob(window=20))
     assert read(second) == source.read_text(encoding="utf-8")
 
 
 def test_killed_at_any_time_and_resumed(upper: Translator, source: Path, tmp_path: Path) -> None:
     output, whole = tmp_path / "out.gz", tmp_path / "whole.gz"
-    translate_file(upper, source, whole, window=3)
+    translate_file(upper, source, whole, FileJob(window=3))
     command = [sys.executable, "-c", _SLOW, str(_TESTS), str(source), str(output)]
     chance = random.Random(7)
     for _ in range(3):
@@ -123,14 +123,14 @@ def journal_lines(output: Path) -> int:
 def test_a_corrected_line_lets_the_job_resume(upper: Translator, source: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     with pytest.raises(DataError, match="column 2 is to be translated"):
-        translate_file(upper, source, output, layout=Columns(2))
+        translate_file(upper, source, output, FileJob(layout=Columns(2)))
     assert not list(tmp_path.glob("out*"))  # nothing was done, nothing is left
     lines = [f'{{"text": "{line}"}}' for line in LINES]
     source.write_text("\n".join([*lines[:40], "broken", *lines[41:]]) + "\n")
     with pytest.raises(DataError, match=r"in\.txt, line 41, column 1: not JSON"):
-        translate_file(upper, source, output, layout=JsonLines("text"), window=10)
+        translate_file(upper, source, output, FileJob(layout=JsonLines("text"), window=10))
     source.write_text("\n".join(lines) + "\n")
-    summary = translate_file(upper, source, output, layout=JsonLines("text"), window=10, resume=True)
+    summary = translate_file(upper, source, output, FileJob(layout=JsonLines("text"), window=10, resume=True))
     assert summary == Summary(num_lines=80, num_resumed=40)
     rows = [json.loads(row) for row in output.read_text().splitlines()]
     assert rows == [{"text": line, "translation": line.upper()} for line in LINES]
@@ -147,7 +147,7 @@ def test_lines_of_many_sentences_are_reported_once(tmp_path: Path) -> None:
         metrics = {} if known is None else {"sentences_per_line": known}
         (tmp_path / "model" / "metrics.json").write_text(json.dumps(metrics))
         said.clear()
-        translate_file(translator, tmp_path / "in", tmp_path / name, warn=said.append, window=2, **options)
+        translate_file(translator, tmp_path / "in", tmp_path / name, FileJob(warn=said.append, window=2, **options))
         return said
 
     for known in (None, 3, 0, "1"):  # what older folders lack, and what no training writes
@@ -189,13 +189,15 @@ def test_python_warns_once_a_call_of_lines_with_many_sentences(tmp_path: Path) -
 def test_columns_and_json(upper: Translator, tmp_path: Path) -> None:
     table, objects = tmp_path / "in.tsv", tmp_path / "in.jsonl"
     table.write_text("1\tA dog.\tx\n\n2\t\ty\n", encoding="utf-8")
-    translate_file(upper, table, tmp_path / "out.tsv", layout=Columns(2))
+    translate_file(upper, table, tmp_path / "out.tsv", FileJob(layout=Columns(2)))
     assert read(tmp_path / "out.tsv") == "1\tA dog.\tx\tA DOG.\n\n2\t\ty\t\n"
-    translate_file(upper, table, tmp_path / "replaced.tsv.zst", layout=Columns(2, replace=True))
+    translate_file(upper, table, tmp_path / "replaced.tsv.zst", FileJob(layout=Columns(2, replace=True)))
     assert read(tmp_path / "replaced.tsv.zst") == "1\tA DOG.\tx\n\n2\t\ty\n"
     objects.write_text('{"id": 1.0, "text": "A\\ndog."}\n\n', encoding="utf-8")
     text_options = TextOptions(split="always")
-    translate_file(upper, objects, tmp_path / "out.jsonl", layout=JsonLines("text", "de"), text_options=text_options)
+    translate_file(
+        upper, objects, tmp_path / "out.jsonl", FileJob(layout=JsonLines("text", "de"), text_options=text_options)
+    )
     assert read(tmp_path / "out.jsonl") == '{"id": 1.0, "text": "A\\ndog.", "de": "A\\nDOG."}\n\n'
 
 
@@ -203,11 +205,11 @@ def test_lines_keep_their_numbers_when_a_job_is_resumed(upper: Translator, tmp_p
     source, whole, output = tmp_path / "in.jsonl", tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     source.write_text("".join(f"{line}\n" for line in LINES))
     options: dict[str, Any] = {"layout": PlainLines(many=True), "n_best": 2, "window": 10}
-    translate_file(upper, source, whole, **options)
+    translate_file(upper, source, whole, FileJob(**options))
     broken = text_translator(failing_at(LINES[25]))
     with pytest.raises(RuntimeError, match="stopped"):
-        translate_file(broken, source, output, **options)
-    assert translate_file(upper, source, output, resume=True, **options).num_resumed == 20
+        translate_file(broken, source, output, FileJob(**options))
+    assert translate_file(upper, source, output, FileJob(resume=True, **options)).num_resumed == 20
     assert output.read_text() == whole.read_text()
 
 
@@ -227,10 +229,10 @@ def test_a_stopped_job_needs_resume_and_its_own_options(upper: Translator, tmp_p
     lines = [json.dumps({"text": line}) for line in LINES]
     source.write_text("\n".join([*lines[:20], "{}"]) + "\n")
     with pytest.raises(DataError, match="line 21: has no field 'text'"):
-        translate_file(upper, source, output, layout=JsonLines("text"), window=10)
+        translate_file(upper, source, output, FileJob(layout=JsonLines("text"), window=10))
     source.write_text("\n".join(lines) + "\n")
     with pytest.raises(DataError, match="--resume"):
-        translate_file(upper, source, output, layout=JsonLines("text"), window=10)
+        translate_file(upper, source, output, FileJob(layout=JsonLines("text"), window=10))
     for change, name in (
         ({"options": upper.with_options(beam_size=1)}, "beam_size = 4, and now beam_size = 1"),
         ({"text_options": TextOptions(markup="html")}, "markup = none, and now markup = html"),
@@ -239,9 +241,11 @@ def test_a_stopped_job_needs_resume_and_its_own_options(upper: Translator, tmp_p
     ):
         arguments = {"layout": JsonLines("text"), "window": 10, "resume": True} | change
         with pytest.raises(ConfigError, match=name):
-            translate_file(upper, source, output, **arguments)  # type: ignore[arg-type]
+            translate_file(upper, source, output, FileJob(**arguments))  # type: ignore[arg-type]
     fewer = upper.with_options(batch_size=1)  # as after memory ran out: it changes no translation
-    summary = translate_file(upper, source, output, layout=JsonLines("text"), options=fewer, window=7, resume=True)
+    summary = translate_file(
+        upper, source, output, FileJob(layout=JsonLines("text"), options=fewer, window=7, resume=True)
+    )
     assert summary.num_resumed == 20
 
 
@@ -257,7 +261,7 @@ def test_other_models_beside_the_first_are_another_job(upper: Translator, source
     def job(function: Callable[[str], str], checksums: dict[str, str], **options: Any) -> None:
         translator = text_translator(function)
         translator.checksums = checksums
-        translate_file(translator, source, tmp_path / "out", window=10, **options)
+        translate_file(translator, source, tmp_path / "out", FileJob(window=10, **options))
 
     begun = {"the model's model.safetensors": "a", "the model.safetensors of model 2": "b"}
     with pytest.raises(Stopped):
@@ -283,7 +287,7 @@ def test_probabilities_of_another_calibration_are_another_job(
         fit = Calibration(60.0, (constant, 1.0, 0.0, 0.0), 50, 0.5, 0.0, 0.1) if constant is not None else None
         monkeypatch.setattr(calibration, "load_calibration", lambda bundle: fit)
         options = TextOptions(confidence=True)
-        return translate_file(upper, source, tmp_path / "out", text_options=options, resume=resume)
+        return translate_file(upper, source, tmp_path / "out", FileJob(text_options=options, resume=resume))
 
     job(0.25, resume=False)
     assert job(0.25).was_finished
@@ -295,27 +299,27 @@ def test_probabilities_of_another_calibration_are_another_job(
 def test_a_finished_job_says_so_and_another_is_refused(upper: Translator, source: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     translate_file(upper, source, output)
-    assert translate_file(upper, source, output, resume=True) == Summary(80, 80, was_finished=True)
+    assert translate_file(upper, source, output, FileJob(resume=True)) == Summary(80, 80, was_finished=True)
     for change, named in (
         ({"options": upper.with_options(beam_size=1)}, "out: was made with beam_size = 4, and now beam_size = 1"),
         ({"n_best": 2}, "out: was made with n_best = 1, and now n_best = 2"),
         ({"text_options": TextOptions(split="always")}, "out: was made with split = auto, and now split = always"),
     ):
         with pytest.raises(ConfigError, match=named):
-            translate_file(upper, source, output, resume=True, **change)  # type: ignore[arg-type]
+            translate_file(upper, source, output, FileJob(resume=True, **change))  # type: ignore[arg-type]
     other = text_translator(str.upper)
     other.checksums = {"the model's model.safetensors": "a"}
     with pytest.raises(ConfigError, match=r"with sha256 of the model's model\.safetensors = nothing, and now"):
-        translate_file(other, source, output, resume=True)
+        translate_file(other, source, output, FileJob(resume=True))
     source.write_text(source.read_text() + "one more\n")
     said: list[str] = []
     with pytest.raises(DataError, match=r"out: was made from another input: all of its 80 lines .* has more"):
-        translate_file(upper, source, output, resume=True, warn=said.append)
+        translate_file(upper, source, output, FileJob(resume=True, warn=said.append))
     assert said == []  # nothing was stopped that could go on
     with pytest.raises(DataError, match=r"out: exists already\. Add --overwrite"):
         translate_file(upper, source, output)
     assert read(output) == "".join(line.upper() + "\n" for line in LINES)
-    assert translate_file(upper, source, output, overwrite=True) == Summary(81, 0)
+    assert translate_file(upper, source, output, FileJob(overwrite=True)) == Summary(81, 0)
 
 
 def test_constraints_of_lines_that_are_not_done_may_be_changed(source: Path, tmp_path: Path) -> None:
@@ -333,7 +337,7 @@ def test_constraints_of_lines_that_are_not_done_may_be_changed(source: Path, tmp
         translator = text_translator(str.upper)
         translator.engine = Bound(translator.tokenizer, str.upper, 1024)
         options = {"constraints": constraints(), "check_end": check_end, "window": 10, "resume": resume}
-        return translate_file(translator, source, output, **options)  # type: ignore[arg-type]
+        return translate_file(translator, source, output, FileJob(**options))  # type: ignore[arg-type]
 
     with pytest.raises(DataError, match="fewer"):
         job([""] * 43, resume=False)
@@ -353,7 +357,7 @@ def test_no_lines_make_a_whole_file(upper: Translator, tmp_path: Path, suffix: s
     assert read(output) == ""
     assert (output.stat().st_size > 0) == bool(suffix)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f".{output.name}.journal.json", "in", output.name]
-    assert translate_file(upper, tmp_path / "in", output, resume=True) == Summary(0, 0, was_finished=True)
+    assert translate_file(upper, tmp_path / "in", output, FileJob(resume=True)) == Summary(0, 0, was_finished=True)
 
 
 def test_an_output_is_as_private_as_new_files_are(source: Path, tmp_path: Path) -> None:
@@ -380,7 +384,7 @@ def test_a_partial_file_of_nobody_is_left_alone(upper: Translator, source: Path,
     partial.write_text("mine\n")
     for resume in (False, True):
         with pytest.raises(DataError, match=r"out\.partial: is not empty, and its journal .*json, .* is missing"):
-            translate_file(upper, source, output, resume=resume)
+            translate_file(upper, source, output, FileJob(resume=resume))
         assert partial.read_text() == "mine\n"
     partial.write_text("")  # what a process leaves that is killed as it begins
     translate_file(upper, source, output)
@@ -397,7 +401,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch: pytest.
         assert isinstance(translator.engine, TextEngine)
         translator.engine.seen = _Forgetful()
         tracemalloc.start()
-        translate_file(translator, source, tmp_path / f"out{count}.txt.gz", window=100)
+        translate_file(translator, source, tmp_path / f"out{count}.txt.gz", FileJob(window=100))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]

@@ -9,7 +9,14 @@ import pytest
 
 from made_documents import archive, run, translated, word
 from transduce.errors import DataError
-from transduce.translation.documents import Languages, require_format, subtitles, translate_document, xml_tree
+from transduce.translation.documents import (
+    DocumentJob,
+    Languages,
+    require_format,
+    subtitles,
+    translate_document,
+    xml_tree,
+)
 from transduce.translation.documents import archive as archives
 from transduce.translation.documents.gettext_catalogues import _unescaped
 from transduce.translation.documents.segments import Item, SegmentError, Tag, _trimmed
@@ -184,5 +191,5 @@ def test_a_format_that_is_named_counts_and_an_output_is_not_replaced(tmp_path: P
     assert translated(b"<p>a dog</p><code>b dog", "a.html") == b"<p>A DOG</p><code>b dog"
     (tmp_path / "out.txt").write_text("mine")
     with pytest.raises(DataError, match="exists already"):
-        translate_document(lambda _: [], b"a dog", tmp_path / "out.txt", name="a.txt")
+        translate_document(lambda _: [], b"a dog", tmp_path / "out.txt", DocumentJob(name="a.txt"))
     assert (tmp_path / "out.txt").read_text() == "mine"

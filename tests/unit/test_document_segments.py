@@ -117,7 +117,7 @@ def test_windows_reach_over_the_parts_of_a_book(monkeypatch: pytest.MonkeyPatch)
         return [translation(text.upper()) for text in texts]
 
     output = io.BytesIO()
-    summary = translate_document(upper, book(*pages), output, name="a.epub")
+    summary = translate_document(upper, book(*pages), output, DocumentJob(name="a.epub"))
     assert [len(texts) for texts in windows] == [len(set(texts)) for texts in windows]
     assert len(windows) < 10
     assert summary.num_segments == 26 * 3 + 2  # with the titles, the page of contents and the other contents
@@ -142,7 +142,9 @@ def test_windows_reach_over_the_parts_of_a_book(monkeypatch: pytest.MonkeyPatch)
 def test_translations_that_cannot_be_used_leave_the_text_as_it_was(found: Translation, warning: str) -> None:
     page, output = b"<p>a <b>dog</b> runs</p>", io.BytesIO()
     warnings: list[str] = []
-    summary = translate_document(lambda texts: [found] * len(texts), page, output, name="a.html", warn=warnings.append)
+    summary = translate_document(
+        lambda texts: [found] * len(texts), page, output, DocumentJob(name="a.html", warn=warnings.append)
+    )
     assert output.getvalue() == page
     assert [warning in message and message.startswith("a.html: 'a dog runs': ") for message in warnings] == [
         True
@@ -159,10 +161,10 @@ def test_paragraphs_are_split_unless_told_otherwise() -> None:
     output = io.BytesIO()
     two = b"<p>A dog runs. Two dogs run.</p>"
     translator = text_translator(lambda text: f"[{text}]")
-    translate_document(translator, two, output, name="a.html")
+    translate_document(translator, two, output, DocumentJob(name="a.html"))
     assert output.getvalue() == b"<p>[A dog runs.] [Two dogs run.]</p>"
     output = io.BytesIO()
-    translate_document(translator, two, output, name="a.html", text_options=TextOptions(split="never"))
+    translate_document(translator, two, output, DocumentJob(name="a.html", text_options=TextOptions(split="never")))
     assert output.getvalue() == b"<p>[A dog runs. Two dogs run.]</p>"
 
 
@@ -228,7 +230,7 @@ def test_the_languages_of_a_document_are_those_of_the_translator(monkeypatch: py
     unit = '<tu><tuv xml:lang="en"><seg>a dog</seg></tuv></tu>'
     memory = f'<tmx version="1.4"><header srclang="*all*"/><body>{unit}</body></tmx>'
     output = io.BytesIO()
-    translate_document(upper, memory.encode(), output, name="a.tmx")
+    translate_document(upper, memory.encode(), output, DocumentJob(name="a.tmx"))
     assert b'<tuv xml:lang="de"><seg>A DOG</seg></tuv>' in output.getvalue()
 
 
@@ -370,12 +372,14 @@ def test_what_a_document_is_translated_with(monkeypatch: pytest.MonkeyPatch) -> 
         text_translator(),
         page,
         output,
-        name="a.html",
-        options=options,
-        text_options=TextOptions(guard=True, markup="none"),
-        glossary=glossary,
-        warn=warnings.append,
-        on_progress=lambda *numbers: calls.append(numbers),
+        DocumentJob(
+            name="a.html",
+            options=options,
+            text_options=TextOptions(guard=True, markup="none"),
+            glossary=glossary,
+            warn=warnings.append,
+            on_progress=lambda *numbers: calls.append(numbers),
+        ),
     )
     texts = TextOptions(guard=True, markup="html", split="always")
     given = {"options": options, "text_options": texts, "glossary": glossary, "window": 2}
@@ -403,7 +407,7 @@ def test_windows_end_at_a_number_of_characters(monkeypatch: pytest.MonkeyPatch) 
         windows.append(texts)
         return [translation(text) for text in texts]
 
-    translate_document(noted, b"<p>aaaa bbbb</p><p>cccc dddd</p>", io.BytesIO(), name="a.html")
+    translate_document(noted, b"<p>aaaa bbbb</p><p>cccc dddd</p>", io.BytesIO(), DocumentJob(name="a.html"))
     assert windows == [["aaaa bbbb"], ["cccc dddd"]]
 
 

@@ -12,8 +12,8 @@ import fuzz_documents
 from made_documents import archive, run, translated, word
 from text_engine import text_translator
 from transduce.errors import ConfigError, DataError, TransduceError
+from transduce.translation.documents import DocumentJob, formats, translate_document
 from transduce.translation.documents import archive as archives
-from transduce.translation.documents import formats, translate_document
 from transduce.translation.documents.xml_tree import MAX_DEPTH, XmlDocument
 
 LETTER = word(f"<w:p>{run('A ')}{run('dog', '<w:b/>')}{run(' runs.')}</w:p>")
@@ -113,7 +113,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        translate_document(text_translator(str.upper), source, output, on_progress=stop)
+        translate_document(text_translator(str.upper), source, output, DocumentJob(on_progress=stop))
     assert list(output.parent.iterdir()) == []
     source.write_bytes(LETTER[:-30])
     with pytest.raises(DataError):
@@ -124,11 +124,11 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="exists already"):
         translate_document(text_translator(str.upper), source, output)
     assert output.read_bytes() == b"old"
-    summary = translate_document(text_translator(str.upper), source, output, overwrite=True)
+    summary = translate_document(text_translator(str.upper), source, output, DocumentJob(overwrite=True))
     assert summary.num_segments == 1
     assert output.read_bytes() == translated(LETTER, "a.docx")
     with pytest.raises(DataError, match="there is no such file"):
-        translate_document(text_translator(str.upper), tmp_path / "none.docx", output, overwrite=True)
+        translate_document(text_translator(str.upper), tmp_path / "none.docx", output, DocumentJob(overwrite=True))
 
 
 def test_progress_reaches_the_end() -> None:

@@ -1,6 +1,7 @@
 """Every option of the commands that make data, shortlists and reports of a model is passed on to what does the work."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from noted_calls import Noting
+from transduce.augmentation import CorpusJob
 from transduce.augmentation.made_corpus import MadeCorpus
 from transduce.cli import augment_job
 from transduce.cli.main import main
@@ -53,11 +55,13 @@ def test_augment(
     assert main([*given, *options.split()]) == 0
     [(names, further)] = calls
     assert names == ("translator",)
-    further.pop("warn")("long")
+    job = further.pop("job")
+    job.warn("long")
     about_text = {"corpus" if command == "distill" else "text": Path(text)}
-    rest = {"output": Path("o"), "options": _SEARCH, "progress": False, **about_text}
-    asked = TextOptions(split="never", guard=False, target="FR", domain="Law")
-    assert further == rest | {"text_options": asked, "window": 5, "overwrite": True}
+    assert further == {"output": Path("o"), **about_text}
+    texts = TextOptions(split="never", guard=False, target="FR", domain="Law")
+    expected = CorpusJob(options=_SEARCH, text_options=texts, window=5, overwrite=True, progress=False)
+    assert replace(job, warn=None) == expected
     shown = capsys.readouterr()
     assert shown.err == (
         "transduce: m: a model\ntransduce: continued after 3 lines done before.\ntransduce: 7 pairs of 9 lines\n"
@@ -66,9 +70,9 @@ def test_augment(
     )
     assert (f'tag = "{tag}"' in shown.out) == bool(tag)
     assert main([*given, "--quiet"]) == 0
-    _, further = calls[1]
-    assert further["text_options"] == TextOptions(guard=True, domain="Law")  # no language is asked for
-    assert (further["window"], further["overwrite"]) == (None, False)
+    job = calls[1][1]["job"]
+    assert job.text_options == TextOptions(guard=True, domain="Law")  # no language is asked for
+    assert (job.window, job.overwrite) == (None, False)
     assert chosen == [("", "fr", "law"), ("", "", "")]
     assert capsys.readouterr().err == ""
 
@@ -149,7 +153,7 @@ def test_verify(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["verify", "m", *options.split(), "--no-engines", "--export", "e", "f", "--report", str(written)]) == 0
     assert main(["verify", "m", "--quick", "--tie", "0.125"]) == 0
     assert main(["verify", "m"]) == 0
-    rest: dict[str, Any] = {"sentences": None, "device": "auto", "threads": None, "target_language": "", "domain": ""}
+    rest: dict[str, Any] = {"sentences": None, "device": "auto", "threads": None}
     rest |= {"other_engines": True, "exports": [], "progress": True}
     quick: dict[str, Any] = {"num_sentences": 16, "num_pairs": 4, "num_changes": 3, "max_target_tokens": 24}
     assert calls == [
@@ -157,11 +161,11 @@ def test_verify(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[st
             (Path("m"),),
             {
                 "sentences": Path("s"),
-                "settings": Settings(num_sentences=9, log_probability=0.5, tie=0.25),
+                "settings": Settings(
+                    num_sentences=9, log_probability=0.5, tie=0.25, target_language="fr", domain="law"
+                ),
                 "device": "cpu",
                 "threads": 2,
-                "target_language": "fr",
-                "domain": "law",
                 "other_engines": False,
                 "exports": [Path("e"), Path("f")],
                 "progress": True,

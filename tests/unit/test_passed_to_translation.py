@@ -3,6 +3,7 @@
 import json
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,10 +15,10 @@ from transduce.cli import document, evaluate, score, translate
 from transduce.cli.main import main
 from transduce.config import DecodeConfig
 from transduce.errors import DataError
-from transduce.translation.documents import Languages
+from transduce.translation.documents import DocumentJob, Languages
 from transduce.translation.forced_scores import TargetScore
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.streams import JsonLines, PlainLines, Summary
+from transduce.translation.streams import FileJob, JsonLines, PlainLines, Summary
 
 _SEARCH = DecodeConfig(beam_size=5)
 
@@ -46,41 +47,37 @@ def test_translate(
     options += f" --glossary {file_of(tmp_path, 'terms', 'dog' + chr(9) + 'Hund')}"
     say_terminal(monkeypatch, "stderr")
     assert main([*given, "--output", str(output), *options.split()]) == 0
-    [(names, further)] = calls
-    assert names == ("translator", source, output)
-    further.pop("warn")("long")
-    assert further.pop("glossary").required_in("a dog") == (("Hund",),)
-    assert further.pop("constraints_name").startswith("glossary ")
-    assert callable(further.pop("check_end"))
+    [((*names, job), _)] = calls
+    assert names == ["translator", source, output]
+    job.warn("long")
+    assert job.glossary.required_in("a dog") == (("Hund",),)
+    assert job.constraints_name.startswith("glossary ")
+    assert callable(job.check_end)
     text_options = TextOptions(
         split="never", markup="none", confidence=True, alignment=True, language="en", target="fr", domain="law"
     )
-    assert further == {
-        "layout": JsonLines("text", "new", many=True, scores=True, confidence=True, alignment=True),
-        "options": _SEARCH,
-        "n_best": 3,
-        "text_options": text_options,
-        "constraints": None,
-        "inline_terms": True,
-        "window": 7,
-        "resume": True,
-        "overwrite": True,
-        "progress": True,
-    }
+    assert replace(job, warn=None, glossary=None, constraints_name="", check_end=None) == FileJob(
+        layout=JsonLines("text", "new", many=True, scores=True, confidence=True, alignment=True),
+        options=_SEARCH,
+        n_best=3,
+        text_options=text_options,
+        inline_terms=True,
+        window=7,
+        resume=True,
+        overwrite=True,
+        progress=True,
+    )
     assert opened[0][1] == {"required": True}
     shown = capsys.readouterr().err
     assert "transduce: warning: long\n" in shown
     assert "this model is not calibrated" in shown
     assert main([*given, "--forbid", file_of(tmp_path, "f")]) == 0
-    (_, _, nowhere), further = calls[1]
-    assert (nowhere, further["layout"], further["text_options"]) == (
-        None,
-        PlainLines(),
-        TextOptions(markup="placeholders"),
+    (_, _, nowhere, job), _ = calls[1]
+    assert nowhere is None
+    assert next(job.constraints).forbidden == ("a", "b")
+    assert replace(job, warn=None, constraints=None, constraints_name="", check_end=None) == FileJob(
+        layout=PlainLines(), options=_SEARCH, text_options=TextOptions(markup="placeholders")
     )
-    assert (further["window"], further["resume"], further["overwrite"], further["n_best"]) == (None, False, False, 1)
-    assert (further["inline_terms"], further["glossary"], further["progress"]) == (False, None, False)
-    assert next(further["constraints"]).forbidden == ("a", "b")
     assert opened[1][1] == {"required": False}
     assert main([*given, "--require-by-line", file_of(tmp_path, "r"), "--split-sentences", "always"]) == 2
     assert main([*given, "--format", "html"]) == main([*given, "--target-language", "fr"]) == 2
@@ -98,7 +95,7 @@ def test_typed_lines_are_translated_one_by_one(
     calls = noting("transduce.translation.streams.translate_file", Summary(2, 0))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: terminal))
     assert main(["translate", "m", *options.split()]) == 0
-    assert calls[0][1]["window"] == window
+    assert calls[0][0][3].window == window
 
 
 def test_translate_a_document(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,24 +111,25 @@ def test_translate_a_document(noting: Noting, tmp_path: Path, capsys: pytest.Cap
     terms = file_of(tmp_path, "terms", "dog\tHund\n")
     options = f"--overwrite --markup none --guard --glossary {terms} --target-language de-CH --source-language fr"
     assert main([*given, *options.split(), "--format", "text"]) == 0
-    [(names, further)] = calls
-    assert names == (translator, page, output)
-    further.pop("warn")("long")
-    further.pop("on_progress")(1, 2)
-    assert further.pop("glossary").required_in("a dog") == (("Hund",),)
-    assert further == {
-        "options": _SEARCH,
-        "text_options": TextOptions(markup="none", guard=True, language="fr"),
-        "document_format": "text",
-        "languages": Languages("fr", "de-CH"),
-        "overwrite": True,
-    }
+    [((*names, job), _)] = calls
+    assert names == [translator, page, output]
+    job.warn("long")
+    job.on_progress(1, 2)
+    assert job.glossary.required_in("a dog") == (("Hund",),)
+    assert replace(job, warn=None, on_progress=None, glossary=None) == DocumentJob(
+        options=_SEARCH,
+        text_options=TextOptions(markup="none", guard=True, language="fr"),
+        document_format="text",
+        languages=Languages("fr", "de-CH"),
+        overwrite=True,
+    )
     assert opened[0][1] == {"required": True}
     shown = capsys.readouterr().err
     assert shown == f"transduce: {output}: 1,200 texts translated.\ntransduce: warning: long\n"
     assert main([*given, "--quiet", "--target", "fr"]) == 0
-    assert (calls[1][1]["languages"], calls[1][1]["glossary"]) == (Languages("en", "fr"), None)
-    assert (calls[1][1]["overwrite"], calls[1][1]["document_format"]) == (False, "")
+    job = calls[1][0][3]
+    assert (job.languages, job.glossary) == (Languages("en", "fr"), None)
+    assert (job.overwrite, job.document_format) == (False, "")
     assert capsys.readouterr().err == ""
     for wrong in ("--n-best 2", "--scores", "--confidence", "--resume", "--window 3", "--replace", "--inline-terms"):
         assert main([*given, *wrong.split()]) == 2
@@ -249,9 +247,7 @@ def test_evaluate_sets(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFix
         "search": _SEARCH,
         "metrics": ["chrf"],
         "progress": False,
-        "tokenized": False,
-        "lowercase": False,
-        "confidence": True,
+        "options": {"tokenized": False, "lowercase": False, "confidence": True},
     }
     assert told[0][0][1:] == ("fr", Path(first))
     shown = capsys.readouterr()

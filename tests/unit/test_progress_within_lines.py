@@ -13,7 +13,7 @@ from transduce.data import progress as progress_module
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
 from transduce.translation.pipeline import pipeline as pipeline_module
 from transduce.translation.result import Translation
-from transduce.translation.streams import translate_file
+from transduce.translation.streams import FileJob, translate_file
 from transduce.translation.windows import Window
 
 SENTENCES = [f"A {'big ' * (number % 7)}dog runs {number}." for number in range(300)]
@@ -100,7 +100,10 @@ def test_both_bars_of_a_file_of_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     translate_file(
-        text_translator(str.upper), tmp_path / "book.txt", tmp_path / "out.txt", text_options=EACH, progress=progress
+        text_translator(str.upper),
+        tmp_path / "book.txt",
+        tmp_path / "out.txt",
+        FileJob(text_options=EACH, progress=progress),
     )
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == " ".join(SENTENCES).upper() + "\n"
     said = terminal.getvalue()

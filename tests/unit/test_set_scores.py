@@ -62,7 +62,7 @@ SETS = [
 
 def test_each_set_is_translated_and_scored_in_its_own_direction() -> None:
     model, search = Noting(), DecodeConfig(beam_size=2)
-    found = score_sets(cast(Any, model), SETS, search=search, metrics=["bleu-paper"], lowercase=True)
+    found = score_sets(cast(Any, model), SETS, search=search, metrics=["bleu-paper"], options={"lowercase": True})
     assert model.asked == [
         ("a dog", "a cat", search, "en", "de", "law"),
         ("a dog", "a cat", "A DOG", "A CAT", {"target_language": "de", "domain": "law"}),

@@ -23,6 +23,7 @@ from transduce.text import EOS_TOKEN, SubwordTokenizer
 from transduce.text.subword import Algorithm
 from transduce.text.tags import source_tags
 from transduce.translation.directions import Directions
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
 TAGS = ("<2de>", "<2pt-BR>", "<domain:law>", "<tag:bt>")
@@ -281,12 +282,13 @@ def test_an_engine_with_tags_is_the_engine_with_tagged_sources(bundle: Bundle, e
 
 def test_a_translator_writes_the_language_it_is_asked_for(bundle: Bundle) -> None:
     translator = Translator.load(bundle.path, engine="torch")
-    options = {"max_extra_tokens": 12}
     default, german, portuguese = (
-        translator.translate_n_best(TEXT, 1, **asked, **options)  # type: ignore[arg-type]
-        for asked in ({}, {"target": "de"}, {"target": "pt-BR"})
+        translator.translate_n_best(TEXT, 1, text_options=TextOptions(target=target), max_extra_tokens=12)
+        for target in ("", "de", "pt-BR")
     )
     assert default == german != portuguese
+    text = [best.text for [best] in portuguese]
+    assert translator.translate(TEXT, target="pt-BR", max_extra_tokens=12) == text
     ids = bundle.tokenizer.encode(TEXT[0])
     [[best]] = translator.engine.translate(
         [[bundle.tokenizer.tags["<2pt-BR>"], *ids]], replace(translator.options, max_extra_tokens=12)
@@ -299,8 +301,6 @@ def test_a_translator_writes_the_language_it_is_asked_for(bundle: Bundle) -> Non
 
 
 def test_a_zero_shot_pair_is_told(bundle: Bundle) -> None:
-    from transduce.translation.pipeline import TextOptions
-
     translator = Translator.load(bundle.path, engine="torch")
     with pytest.warns(UserWarning, match="de → pt-BR is zero-shot"):
         translator.translate(["dog"], target="pt-BR", text_options=TextOptions(language="de"), max_extra_tokens=2)

@@ -11,6 +11,7 @@ import pytest
 
 from made_models import made_bundle, made_tagged_bundle
 from text_engine import text_translator
+from transduce.augmentation import CorpusJob
 from transduce.augmentation import student as students
 from transduce.augmentation.made_corpus import MadeCorpus
 from transduce.augmentation.student import StudentJob, make_student, student_config
@@ -60,11 +61,11 @@ def test_the_teacher_is_asked_as_the_job_says_and_the_student_gets_its_translati
         nearest="chrf",
         warn=print,
     )
-    asked: list[tuple[tuple[Path, ...], Path, dict[str, Any]]] = []
+    asked: list[tuple[tuple[Path, ...], Path, CorpusJob, str]] = []
     trained: list[Config] = []
 
-    def distill(_: object, paths: tuple[Path, ...], folder: Path, **options: Any) -> MadeCorpus:
-        asked.append((paths, folder, options))
+    def distill(_: object, paths: tuple[Path, ...], folder: Path, job: CorpusJob, *, nearest: str) -> MadeCorpus:
+        asked.append((paths, folder, job, nearest))
         return MadeCorpus(folder, 1, 1, {}, {})
 
     def train(_: StudentJob, config: Config) -> Outcome:
@@ -78,9 +79,10 @@ def test_the_teacher_is_asked_as_the_job_says_and_the_student_gets_its_translati
     made = [tmp_path / "out" / "distilled" / number for number in ("1", "2")]
     files = [(tmp_path / f"{name}.en", tmp_path / f"{name}.fr") for name in ("law", "web")]
     assert [each[:2] for each in asked] == list(zip(files, made, strict=True))
-    wanted = {"nearest": "chrf", "options": search, "progress": False, "warn": print}
-    for (_, _, options), domain in zip(asked, ("law", ""), strict=True):  # the teacher knows no talks
-        assert options == wanted | {"text_options": TextOptions(guard=True, target="fr", domain=domain)}
+    for (_, _, passed, nearest), domain in zip(asked, ("law", ""), strict=True):  # the teacher knows no talks
+        texts = TextOptions(guard=True, target="fr", domain=domain)
+        assert passed == CorpusJob(options=search, text_options=texts, warn=print)
+        assert nearest == "chrf"
 
     (found,) = [config.data for config in trained]
     assert (found.folder, found.download) == (str(tmp_path / "out"), "")

@@ -18,7 +18,7 @@ from transduce.engines.loading import checksums_of
 from transduce.errors import ConfigError, DataError
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import Request, TextOptions
-from transduce.translation.streams import Columns, JsonLines, Layout, PlainLines, Summary, translate_file
+from transduce.translation.streams import Columns, FileJob, JsonLines, Layout, PlainLines, Summary, translate_file
 from transduce.translation.streams.cluster import _common
 from transduce.translation.streams.file_job import translate_window
 from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, fingerprint_of, in_order
@@ -79,16 +79,16 @@ def threads(count: int = 3, *, ahead: int = 6) -> Iterator[Threads]:
 @pytest.mark.parametrize("layout", [PlainLines(), PlainLines(many=True, scores=True), Columns(2, replace=True)])
 def test_the_bytes_are_those_of_one_translator(source: Path, tmp_path: Path, suffix: str, layout: Layout) -> None:
     one, many = tmp_path / f"one{suffix}", tmp_path / f"many{suffix}"
-    translate_file(text_translator(str.upper), source, one, layout=layout, window=7, n_best=2)
+    translate_file(text_translator(str.upper), source, one, FileJob(layout=layout, window=7, n_best=2))
     with threads() as workers:
-        assert translate_file(workers, source, many, layout=layout, window=7, n_best=2) == Summary(60, 0)
+        assert translate_file(workers, source, many, FileJob(layout=layout, window=7, n_best=2)) == Summary(60, 0)
     assert many.read_bytes() == one.read_bytes()
 
 
 def test_many_workers_resume_the_job_of_one_and_the_other_way_round(source: Path, tmp_path: Path) -> None:
     good = source.read_text()
     whole = tmp_path / "whole.gz"
-    translate_file(text_translator(str.upper), source, whole, layout=Columns(2), window=5)
+    translate_file(text_translator(str.upper), source, whole, FileJob(layout=Columns(2), window=5))
     lines = good.split("\n")
     for begin_with_many in (True, False):
         output = tmp_path / f"out{begin_with_many}.gz"
@@ -97,9 +97,11 @@ def test_many_workers_resume_the_job_of_one_and_the_other_way_round(source: Path
         with threads() as workers:
             first, second = (workers, text_translator(str.upper)) if begin_with_many else (None, workers)
             with pytest.raises(DataError, match=rf"{source.name}, line 34: has 1 column"):
-                translate_file(first or text_translator(str.upper), source, output, layout=Columns(2), window=5)
+                translate_file(
+                    first or text_translator(str.upper), source, output, FileJob(layout=Columns(2), window=5)
+                )
             source.write_text(good)
-            summary = translate_file(second, source, output, layout=Columns(2), window=5, resume=True)
+            summary = translate_file(second, source, output, FileJob(layout=Columns(2), window=5, resume=True))
         assert summary == Summary(60, 30)  # all windows before the bad line's were kept, and none was done again
         assert output.read_bytes() == whole.read_bytes()
 
@@ -107,12 +109,12 @@ def test_many_workers_resume_the_job_of_one_and_the_other_way_round(source: Path
 def test_another_engine_cannot_resume(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source.write_text("a\tb\nc\n")
     with threads() as workers, pytest.raises(DataError, match="line 2"):
-        translate_file(workers, source, tmp_path / "out", layout=Columns(2), window=1)
+        translate_file(workers, source, tmp_path / "out", FileJob(layout=Columns(2), window=1))
     source.write_text("a\tb\nc\td\n")
     with threads() as workers:
         monkeypatch.setattr(workers, "fingerprint", lambda request: JobFingerprint({}, "another", None))
         with pytest.raises(ConfigError, match="engine = text, and now engine = another"):
-            translate_file(workers, source, tmp_path / "out", layout=Columns(2), window=1, resume=True)
+            translate_file(workers, source, tmp_path / "out", FileJob(layout=Columns(2), window=1, resume=True))
 
 
 def test_windows_are_read_only_so_far_ahead(tmp_path: Path) -> None:
@@ -143,7 +145,9 @@ def test_a_file_that_cannot_be_read_to_its_end_is_done_up_to_there(tmp_path: Pat
     for name in ("one", "many"):
         output = tmp_path / name
         with threads() as workers, pytest.raises(DataError, match="damaged or cut short"):
-            translate_file(workers if name == "many" else text_translator(str.upper), source, output, window=4000)
+            translate_file(
+                workers if name == "many" else text_translator(str.upper), source, output, FileJob(window=4000)
+            )
         done[name] = output.with_name(name + ".partial").read_bytes()
     assert done["one"] == done["many"] != b""
 
@@ -167,7 +171,7 @@ def test_constraints_travel_with_their_lines(source: Path) -> None:
         submit = workers.submit
         workers.submit = lambda window: (seen.append(window), submit(window))[1]  # type: ignore[method-assign]
         with pytest.raises(TypeError):
-            translate_file(workers, source, source.with_name("out"), window=7, constraints=constraints)
+            translate_file(workers, source, source.with_name("out"), FileJob(window=7, constraints=constraints))
     assert [each.prefix for window in seen for each in window.constraints or ()] == [
         str(number) for window in seen for number in range(window.first - 1, window.first - 1 + len(window.lines))
     ]
@@ -176,7 +180,7 @@ def test_constraints_travel_with_their_lines(source: Path) -> None:
 def test_json_lines_keep_their_bytes(source: Path, tmp_path: Path) -> None:
     source.write_text('{"n": 1.50, "text": "a dog"}\n\n{"text": "runs"}\n')
     with threads() as workers:
-        translate_file(workers, source, tmp_path / "out", layout=JsonLines("text"), window=1)
+        translate_file(workers, source, tmp_path / "out", FileJob(layout=JsonLines("text"), window=1))
     rows = (tmp_path / "out").read_text()
     assert rows == '{"n": 1.50, "text": "a dog", "translation": "A DOG"}\n\n{"text": "runs", "translation": "RUNS"}\n'
 

@@ -5,6 +5,6 @@ made.num_pairs, made.files, made.recipe_lines("bt")
 """
 
 from transduce.augmentation.made_corpus import MadeCorpus
-from transduce.augmentation.translated_text import back_translate, distill, forward_translate
+from transduce.augmentation.translated_text import CorpusJob, back_translate, distill, forward_translate
 
-__all__ = ["MadeCorpus", "back_translate", "distill", "forward_translate"]
+__all__ = ["CorpusJob", "MadeCorpus", "back_translate", "distill", "forward_translate"]

@@ -29,7 +29,7 @@ from transduce.augmentation.student_config import (
     teacher_target,
 )
 from transduce.augmentation.student_measurement import Comparison, compare
-from transduce.augmentation.translated_text import distill
+from transduce.augmentation.translated_text import CorpusJob, distill
 from transduce.augmentation.translation_records import Nearness
 from transduce.bundle import Bundle
 from transduce.config import Config, DecodeConfig
@@ -155,11 +155,13 @@ def _distil(job: StudentJob, teacher: Bundle, parts: Sequence[Part], open_teache
                     translator,
                     part.paths,
                     job.output / _DISTILLED / str(number),
+                    CorpusJob(
+                        options=job.search,
+                        text_options=TextOptions(guard=True, target=teacher_target(teacher, job.config), domain=domain),
+                        progress=job.progress,
+                        warn=job.warn,
+                    ),
                     nearest=job.nearest,
-                    options=job.search,
-                    text_options=TextOptions(guard=True, target=teacher_target(teacher, job.config), domain=domain),
-                    progress=job.progress,
-                    warn=job.warn,
                 )
             )
     return made

@@ -22,6 +22,7 @@ from transduce.errors import DataError, EngineError
 from transduce.evaluation.bleu import Score, bleu, chrf
 from transduce.reporting.intervals import student_t
 from transduce.reporting.tables import table
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
 _ENGINE, _QUANTIZATION, _BATCH_SIZE = "ctranslate2", "int8", 32
@@ -166,9 +167,8 @@ class _System:
         """Translates lines as it does."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about single lines, which are the same for all systems
-            return translator.translate(
-                lines, beam_size=self.beam_size, batch_size=_BATCH_SIZE, target=self.target, domain=self.domain
-            )
+            texts = TextOptions(target=self.target, domain=self.domain)
+            return translator.translate(lines, text_options=texts, beam_size=self.beam_size, batch_size=_BATCH_SIZE)
 
     def start_cold(self, line: str) -> float:
         """Returns the seconds of a process that loads the model and translates one line."""

@@ -5,9 +5,8 @@ record for each line. The files are made from the records at the end, in one pas
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypedDict, Unpack
 
 from transduce.augmentation.made_corpus import RECORDS, MadeCorpus, complete, prepare_folder, write_corpus
 from transduce.augmentation.translation_records import Nearness, TranslationRecords, line_of_pair
@@ -15,57 +14,69 @@ from transduce.config import DecodeConfig
 from transduce.data.readers import PairReader
 from transduce.errors import ConfigError
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.streams import translate_file
+from transduce.translation.streams import FileJob, translate_file
 from transduce.translation.streams.journal import finished_journal, read_journal
 from transduce.translation.streams.workers import Workers
 from transduce.translation.translator import Translator
 
 
-class JobOptions(TypedDict, total=False):
-    """Further keywords of `back_translate`, `forward_translate` and `distill`."""
+@dataclass(frozen=True, kw_only=True)
+class CorpusJob:
+    """How `back_translate`, `forward_translate` and `distill` translate.
 
-    options: DecodeConfig | None  # of the search or of sampling; None takes the model's own
-    text_options: TextOptions | None  # None: long lines are split, and the guard is on
-    window: int | None  # lines translated together; None chooses by batch size
-    overwrite: bool  # whether to start again; else a second call continues or finds the job finished
-    progress: bool  # whether to show a bar with an estimate of the time left
-    warn: Callable[[str], None] | None  # called with each warning; None issues Python's
+    Attributes:
+        options: of the search or of sampling; None takes the model's own.
+        text_options: what is done with long lines, markup and doubtful output.
+        window: lines translated together; None chooses by batch size.
+        overwrite: whether to start again; else a second call continues or finds the job finished.
+        progress: whether to show a bar with an estimate of the time left.
+        warn: called with each warning; None issues Python's.
+    """
+
+    options: DecodeConfig | None = None
+    text_options: TextOptions = field(default_factory=lambda: TextOptions(guard=True))
+    window: int | None = None
+    overwrite: bool = False
+    progress: bool = False
+    warn: Callable[[str], None] | None = None
 
 
-def back_translate(translator: Translator | Workers, text: Path, output: Path, **job: Unpack[JobOptions]) -> MadeCorpus:
+def back_translate(
+    translator: Translator | Workers, text: Path, output: Path, job: CorpusJob | None = None
+) -> MadeCorpus:
     """Makes pairs of a text in the target language: its lines are the target side, their translations the source side.
 
     Args:
         translator: a model of the reverse direction, or workers that have it (`streams.cluster`).
         text: plain, `.gz` or `.zst`; "-" is standard input.
         output: a folder: see `made_corpus`.
-        job: see `JobOptions`.
+        job: how; None takes all defaults.
 
     Raises:
         ConfigError: an option is wrong, or is not the one with which the job was begun.
         DataError: a file cannot be read or written, or `output` is something else.
     """
-    return _make(translator, [text], output, TranslationRecords("back-translate"), job)
+    return _make(translator, [text], output, TranslationRecords("back-translate"), job or CorpusJob())
 
 
 def forward_translate(
-    translator: Translator | Workers, text: Path, output: Path, **job: Unpack[JobOptions]
+    translator: Translator | Workers, text: Path, output: Path, job: CorpusJob | None = None
 ) -> MadeCorpus:
     """Makes pairs of a text in the source language: its lines are the source side, their translations the target side.
 
     For the arguments see `back_translate`; the model is one of the direction that is to be trained.
     """
-    return _make(translator, [text], output, TranslationRecords("forward-translate"), job)
+    return _make(translator, [text], output, TranslationRecords("forward-translate"), job or CorpusJob())
 
 
 def distill(
     translator: Translator | Workers,
     corpus: Path | Sequence[Path],
     output: Path,
+    job: CorpusJob | None = None,
     *,
     nearest: Nearness | None = None,
     n_best: int | None = None,
-    **job: Unpack[JobOptions],
 ) -> MadeCorpus:
     """Makes pairs of a teacher's translations, for a student (Kim and Rush 2016: sequence-level distillation).
 
@@ -77,13 +88,13 @@ def distill(
         nearest: takes of each line's translations the one nearest to the reference, by sentence BLEU or chrF ("sequence
             interpolation"); None takes the best.
         n_best: translations to choose from; None: as many as the beam has.
-        job: see `JobOptions`.
+        job: how; None takes all defaults.
 
     Raises:
         ConfigError: an option is wrong, or is not the one with which the job was begun.
         DataError: a file cannot be read or written, both sides have not as many lines, or `output` is something else.
     """
-    records = TranslationRecords("distill", nearest)
+    job, records = job or CorpusJob(), TranslationRecords("distill", nearest)
     if nearest is None and n_best is not None:
         raise ConfigError("n_best is for choosing among translations: name `nearest` as well.")
     if isinstance(corpus, Path):
@@ -94,7 +105,7 @@ def distill(
         pass
     if nearest is None:
         return _make(translator, corpus, output, records, job, lines=(text for text, _ in PairReader(corpus)))
-    options = job.get("options") or translator.options
+    options = job.options or translator.options
     lines = (line_of_pair(*pair) for pair in PairReader(corpus))
     return _make(translator, corpus, output, records, job, n_best=n_best or options.beam_size, lines=lines)
 
@@ -104,30 +115,31 @@ def _make(
     inputs: Sequence[Path],
     output: Path,
     records: TranslationRecords,
-    job: JobOptions,
+    job: CorpusJob,
     *,
     n_best: int = 1,
     lines: Iterable[str] | None = None,
 ) -> MadeCorpus:
     """Translates `lines`, by default those of the first input, and makes the folder."""
-    overwrite, text_options = job.get("overwrite", False), job.get("text_options") or TextOptions(guard=True)
-    prepare_folder(output, overwrite=overwrite)
+    prepare_folder(output, overwrite=job.overwrite)
     summary = translate_file(
         translator,
         inputs[0],
         output / RECORDS,
-        layout=replace(records, guard=text_options.guard),
-        options=job.get("options"),
-        n_best=n_best,
-        text_options=text_options,
-        window=job.get("window"),
-        resume=not overwrite,
-        overwrite=overwrite,
-        progress=job.get("progress", False),
-        warn=job.get("warn"),
-        warn_of_lines=False,  # the folder says which lines are left out, and why
-        to_continue="The same command continues.",
-        lines=lines,
+        FileJob(
+            layout=replace(records, guard=job.text_options.guard),
+            options=job.options,
+            n_best=n_best,
+            text_options=job.text_options,
+            window=job.window,
+            resume=not job.overwrite,
+            overwrite=job.overwrite,
+            progress=job.progress,
+            warn=job.warn,
+            warn_of_lines=False,  # the folder says which lines are left out, and why
+            to_continue="The same command continues.",
+            lines=lines,
+        ),
     )
     manifest = complete(output) if summary.was_finished else None
     was_finished = manifest is not None

@@ -70,6 +70,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     Raises:
         DataError: there is no such file, or every line was left out.
     """
+    from transduce.augmentation import CorpusJob
     from transduce.augmentation.made_corpus import LEFT_OUT
     from transduce.data.readers import STDIN, require_file
     from transduce.translation.directions import Directions
@@ -87,17 +88,19 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
         made = make(
             translator,
             output=args.output,
-            options=opened.options,
-            text_options=TextOptions(
-                split=args.split_sentences,
-                guard=not args.no_guard,
-                target=direction.target if args.target else "",
-                domain=direction.domain,
+            job=CorpusJob(
+                options=opened.options,
+                text_options=TextOptions(
+                    split=args.split_sentences,
+                    guard=not args.no_guard,
+                    target=direction.target if args.target else "",
+                    domain=direction.domain,
+                ),
+                window=args.window,
+                overwrite=args.overwrite,
+                progress=sys.stderr.isatty(),
+                warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
             ),
-            window=args.window,
-            overwrite=args.overwrite,
-            progress=sys.stderr.isatty(),
-            warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
         )
     if not args.quiet:
         _report(made)

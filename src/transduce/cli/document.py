@@ -59,7 +59,7 @@ def translate_to_output(args: argparse.Namespace, opened: Opened, text_options: 
     """Translates the document, and returns the exit code."""
     from transduce.data.progress import progress_bar
     from transduce.translation.constraints.glossary import read_glossary
-    from transduce.translation.documents import Languages, translate_document
+    from transduce.translation.documents import DocumentJob, Languages, translate_document
 
     glossary = read_glossary(args.glossary) if args.glossary is not None else None
     translator = load_translator(args, opened)
@@ -75,14 +75,16 @@ def translate_to_output(args: argparse.Namespace, opened: Opened, text_options: 
             translator,
             args.document,
             args.output,
-            options=opened.options,
-            text_options=text_options,
-            glossary=glossary,
-            document_format=args.format,
-            languages=languages,
-            overwrite=args.overwrite,
-            on_progress=on_progress,
-            warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+            DocumentJob(
+                options=opened.options,
+                text_options=text_options,
+                glossary=glossary,
+                document_format=args.format,
+                languages=languages,
+                overwrite=args.overwrite,
+                on_progress=on_progress,
+                warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+            ),
         )
     if not args.quiet:
         texts = counted(summary.num_segments, "text")

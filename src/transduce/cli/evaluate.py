@@ -158,7 +158,9 @@ def _evaluate_sets(args: argparse.Namespace) -> int:
     translator = load_translator(args, opened)
     progress = not args.quiet and sys.stderr.isatty()
     options = _score_options(args)
-    scores = score_sets(translator, sets, search=opened.options, metrics=_metrics(args), progress=progress, **options)
+    scores = score_sets(
+        translator, sets, search=opened.options, metrics=_metrics(args), progress=progress, options=options
+    )
     warnings = [warning for each in scores for warning in each.evaluation.warnings]
     if training:
         from transduce.evaluation import leakage_warnings
@@ -214,7 +216,6 @@ def _score_options(args: argparse.Namespace) -> "ScoreOptions":
 
 def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str, Any]:
     from transduce.evaluation.texts import require_aligned
-    from transduce.translation.call_options import Asked
     from transduce.translation.forced_scores import ScoreSummary
 
     source, reference = texts[args.source], texts[args.reference[0]]
@@ -223,8 +224,8 @@ def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str,
     require_told_target(opened.bundle, args.target, Path(args.reference[0]))
     translator = load_translator(args, opened)
     summary = ScoreSummary()
-    asked: Asked = {"target_language": args.target, "domain": args.domain}
-    summary.add(translator.score(source.lines, reference.lines, **asked))
+    scores = translator.score(source.lines, reference.lines, target_language=args.target, domain=args.domain)
+    summary.add(scores)
     return {"perplexity": summary.perplexity, "subwords": summary.pieces}
 
 

@@ -40,7 +40,6 @@ from transduce.reporting.tables import counted
 if TYPE_CHECKING:
     import numpy as np
 
-    from transduce.translation.call_options import Asked
     from transduce.translation.result import Attention
     from transduce.translation.translator import Translator
 
@@ -100,11 +99,11 @@ def run(args: argparse.Namespace) -> int:
     translator = Translator.load(args.model, engine="torch", device=args.device, threads=args.threads)
     if args.target is not None and translator.bundle is not None:
         require_told_target(translator.bundle, args.target_language, args.target, "--target-language")
-    asked: Asked = {"target_language": args.target_language, "domain": args.domain}
+    direction = {"target_language": args.target_language, "domain": args.domain}
     if shows_a_pair:
-        _show(args, _attend(translator, pairs[args.line - 1], args.line, asked))
+        _show(args, _attend(translator, pairs[args.line - 1], args.line, direction))
     if args.pharaoh is not None:
-        _align(args, translator, pairs, asked)
+        _align(args, translator, pairs, direction)
     return 0
 
 
@@ -165,13 +164,15 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
     return list(read_pairs([source, args.target]))
 
 
-def _attend(translator: "Translator", pair: tuple[str, str | None], line: int, asked: "Asked") -> "Attention":
+def _attend(
+    translator: "Translator", pair: tuple[str, str | None], line: int, direction: dict[str, str]
+) -> "Attention":
     from transduce.data.treebank_reader import sentence_reader
 
     source, target = pair
     if translator.bundle is not None:
         source = sentence_reader(translator.bundle.config.data, translator.tokenizer)(source)
-    attention = translator.attend(source, target, **asked)
+    attention = translator.attend(source, target, **direction)
     if attention.source_truncated or attention.target_truncated:
         warn_truncated(f"line {line}", translator.engine.max_source_tokens, "read")
     return attention
@@ -215,12 +216,12 @@ def _head_numbers(text: str | None) -> list[int] | None:
 
 
 def _align(
-    args: argparse.Namespace, translator: "Translator", pairs: list[tuple[str, str | None]], asked: "Asked"
+    args: argparse.Namespace, translator: "Translator", pairs: list[tuple[str, str | None]], direction: dict[str, str]
 ) -> None:
     """Writes the word alignment of every pair; an empty line where a side is blank."""
     from transduce.inspection.alignment import align_all, pharaoh
 
-    heads, alignments = align_all(_word_weights(translator, pairs, asked), args.align_heads or "best")
+    heads, alignments = align_all(_word_weights(translator, pairs, direction), args.align_heads or "best")
     with open_output(args.pharaoh) as file:
         file.writelines(f"{pharaoh(links)}\n" for links in alignments)
     names = ", ".join(map(str, heads)) or "none, for there are no words"
@@ -228,7 +229,7 @@ def _align(
 
 
 def _word_weights(
-    translator: "Translator", pairs: list[tuple[str, str | None]], asked: "Asked"
+    translator: "Translator", pairs: list[tuple[str, str | None]], direction: dict[str, str]
 ) -> Iterator["np.ndarray"]:
     """Yields `word_weights` of each pair, and an empty array for one with a blank side."""
     import numpy as np
@@ -239,7 +240,7 @@ def _word_weights(
     with progress_bar("aligning", len(pairs), unit=" pairs", shown=sys.stderr.isatty()) as bar:
         for line, (source, target) in enumerate(pairs, start=1):
             if source.strip() and (target is None or target.strip()):
-                yield word_weights(_attend(translator, (source, target), line, asked))
+                yield word_weights(_attend(translator, (source, target), line, direction))
             else:
                 yield np.zeros((0, 0, 0, 0))
             bar.update()

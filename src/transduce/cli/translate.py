@@ -158,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
     from transduce.data.readers import STDIN, require_file
     from transduce.files import require_free
     from transduce.translation.pipeline import Request
-    from transduce.translation.streams import translate_file
+    from transduce.translation.streams import FileJob, translate_file
 
     if args.source != STDIN:
         require_file(args.source)
@@ -177,20 +177,22 @@ def run(args: argparse.Namespace) -> int:
             translator,
             args.source,
             args.output,
-            layout=layout,
-            options=opened.options,
-            n_best=args.n_best,
-            text_options=text_options,
-            constraints=files.constraints(),
-            glossary=files.glossary,
-            constraints_name=files.name,
-            inline_terms=args.inline_terms,
-            check_end=files.check_end,
-            window=args.window or (1 if typed else None),
-            resume=args.resume,
-            overwrite=args.overwrite,
-            progress=_is_file(args.output) and sys.stderr.isatty(),
-            warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+            FileJob(
+                layout=layout,
+                options=opened.options,
+                n_best=args.n_best,
+                text_options=text_options,
+                constraints=files.constraints(),
+                glossary=files.glossary,
+                constraints_name=files.name,
+                inline_terms=args.inline_terms,
+                check_end=files.check_end,
+                window=args.window or (1 if typed else None),
+                resume=args.resume,
+                overwrite=args.overwrite,
+                progress=_is_file(args.output) and sys.stderr.isatty(),
+                warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+            ),
         )
     _print_summary(args, summary)
     return 0

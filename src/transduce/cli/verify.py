@@ -84,11 +84,9 @@ def run(args: argparse.Namespace) -> int:
     report = verify(
         args.model,
         sentences=args.source,
-        settings=Settings(**values),
+        settings=Settings(**values, target_language=args.target, domain=args.domain),
         device=args.device,
         threads=args.threads,
-        target_language=args.target,
-        domain=args.domain,
         other_engines=not args.no_engines,
         exports=args.export,
         progress=True,

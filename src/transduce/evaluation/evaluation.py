@@ -46,8 +46,10 @@ def _score(
     *,
     language: str = "",
     tokenized: bool = False,
-    **options: Unpack[MetricOptions],
+    lowercase: bool = False,
+    confidence: bool = False,
 ) -> Score:
+    options: MetricOptions = {"lowercase": lowercase, "confidence": confidence}
     match metric:
         case "bleu" if tokenized:
             return tokenized_bleu(hypotheses, references, **options)

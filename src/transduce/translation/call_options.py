@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TypedDict
 
 from transduce.config.schema import DecodeOptions
-from transduce.translation.pipeline import TextOptions
 
 
 class LoadOptions(TypedDict, total=False):
@@ -26,28 +25,3 @@ class SearchOptions(DecodeOptions, total=False):
     length_penalty: float | None
     max_extra_tokens: int | None
     batch_size: int | None
-
-
-class LineOptions(SearchOptions, total=False):
-    """Further keywords of `Translator.translate`."""
-
-    target: str  # code of the target language, for a model of several
-    domain: str  # for a model that was trained on domains
-    handling: TextOptions | None  # the old name of `text_options`
-
-
-class Asked(TypedDict, total=False):
-    """Which translation is meant, of a model of several target languages or domains."""
-
-    target_language: str  # its code; "" is the model's default
-    domain: str
-
-
-class StreamOptions(TypedDict, total=False):
-    """Further keywords of `Translator.stream`."""
-
-    first_line: int  # number of the first line; 1 by default
-    origin: str  # what line numbers begin with in errors, such as "test.en, "
-    target: str  # code of the target language, for a model of several
-    domain: str  # for a model that was trained on domains
-    handling: TextOptions | None  # the old name of `text_options`

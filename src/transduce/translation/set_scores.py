@@ -8,7 +8,7 @@ print(scores_table(scores))
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from transduce.config import DataConfig, DecodeConfig
 from transduce.data.corpus import locate_tests
@@ -20,7 +20,6 @@ from transduce.evaluation import Evaluation, Score, Text, evaluate
 from transduce.evaluation.evaluation import ScoreOptions
 from transduce.evaluation.texts import require_aligned
 from transduce.reporting.tables import short, table
-from transduce.translation.call_options import Asked
 from transduce.translation.directions import Direction
 from transduce.translation.forced_scores import ScoreSummary
 from transduce.translation.pipeline import TextOptions
@@ -147,7 +146,7 @@ def score_sets(
     search: DecodeConfig | None = None,
     metrics: Sequence[str] = ("bleu", "chrf"),
     progress: bool = False,
-    **options: Unpack[ScoreOptions],
+    options: ScoreOptions | None = None,
 ) -> list[SetScores]:
     """Translates the sources of each set in its direction and scores them against its references.
 
@@ -157,7 +156,7 @@ def score_sets(
         search: how to search; None: as the model's configuration says.
         metrics: names in `transduce.evaluation.METRICS`.
         progress: whether to show progress on standard error.
-        **options: see `transduce.evaluation.evaluate`; `language` is that of each set unless it is given; where it is
+        options: see `transduce.evaluation.evaluate`; `language` is that of each set unless it is given; where it is
             not known, the ending of the reference's name says it, as of test.fr.
 
     Raises:
@@ -171,11 +170,16 @@ def score_sets(
     for each, direction in zip(sets, directions, strict=True):
         hypothesis = Text(f"the translation of {each.source.name}", _translate(translator, each, search, progress))
         measured = ScoreSummary()
-        reference = each.references[0].lines
-        asked: Asked = {"target_language": each.target_language, "domain": each.domain}
-        measured.add(translator.score(each.source.lines, reference, **asked))
+        measured.add(
+            translator.score(
+                each.source.lines,
+                each.references[0].lines,
+                target_language=each.target_language,
+                domain=each.domain,
+            )
+        )
         language = direction.target or language_of(Path(each.references[0].name))
-        score_options: ScoreOptions = {"language": language, **options}
+        score_options: ScoreOptions = {"language": language, **(options or {})}
         evaluation = evaluate(hypothesis, each.references, source=each.source, metrics=metrics, **score_options)
         found.append(
             SetScores(
@@ -197,10 +201,10 @@ def _direction(translator: Translator, each: EvaluationSet) -> Direction:
 
 
 def _translate(translator: Translator, each: EvaluationSet, search: DecodeConfig | None, progress: bool) -> list[str]:
-    asked = TextOptions(language=each.source_language, target=each.target_language, domain=each.domain)
+    texts = TextOptions(language=each.source_language, target=each.target_language, domain=each.domain)
     lines = []
     with progress_bar(f"translating {each.name}", len(each.source.lines), unit=" lines", shown=progress) as bar:
-        for best, *_ in translator.stream(each.source.lines, options=search, text_options=asked):
+        for best, *_ in translator.stream(each.source.lines, options=search, text_options=texts):
             lines.append(best.text)
             bar.update()
     return lines

@@ -10,6 +10,7 @@ translator.attend("A dog runs.")                 # what every head attends to
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -22,14 +23,14 @@ from transduce.engines.loading import checksums_of, choose_engine, load_engine, 
 from transduce.errors import BundleError
 from transduce.text import SubwordTokenizer
 from transduce.translation.attention import attend
-from transduce.translation.call_options import Asked, LineOptions, SearchOptions, StreamOptions
+from transduce.translation.call_options import SearchOptions
 from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
 from transduce.translation.constraints.line_constraints import Constraints, constraints_of
-from transduce.translation.directions import DirectedModel, Directions, directed
+from transduce.translation.directions import Directions, directed
 from transduce.translation.forced_scores import TargetScore, score_targets
+from transduce.translation.old_keywords import old_numbering, old_text_options
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
 from transduce.translation.pipeline.many_sentences import lines_of_many_sentences, many_sentences_warning
-from transduce.translation.pipeline.text_options import text_options_of
 from transduce.translation.result import Alternative, Attention, Translation
 from transduce.translation.windows import Window, cut_windows
 
@@ -132,7 +133,8 @@ class Translator:
         required: Sequence[Sequence[str | Sequence[str]]] | None = None,
         glossary: GlossaryLike = None,
         text_options: TextOptions | None = None,
-        **options: Unpack[LineOptions],
+        target: str = "",
+        **options: Unpack[SearchOptions],
     ) -> list[str]:
         """Returns one translation for each line, in order; a line of white space gives an empty string.
 
@@ -144,16 +146,15 @@ class Translator:
             forbidden: phrases that no translation may hold, or for each line a list of them.
             required: for each line a list of terms that must appear, or of lists of terms to choose from.
             glossary: a file or dictionary of source terms and their required translations.
-            text_options: what is done with long lines, markup and doubtful output. By default only lines that are
-                longer than the model reads are split into sentences. A line with a prefix or `required` is never
-                split; then markup, guard and split="always" are refused.
+            text_options: what is done with long lines, markup and doubtful output, and the domain, for a model of
+                several. By default only lines that are longer than the model reads are split into sentences. A line
+                with a prefix or `required` is never split; then markup, guard and split="always" are refused.
+            target: code of the target language, for a model of several; "": that of `text_options`.
             options: fields of `DecodeConfig`; None and those not given come from the model's configuration:
                 beam_size: beam width; 1 is greedy search, the fastest.
                 length_penalty: α of GNMT's length penalty; higher favours longer translations.
                 max_extra_tokens: the greatest length of a translation is that of its source plus this.
                 batch_size: lines translated together: changes speed and memory, never a translation.
-                target: not of `DecodeConfig`: code of the target language, for a model of several.
-                domain: likewise: for a model that was trained on domains.
                 and the others, such as temperature=0.8 or min_tokens=5.
 
         Raises:
@@ -161,7 +162,9 @@ class Translator:
             DataError: a prefix or required term holds a forbidden phrase, or the glossary cannot be read.
         """
         constraints = constraints_of(len(lines), prefixes, forbidden, required)
-        request = self._request(1, text_options_of(text_options, options), glossary, options)
+        texts = old_text_options(text_options, options)
+        texts = replace(texts, target=target or texts.target)
+        request = Request(self.with_options(**options), 1, texts, glossary_of(glossary))
         return [best.text for best, *_ in self._run(Window(1, lines, constraints), request)]
 
     def translate_n_best(
@@ -174,24 +177,21 @@ class Translator:
         required: Sequence[Sequence[str | Sequence[str]]] | None = None,
         glossary: GlossaryLike = None,
         text_options: TextOptions | None = None,
-        **options: Unpack[LineOptions],
+        **options: Unpack[SearchOptions],
     ) -> list[list[Translation]]:
         """Returns for each line its translations, best first: at least one, at most `n_best`.
 
-        For the arguments see `translate`; `n_best` may not exceed the beam size. With a temperature the translations
-        are random draws, in the order in which they were drawn; two may be equal.
+        For the arguments see `translate`; `text_options` names target language and domain. `n_best` may not exceed
+        the beam size. With a temperature the translations are random draws, in the order in which they were drawn; two
+        may be equal.
 
         The first one is what `translate` returns. This may differ for a line with forbidden phrases or required terms:
         all of its translations must satisfy them, so it may be searched again where the first alone would have passed.
         """
         constraints = constraints_of(len(lines), prefixes, forbidden, required)
-        request = self._request(n_best, text_options_of(text_options, options), glossary, options)
+        texts = old_text_options(text_options, options)
+        request = Request(self.with_options(**options), n_best, texts, glossary_of(glossary))
         return self._run(Window(1, lines, constraints), request)
-
-    def _request(
-        self, n_best: int, text_options: TextOptions, glossary: GlossaryLike, options: SearchOptions
-    ) -> Request:
-        return Request(self.with_options(**options), n_best, text_options, glossary_of(glossary))
 
     def _run(self, window: Window, request: Request) -> list[list[Translation]]:
         """Returns the translations of each line; warns a caller of `translate` of what may make them bad.
@@ -199,8 +199,8 @@ class Translator:
         That is a line of many sentences, and the first time, a pair of languages that the model was not trained on.
         """
         found = run_pipeline(self, window, request)
-        asked = request.text_options
-        if notice := self.directions.choose(asked.language, asked.target, asked.domain).notice:
+        texts = request.text_options
+        if notice := self.directions.choose(texts.language, texts.target, texts.domain).notice:
             warnings.warn(notice, stacklevel=3)
         if many := lines_of_many_sentences(self, window.lines, found, request.text_options):
             warnings.warn(many_sentences_warning(many), stacklevel=3)
@@ -217,7 +217,8 @@ class Translator:
         targets: Sequence[str],
         *,
         length_penalty: float | None = None,
-        **asked: Unpack[Asked],
+        target_language: str = "",
+        domain: str = "",
     ) -> list[TargetScore]:
         """Returns the scores of given translations: the log-probability of each of their pieces, and more.
 
@@ -228,17 +229,16 @@ class Translator:
             sources: lines; one of white space is read as empty.
             targets: a translation for each.
             length_penalty: α of GNMT's length penalty, for `TargetScore.score`; None: the model's.
-            asked: `target_language` and `domain`, for a model of several.
+            target_language: its code, for a model of several; "": the model's default.
+            domain: for a model that was trained on domains.
 
         Raises:
             ConfigError: the model does not know the language or the domain.
             DataError: there are not as many targets as sources, or one is longer than learned positions reach.
         """
         alpha = self.with_options(length_penalty=length_penalty).length_penalty
-        return score_targets(self._asked(asked).engine, self.tokenizer, sources, targets, alpha)
-
-    def _asked(self, asked: Asked) -> DirectedModel:
-        return directed(self, "", asked.get("target_language", ""), asked.get("domain", ""))
+        engine = directed(self, "", target_language, domain).engine
+        return score_targets(engine, self.tokenizer, sources, targets, alpha)
 
     def stream(
         self,
@@ -250,22 +250,22 @@ class Translator:
         text_options: TextOptions | None = None,
         constraints: Iterable[Constraints] | None = None,
         glossary: GlossaryLike = None,
-        **further: Unpack[StreamOptions],
+        **old: Any,
     ) -> Iterator[list[Translation]]:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
 
         `window` lines are read at a time and translated in batches of similar length; None chooses by batch size.
-        `constraints` has an entry for each line, and is read alongside.
+        `constraints` has an entry for each line, and is read alongside. `old` is what version 0.1 took further
+        (`handling`, `first_line`, `origin`), with a warning; until 0.3.
 
         Raises:
             DataError: there are fewer constraints than lines, or a prefix holds a forbidden phrase.
         """
         if isinstance(lines, str):
             raise TypeError("Give an iterable of lines: for a single one, [line].")
-        text_options = text_options_of(text_options, further)
-        request = Request(options or self.options, n_best, text_options, glossary_of(glossary))
+        texts, (first, origin) = old_text_options(text_options, old), old_numbering(old)
+        request = Request(options or self.options, n_best, texts, glossary_of(glossary))
         size = window or self.window_lines(request.options)
-        first, origin = further.get("first_line", 1), further.get("origin", "")
         for each in cut_windows(lines, size, constraints, first=first, origin=origin):
             yield from run_pipeline(self, each, request)
 
@@ -274,21 +274,26 @@ class Translator:
         """Returns the default number of lines that a stream reads ahead."""
         return options.batch_size * _WINDOW_BATCHES
 
-    def attend(self, source: str, target: str | None = None, **asked: Unpack[Asked]) -> Attention:
+    def attend(
+        self, source: str, target: str | None = None, *, target_language: str = "", domain: str = ""
+    ) -> Attention:
         """Returns what every head of every layer attends to in one pair; of an ensemble, those of its first model.
 
         Args:
             source: a line.
             target: its translation; None translates the source first.
-            asked: `target_language` and `domain`, for a model of several.
+            target_language: its code, for a model of several; "": the model's default.
+            domain: for a model that was trained on domains.
 
         Raises:
             ConfigError: the engine does not return attention weights, or the model does not know the language.
             DataError: the source is empty or white space.
         """
-        return attend(self._asked(asked), self.options, source, target)
+        return attend(directed(self, "", target_language, domain), self.options, source, target)
 
-    def alternatives(self, source: str, target_prefix: str, n: int = 5, **asked: Unpack[Asked]) -> list[Alternative]:
+    def alternatives(
+        self, source: str, target_prefix: str, n: int = 5, *, target_language: str = "", domain: str = ""
+    ) -> list[Alternative]:
         """Returns at most `n` different words that may follow in a translation, the most probable first.
 
         Each comes with the translation that continues it, found by greedy search. Of words that begin with the same
@@ -301,7 +306,8 @@ class Translator:
             target_prefix: the translation up to the word, to the letter. It ends in white space where a new word is
                 asked for; else its last word may be continued.
             n: from 1 to 100.
-            asked: `target_language` and `domain`, for a model of several.
+            target_language: its code, for a model of several; "": the model's default.
+            domain: for a model that was trained on domains.
 
         Raises:
             ConfigError: `n` is out of range, or the model does not know the language.
@@ -309,7 +315,8 @@ class Translator:
         """
         from transduce.translation.alternatives import alternatives  # imported here, as NumPy is slow to import
 
-        return alternatives(self._asked(asked), self.options, source, target_prefix, n)
+        model = directed(self, "", target_language, domain)
+        return alternatives(model, self.options, source, target_prefix, n)
 
     def with_options(
         self,

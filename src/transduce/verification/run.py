@@ -4,7 +4,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import torch
 
@@ -18,7 +18,6 @@ from transduce.export.exported_folder import ExportedFolder
 from transduce.export.exports import require_installed
 from transduce.model.device import choose_device
 from transduce.reporting.tables import counted
-from transduce.translation.call_options import Asked
 from transduce.translation.directions import Directions
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.findings import CheckResult, Finding, Report
@@ -29,23 +28,17 @@ from transduce.verification.settings import QUICK, Settings
 S = TypeVar("S")
 
 
-class Machine(Asked, total=False):
-    """Where `verify` computes, and in which direction a model of several translates."""
-
-    device: str
-    threads: int | None
-
-
 def verify(
     model: str | Path,
     *,
     sentences: str | Path | Sequence[str] | None = None,
     quick: bool = False,
     settings: Settings | None = None,
+    device: str = "auto",
+    threads: int | None = None,
     other_engines: bool = True,
     exports: Sequence[str | Path] = (),
     progress: bool = False,
-    **machine: Unpack[Machine],
 ) -> Report:
     """Checks on a user's own model that what Transduce promises holds. A failed check is reported and raises nothing.
 
@@ -54,13 +47,13 @@ def verify(
         sentences: a file (plain, gz, zst) or a list of lines; None takes the model's validation set where it is on this
             machine, and else generated sentences.
         quick: checks fewer sentences.
-        settings: how much is checked and what may differ; None has the defaults, or those of `quick`.
+        settings: how much is checked, what may differ, and in which direction a model of several translates; None has
+            the defaults, or those of `quick`. Exports are compared in the default direction.
+        device: "auto", "cpu", "cuda", …
+        threads: PyTorch's CPU threads for the whole process.
         other_engines: whether to compare the other engines that are installed with PyTorch.
         exports: folders that `export_model` wrote; each is compared with the model and with its certificate.
         progress: whether to show a progress bar.
-        machine: `device` ("auto", "cpu", "cuda", …; default "auto") and `threads`, PyTorch's CPU threads for the whole
-            process; `target_language` and `domain`, for a model of several. Exports are compared in the default
-            direction.
 
     Raises:
         BundleError: there is no model folder at `model`, or its configuration cannot be read.
@@ -70,24 +63,22 @@ def verify(
         MissingDependencyError: what runs one of them is not installed.
     """
     start = time.perf_counter()
-    if unknown := machine.keys() - Machine.__optional_keys__:
-        raise TypeError(f"verify() got an unexpected keyword argument '{min(unknown)}'")
     exported = [ExportedFolder.read(Path(folder)) for folder in exports]  # a mistyped name fails now, not at the end
     for export in exported:
         require_installed(export.format)
     bundle = Bundle.load(model)
-    device, threads = choose_device(machine.get("device", "auto")), machine.get("threads")
+    chosen = choose_device(device)
     settings = settings or (Settings(**QUICK) if quick else Settings())
     given = Path(sentences) if isinstance(sentences, str) else sentences
     results = [_run(check, bundle) for check in FOLDER_CHECKS]
     if results[-1].outcome == "failed":  # it does not load, or has weights that are not finite
         reason = f"this model cannot be used: see '{results[-1].name}'"
         results += [_result(check, Finding("", skipped=reason), 0.0) for check in CHECKS]
-        return _report(bundle, str(device), None, "", results, start)
-    target = machine.get("target_language", "")
-    direction = Directions.of(bundle.tokenizer, bundle).choose("", target, machine.get("domain", ""))
+        return _report(bundle, str(chosen), None, "", results, start)
+    directions = Directions.of(bundle.tokenizer, bundle)
+    direction = directions.choose("", settings.target_language, settings.domain)
     sample = choose(bundle, given, settings.num_sentences, direction.target)
-    engine = TorchEngine.load(bundle, device=str(device), threads=threads)
+    engine = TorchEngine.load(bundle, device=str(chosen), threads=threads)
     tested = ModelUnderTest(bundle, sample, engine, settings, direction)
     groups: list[tuple[Check[ModelUnderTest], ...]] = [(check,) for check in CHECKS]
     groups += of_other_engines(tested, threads) if other_engines else []

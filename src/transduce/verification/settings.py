@@ -1,4 +1,4 @@
-"""How much `verify` checks, and how much results may differ."""
+"""How much `verify` checks, how much results may differ, and in which direction the model translates."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,8 @@ class Settings:
     log_probability: Factor = 1e-3  # greatest difference of the log-probability of a token, or of a line
     tie: Factor = 1e-4  # two outputs whose scores differ by less are equally good
     seed: int = 1
+    target_language: str = ""  # its code, for a model of several; "": the model's default
+    domain: str = ""  # for a model that was trained on domains
 
     def __post_init__(self) -> None:
         check_ranges("settings", self)

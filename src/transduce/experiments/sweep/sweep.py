@@ -28,6 +28,7 @@ from transduce.text.tags import source_tags
 from transduce.training.averaging import average
 from transduce.training.progress import averageable_checkpoints, recorded_checksum
 from transduce.translation.directions import Directions
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
 PICTURE = "sweep.png"
@@ -193,8 +194,7 @@ def _measure(
         beam_size=point.beam_size,
         length_penalty=point.length_penalty,
         batch_size=batch_size,
-        target=task.target,
-        domain=task.domain,
+        text_options=TextOptions(target=task.target, domain=task.domain),
     )
     seconds = time.perf_counter() - started
     evaluation = evaluate(

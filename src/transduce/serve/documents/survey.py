@@ -19,7 +19,7 @@ from typing import Any
 
 from transduce.errors import DataError, TransduceError
 from transduce.serve.requests import StoppingError
-from transduce.translation.documents import Languages, translate_document
+from transduce.translation.documents import DocumentJob, Languages, translate_document
 from transduce.translation.documents.segments import plain_text
 from transduce.translation.result import Translation
 
@@ -75,7 +75,9 @@ def survey(file: DocumentFile, target: str, max_characters: int) -> Survey:
 
     languages = Languages("", target)
     output: Any = _Discarded()
-    translate_document(count, file.content, output, name=file.name, document_format=file.format, languages=languages)
+    translate_document(
+        count, file.content, output, DocumentJob(name=file.name, document_format=file.format, languages=languages)
+    )
     return Survey(num_segments, num_characters, sample)
 
 

@@ -18,7 +18,7 @@ from transduce.serve.requests import (
 )
 from transduce.serve.state.documents import StoredDocument
 from transduce.translation.constraints.glossary import Glossary
-from transduce.translation.documents import Languages, translate_document
+from transduce.translation.documents import DocumentJob, Languages, translate_document
 from transduce.translation.documents.segments import plain_text
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
@@ -90,11 +90,13 @@ class DocumentTranslation:
             self._translated,
             content,
             result,
-            name=document.name,
-            document_format=options["format"],
-            languages=Languages("", document.target),
-            on_progress=lambda *_: self._require_wanted(),
-            warn=self._warn,
+            DocumentJob(
+                name=document.name,
+                document_format=options["format"],
+                languages=Languages("", document.target),
+                on_progress=lambda *_: self._require_wanted(),
+                warn=self._warn,
+            ),
         )
 
     def _require_wanted(self) -> None:

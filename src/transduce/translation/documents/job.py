@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TypedDict, Unpack
+from typing import IO
 from zipfile import ZipInfo
 
 from transduce.config import DecodeConfig
@@ -34,28 +34,39 @@ class DocumentSummary:
     num_warnings: int
 
 
-class DocumentJob(TypedDict, total=False):
-    """Further keywords of `translate_document`."""
+@dataclass(frozen=True, kw_only=True)
+class DocumentJob:
+    """How `translate_document` translates a document.
 
-    document_format: str  # a name in `FORMATS`; "" goes by the extension of the file
-    name: str  # of a document that is given as bytes, for its format and for errors
-    languages: Languages | None  # of source and target; None: the model's
-    overwrite: bool  # whether to replace a file at `output`
-    # Called after each window of segments with the bytes that are done and their total. What it raises ends the job,
-    # and nothing is left behind: this is how a job is cancelled.
-    on_progress: Callable[[int, int], None] | None
-    warn: Callable[[str], None] | None  # called with each warning
+    Attributes:
+        options: of the search; None takes the model's own.
+        text_options: `markup` is always HTML, and paragraphs are always split into sentences unless `split` is "never".
+        glossary: source terms and their required translations.
+        document_format: a name in `FORMATS`; "" goes by the extension of the file.
+        name: of a document that is given as bytes, for its format and for errors.
+        languages: of source and target; None: the model's.
+        overwrite: whether to replace a file at the output.
+        on_progress: called after each window of segments with the bytes that are done and their total. What it raises
+            ends the job, and nothing is left behind: this is how a job is cancelled.
+        warn: called with each warning.
+    """
+
+    options: DecodeConfig | None = None
+    text_options: TextOptions | None = None
+    glossary: GlossaryLike = None
+    document_format: str = ""
+    name: str = ""
+    languages: Languages | None = None
+    overwrite: bool = False
+    on_progress: Callable[[int, int], None] | None = None
+    warn: Callable[[str], None] | None = None
 
 
 def translate_document(
     translator: Translator | TranslateTexts,
     source: Path | bytes,
     output: Path | IO[bytes],
-    *,
-    options: DecodeConfig | None = None,
-    text_options: TextOptions | None = None,
-    glossary: GlossaryLike = None,
-    **job: Unpack[DocumentJob],
+    job: DocumentJob | None = None,
 ) -> DocumentSummary:
     """Translates a document, and writes it whole or not at all.
 
@@ -63,38 +74,36 @@ def translate_document(
         translator: the model, or a function from texts with HTML tags to translations that keep the tags.
         source: a file, or its content.
         output: a file, or an open file, which is written to at the end.
-        options: of the search; None takes the model's own.
-        text_options: `markup` is always HTML, and paragraphs are always split into sentences unless `split` is "never".
-        glossary: source terms and their required translations.
-        job: see `DocumentJob`.
+        job: how; None takes all defaults.
 
     Raises:
         ConfigError: the format is unknown or not that of the content, or an option is wrong.
         DataError: the document is damaged, encrypted, too large or not in its format, or `output` exists.
     """
-    path = source if isinstance(source, Path) else Path(job.get("name", "")) if job.get("name") else None
+    job = job or DocumentJob()
+    path = source if isinstance(source, Path) else Path(job.name) if job.name else None
     is_there = isinstance(source, bytes) or source.is_file()
-    found = require_format(job.get("document_format", ""), path, source if is_there else None)
+    found = require_format(job.document_format, path, source if is_there else None)
     name = str(path) if path is not None else "the document"
     if isinstance(output, Path):
-        require_free(output, overwrite=job.get("overwrite", False))
+        require_free(output, overwrite=job.overwrite)
     if isinstance(translator, Translator):
-        asked = text_options or TextOptions()
-        direction = translator.directions.choose(asked.language, asked.target, asked.domain)
-        languages = job.get("languages") or Languages(direction.source, direction.target)
-        translate = _translate_with(translator, options, text_options or TextOptions(), glossary)
+        texts = job.text_options or TextOptions()
+        direction = translator.directions.choose(texts.language, texts.target, texts.domain)
+        languages = job.languages or Languages(direction.source, direction.target)
+        translate = _translate_with(translator, job.options, texts, job.glossary)
     else:
-        languages = job.get("languages") or Languages()
+        languages = job.languages or Languages()
         translate = translator
     num_warnings = 0
 
     def warn(message: str) -> None:
         nonlocal num_warnings
         num_warnings += 1
-        if passed_on := job.get("warn"):
-            passed_on(f"{name}: {message}")
+        if job.warn:
+            job.warn(f"{name}: {message}")
 
-    progress = Progress(0, job.get("on_progress"), warn)
+    progress = Progress(0, job.on_progress, warn)
     with _opened(source) as (file, size), _created(output) as target:
         if found.read_text is not None:
             _translate_text(file, size, target, found, (name, languages), translate, progress)

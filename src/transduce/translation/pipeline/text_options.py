@@ -1,15 +1,13 @@
 """Options for lines that are more than one sentence of plain text."""
 
-import warnings
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 from transduce.errors import ConfigError, suggestion
 
 Split = Literal["auto", "always", "never"]
 Markup = Literal["none", "html", "placeholders"]
 SPLIT_KINDS: tuple[Split, ...] = get_args(Split)
-_KEYWORDS = ("target", "domain")  # options that a call may name directly
 MARKUP_KINDS: tuple[Markup, ...] = get_args(Markup)
 
 
@@ -42,15 +40,3 @@ class TextOptions:
             raise ConfigError(
                 f"{name} does not go with prefixes or required terms by line, which apply to whole lines."
             )
-
-
-def text_options_of(given: TextOptions | None, keywords: Any) -> TextOptions:
-    """Returns the options that were given, or defaults; those that stand among `keywords` are removed from there.
-
-    That is a target language, a domain, and all options by their old name.
-    """
-    if "handling" in keywords:
-        old = keywords.pop("handling")
-        warnings.warn("handling is now text_options; the old name will be removed in 0.3.", DeprecationWarning, 3)
-        given = given or old
-    return replace(given or TextOptions(), **{key: keywords.pop(key) for key in _KEYWORDS if key in keywords})

@@ -1,7 +1,7 @@
 """Translation on many machines: workers in a Ray cluster, each a process with its own engine.
 
     with ray_workers("models/m30k", address="auto") as workers:
-        translate_file(workers, Path("big.en.zst"), Path("big.de.zst"), resume=True)
+        translate_file(workers, Path("big.en.zst"), Path("big.de.zst"), FileJob(resume=True))
 
 Windows of lines are sent to the workers. Their rows are sent back and written here, in order, by the code that also
 writes those of a single translator. So the file and its journal are the same, byte for byte. A job that was begun on

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 from transduce.config import DecodeConfig
 from transduce.data.progress import progress_bar
@@ -16,7 +16,6 @@ from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
 from transduce.translation.pipeline.many_sentences import MANY_SENTENCES, lines_of_many_sentences
-from transduce.translation.pipeline.text_options import text_options_of
 from transduce.translation.result import Translation
 from transduce.translation.streams.layouts import Layout, PlainLines
 from transduce.translation.streams.output import ResumableOutput, StreamOutput, open_stream
@@ -38,39 +37,53 @@ class Summary:
     was_finished: bool = False  # whether an earlier run had finished the same job
 
 
-class JobOptions(TypedDict, total=False):
-    """Further keywords of `translate_file`."""
+@dataclass(frozen=True, kw_only=True)
+class FileJob:
+    """How `translate_file` translates a file.
 
-    constraints: Iterable[Constraints] | None  # one for each line, read alongside
-    glossary: GlossaryLike  # a file or dictionary of source terms and their required translations
-    constraints_name: str  # tells the constraints on all lines from others, for `resume`: checksums of files
-    inline_terms: bool  # whether texts mark required terms: see `inline_terms.read_inline_terms`
-    # Called after the last line, before the output is complete. If it raises, the job can be resumed: constraints that
-    # follow those already used may then be others.
-    check_end: Callable[[], None] | None
-    window: int | None  # lines translated together; None chooses by batch size
-    # Whether to resume what an earlier run of the same job left; without one, the job begins. The finished output of
-    # the same job stays as it is; that of another job is refused.
-    resume: bool
-    overwrite: bool  # whether to replace a file at `output`; not together with `resume`
-    progress: bool  # whether to show a bar with an estimate of the time left, and one within very long lines
-    warn: Callable[[str], None] | None  # called with each warning; None issues Python's
-    warn_of_lines: bool  # whether to warn of what is doubtful in a line; True by default
-    lines: Iterable[str] | None  # read in place of those of `source`, which is then their name and has as many
-    to_continue: str  # what the warning of a job that was stopped advises; by default to add --resume
-    handling: TextOptions | None  # the old name of `text_options`
+    Attributes:
+        layout: where a line holds its text; None: the line is the text.
+        options: of the search; None takes the model's own.
+        n_best: translations of each line; the layout must have a place for them.
+        text_options: what is done with long lines, markup and doubtful output; None takes the default.
+        constraints: one for each line, read alongside.
+        glossary: a file or dictionary of source terms and their required translations.
+        constraints_name: tells the constraints on all lines from others, for `resume`: checksums of files.
+        inline_terms: whether texts mark required terms: see `inline_terms.read_inline_terms`.
+        check_end: called after the last line, before the output is complete. If it raises, the job can be resumed:
+            constraints that follow those already used may then be others.
+        window: lines translated together; None chooses by batch size.
+        resume: whether to resume what an earlier run of the same job left; without one, the job begins. The finished
+            output of the same job stays as it is; that of another job is refused.
+        overwrite: whether to replace a file at the output; not together with `resume`.
+        progress: whether to show a bar with an estimate of the time left, and one within very long lines.
+        warn: called with each warning; None issues Python's.
+        warn_of_lines: whether to warn of what is doubtful in a line.
+        lines: read in place of those of the source, which is then their name and has as many.
+        to_continue: what the warning of a job that was stopped advises.
+    """
+
+    layout: Layout | None = None
+    options: DecodeConfig | None = None
+    n_best: int = 1
+    text_options: TextOptions | None = None
+    constraints: Iterable[Constraints] | None = None
+    glossary: GlossaryLike = None
+    constraints_name: str = ""
+    inline_terms: bool = False
+    check_end: Callable[[], None] | None = None
+    window: int | None = None
+    resume: bool = False
+    overwrite: bool = False
+    progress: bool = False
+    warn: Callable[[str], None] | None = None
+    warn_of_lines: bool = True
+    lines: Iterable[str] | None = None
+    to_continue: str = "Add --resume to continue."
 
 
 def translate_file(
-    translator: Translator | Workers,
-    source: Path,
-    output: Path | None,
-    *,
-    layout: Layout | None = None,
-    options: DecodeConfig | None = None,
-    n_best: int = 1,
-    text_options: TextOptions | None = None,
-    **job: Unpack[JobOptions],
+    translator: Translator | Workers, source: Path, output: Path | None, job: FileJob | None = None, **old: Any
 ) -> Summary:
     """Translates the lines of a file, in order, into a file of the same layout.
 
@@ -81,52 +94,59 @@ def translate_file(
         translator: the model, or workers that have it (`streams.cluster`).
         source: plain, `.gz` or `.zst`; "-" is standard input.
         output: likewise; None is standard output.
-        layout: where a line holds its text; None: the line is the text.
-        options: of the search; None takes the model's own.
-        n_best: translations of each line; the layout must have a place for them.
-        text_options: what is done with long lines, markup and doubtful output; None takes the default.
-        job: see `JobOptions`.
+        job: how; None takes all defaults.
+        old: the fields of the job as version 0.1 took them, with a warning; until 0.3.
 
     Raises:
         ConfigError: an option is wrong, or is not the one with which the job was begun.
         DataError: a file cannot be read or written, or `output` exists; the message names file and line.
     """
-    progress = bool(job.get("progress", False))
-    workers = _OneTranslator(translator, progress) if isinstance(translator, Translator) else translator
-    text_options, glossary = text_options_of(text_options, job), glossary_of(job.get("glossary"))
-    translation = Request(options or workers.options, n_best, text_options, glossary)
-    request = FileRequest(translation, layout or PlainLines(), job.get("inline_terms", False))
-    if request.inline_terms:
+    job = _job_of_0_1(job, old) if old else job or FileJob()
+    workers = _OneTranslator(translator, job.progress) if isinstance(translator, Translator) else translator
+    text_options = job.text_options or TextOptions()
+    translation = Request(job.options or workers.options, job.n_best, text_options, glossary_of(job.glossary))
+    request = FileRequest(translation, job.layout or PlainLines(), job.inline_terms)
+    if job.inline_terms:
         text_options.require_whole_lines()
-    warn, window, constraints = job.get("warn"), job.get("window"), job.get("constraints")
-    description = _description(workers.fingerprint(request), request, window)
-    description["constraints"] = job.get("constraints_name", "")
-    resume, overwrite = (job.get(name, False) for name in ("resume", "overwrite"))
-    given = job.get("lines")
-    lines = read_lines(source) if given is None else iter(given)
-    beside = None if constraints is None else iter(constraints)
+    description = _description(workers.fingerprint(request), request, job.window)
+    description["constraints"] = job.constraints_name
+    lines = read_lines(source) if job.lines is None else iter(job.lines)
+    beside = None if job.constraints is None else iter(job.constraints)
     with (
-        open_stream(output, description, resume=bool(resume), overwrite=bool(overwrite)) as sink,
-        _hint(sink, output, warn, job.get("to_continue", "Add --resume to continue.")),
+        open_stream(output, description, resume=job.resume, overwrite=job.overwrite) as sink,
+        _hint(sink, output, job),
     ):
         sink.skip(lines if beside is None else _with_constraints(lines, beside))
         num_resumed = sink.num_lines
-        tally = _Tally(source, warn or (lambda message: warnings.warn(message, stacklevel=3)))
-        total = sum(1 for _ in read_lines(source)) if progress and source != STDIN and source.is_file() else None
-        with progress_bar("translating", total, unit=" lines", shown=progress) as bar:
+        tally = _Tally(source, job.warn or (lambda message: warnings.warn(message, stacklevel=3)))
+        total = sum(1 for _ in read_lines(source)) if job.progress and source != STDIN and source.is_file() else None
+        with progress_bar("translating", total, unit=" lines", shown=job.progress) as bar:
             bar.initial = bar.n = num_resumed
-            size, origin = window or Translator.window_lines(translation.options), f"{shown_name(source)}, "
+            size, origin = job.window or Translator.window_lines(translation.options), f"{shown_name(source)}, "
             windows = cut_windows(lines, size, beside, first=num_resumed + 1, origin=origin)
             for done, rows in workers.translate(windows, request):
-                tally.add(rows if job.get("warn_of_lines", True) else replace(rows, warnings=()))
+                tally.add(rows if job.warn_of_lines else replace(rows, warnings=()))
                 read = done.lines if done.constraints is None else _with_constraints(done.lines, done.constraints)
                 sink.write(list(read), rows.rows)
                 bar.update(len(done.lines))
         tally.end()
-        if check_end := job.get("check_end"):
-            check_end()
+        if job.check_end:
+            job.check_end()
         was_finished = isinstance(sink, ResumableOutput) and sink.already_whole
         return Summary(sink.num_lines, num_resumed, tally.num_terms, tally.num_honoured, tally.num_forced, was_finished)
+
+
+def _job_of_0_1(job: FileJob | None, old: dict[str, Any]) -> FileJob:
+    """Returns the job that keywords describe, and warns."""
+    if job is not None:
+        raise TypeError(f"translate_file() got a job and '{min(old)}': name it in the job.")
+    if "handling" in old:
+        old["text_options"] = old.pop("handling")
+    named = ", ".join(f"{name}=…" for name in old)
+    job = FileJob(**old)
+    message = f"Give translate_file one object: FileJob({named}). Keywords will be removed in 0.3."
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
+    return job
 
 
 class _OneTranslator:
@@ -227,16 +247,15 @@ class _Tally:
 
 
 @contextlib.contextmanager
-def _hint(
-    sink: StreamOutput, output: Path | None, warn: Callable[[str], None] | None, to_continue: str
-) -> Iterator[None]:
+def _hint(sink: StreamOutput, output: Path | None, job: FileJob) -> Iterator[None]:
     """Warns that a job which was stopped can be resumed, and how."""
     try:
         yield
     except BaseException:
-        if warn is not None and isinstance(sink, ResumableOutput) and sink.num_lines and not sink.already_whole:
+        if job.warn is not None and isinstance(sink, ResumableOutput) and sink.num_lines and not sink.already_whole:
             verb = "is" if sink.num_lines == 1 else "are"
-            warn(f"{output}: stopped; {counted(sink.num_lines, 'line')} {verb} done and kept. {to_continue}")
+            done = f"{counted(sink.num_lines, 'line')} {verb} done and kept"
+            job.warn(f"{output}: stopped; {done}. {job.to_continue}")
         raise
 
 
