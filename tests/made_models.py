@@ -10,8 +10,8 @@ import torch
 
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig
+from transduce.config.aligning_heads import AligningHeads
 from transduce.data.corpus_tags import CorpusTags
-from transduce.decoding.alignment import AligningHeads
 from transduce.model import Transformer
 from transduce.text import EOS, SubwordTokenizer
 from transduce.text.new_words import with_new_words

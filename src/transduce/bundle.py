@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from transduce import files
 from transduce.__about__ import __version__
 from transduce.config import Config, from_dict, to_dict
+from transduce.config.aligning_heads import AligningHeads
 from transduce.config.checked_json import format_problem
 from transduce.config.tensors import read_header, read_weights, require_finite
 from transduce.config.weights import count_parameters, require_shapes
-from transduce.decoding.alignment import AligningHeads
 from transduce.errors import BundleError
 from transduce.text import SubwordTokenizer
 

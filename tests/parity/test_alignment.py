@@ -7,7 +7,7 @@ import pytest
 
 from made_models import KINDS, made_bundle, made_tokenizer
 from transduce.config import ModelConfig
-from transduce.decoding.alignment import AligningHeads
+from transduce.config.aligning_heads import AligningHeads
 from transduce.engines.aligning_heads import with_heads_first
 from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.head_search import choose_heads, find_aligning_heads

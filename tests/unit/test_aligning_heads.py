@@ -11,7 +11,7 @@ from made_models import made_bundle, made_tokenizer
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig
-from transduce.decoding.alignment import AligningHeads
+from transduce.config.aligning_heads import AligningHeads
 from transduce.engines.aligning_heads import with_heads_first
 from transduce.engines.head_search import sample_sources
 from transduce.errors import BundleError

@@ -26,7 +26,7 @@ from transduce.translation.pipeline.text_options import Markup
 from transduce.translation.result import Translation
 from transduce.translation.streams import Columns, PlainLines, Summary, translate_file
 from transduce.translation.streams.cluster import _common
-from transduce.translation.streams.file_job import JobOptions, _description, _Tally, translate_window
+from transduce.translation.streams.file_job import FileJob, _description, _Tally, translate_window
 from transduce.translation.streams.output import open_stream
 from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, fingerprint_of
 from transduce.translation.windows import Window
@@ -178,7 +178,7 @@ def test_a_job_counts_what_its_windows_say_and_may_be_silent_about_lines(source:
         warned: list[str] = []
         workers = Told(Rows(["A", "B"], ["w", "v"], 3, 1, 1, [2]), Rows(["C"], ["u"], 4, 2, 1, [3]))
         output = tmp_path / f"out{warns}"
-        found = translate_file(workers, source, output, window=2, warn=warned.append, warn_of_lines=warns)
+        found = translate_file(workers, source, output, FileJob(window=2, warn=warned.append, warn_of_lines=warns))
         assert found == Summary(num_lines=3, num_resumed=0, num_terms=7, num_honoured=3, num_forced=2)
         assert output.read_text() == "A\nB\nC\n"
         many = [f"in.txt, line 2: {MANY_SENTENCES} --split-sentences always translates each by itself."]
@@ -192,17 +192,20 @@ def test_a_job_counts_what_its_windows_say_and_may_be_silent_about_lines(source:
 def test_lines_keep_numbers_and_constraints_in_a_job_that_is_resumed(source: Path, tmp_path: Path) -> None:
     output, warned = tmp_path / "out", list[str]()
     constraints = [Constraints(prefix=text) for text in "xyz"]
-    job: JobOptions = {"window": 1, "warn": warned.append, "to_continue": "Go on.", "constraints_name": "c"}
+    begun = FileJob(window=1, warn=warned.append, to_continue="Go on.", constraints_name="c")
+
+    def job(of_lines: list[Constraints] | None = None, **changes: Any) -> FileJob:
+        return replace(begun, constraints=iter(constraints if of_lines is None else of_lines), **changes)
 
     def stop() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(IndexError):  # the second window
-        translate_file(Told(Rows(["A"], [])), source, output, constraints=iter(constraints), **job)
+        translate_file(Told(Rows(["A"], [])), source, output, job())
     assert warned == [f"{output}: stopped; 1 line is done and kept. Go on."]
     workers = Told(Rows(["B"], []), Rows(["C"], []))
     with pytest.raises(KeyboardInterrupt):
-        translate_file(workers, source, output, constraints=iter(constraints), check_end=stop, resume=True, **job)
+        translate_file(workers, source, output, job(check_end=stop, resume=True))
     assert [(each.first, each.lines, each.constraints, each.origin) for each in workers.seen] == [
         (2, ["b"], constraints[1:2], f"{source}, "),
         (3, ["c"], constraints[2:], f"{source}, "),
@@ -210,12 +213,12 @@ def test_lines_keep_numbers_and_constraints_in_a_job_that_is_resumed(source: Pat
     assert warned[1:] == [f"{output}: stopped; 3 lines are done and kept. Go on."]
     others = [*constraints[:2], Constraints(prefix="other")]
     with pytest.raises(DataError, match="was made from another input"):
-        translate_file(Told(), source, output, constraints=iter(others), resume=True, **job)
+        translate_file(Told(), source, output, job(others, resume=True))
     with pytest.raises(ConfigError, match="was begun with constraints = c, and now constraints = d"):
-        translate_file(Told(), source, output, resume=True, constraints_name="d", window=1)
-    found = translate_file(Told(), source, output, constraints=iter(constraints), resume=True, **job)
+        translate_file(Told(), source, output, FileJob(resume=True, constraints_name="d", window=1))
+    found = translate_file(Told(), source, output, job(resume=True))
     assert found == Summary(3, 3)
-    found = translate_file(Told(), source, output, constraints=iter(constraints), resume=True, **job)
+    found = translate_file(Told(), source, output, job(resume=True))
     assert found == Summary(3, 3, was_finished=True)
 
 
@@ -231,9 +234,9 @@ def test_progress_counts_the_lines_that_were_done_before(
 
     monkeypatch.setattr("transduce.translation.streams.file_job.progress_bar", bar)
     with pytest.raises(IndexError):
-        translate_file(Told(Rows(["A"], [])), source, tmp_path / "out", window=1)
+        translate_file(Told(Rows(["A"], [])), source, tmp_path / "out", FileJob(window=1))
     told = Told(Rows(["B"], []), Rows(["C"], []))
-    translate_file(told, source, tmp_path / "out", window=1, resume=True, progress=True)
+    translate_file(told, source, tmp_path / "out", FileJob(window=1, resume=True, progress=True))
     first, resumed = bars
     assert (first.asked, first.updates) == (("translating", None, " lines", False), [1])
     assert (resumed.asked, resumed.updates) == (("translating", 3, " lines", True), [1, 1])
@@ -243,7 +246,7 @@ def test_progress_counts_the_lines_that_were_done_before(
 def test_options_of_a_job_are_those_given_or_those_of_the_workers(source: Path, tmp_path: Path) -> None:
     def asked(**given: Any) -> tuple[FileRequest, list[int]]:
         workers = Told(*[Rows(["A"], [])] * 3)
-        translate_file(workers, source, tmp_path / "out", overwrite=True, **given)
+        translate_file(workers, source, tmp_path / "out", FileJob(overwrite=True, **given))
         [request] = workers.requests
         return request, [len(each.lines) for each in workers.seen]
 
@@ -252,8 +255,8 @@ def test_options_of_a_job_are_those_given_or_those_of_the_workers(source: Path, 
     assert (request.inline_terms, sizes) == (False, [3])
     own = DecodeConfig(beam_size=3, batch_size=1)
     request, sizes = asked(
-        options=own, n_best=2, text_options=TextOptions(confidence=True), layout=Columns(1), inline_terms=True,
-        glossary={"dog": "Hund"}, target="de", domain="law", window=2,
+        options=own, n_best=2, text_options=TextOptions(confidence=True, target="de", domain="law"),
+        layout=Columns(1), inline_terms=True, glossary={"dog": "Hund"}, window=2,
     )  # fmt: skip
     translation = request.translation
     assert (translation.options, translation.n_best, request.layout, request.inline_terms) == (own, 2, Columns(1), True)
@@ -262,7 +265,7 @@ def test_options_of_a_job_are_those_given_or_those_of_the_workers(source: Path, 
     assert translation.glossary.required_in("a dog") == (("Hund",),)
     assert sizes == [2, 1]
     workers = Told(Rows(["A"], []), Rows(["B"], []))
-    translate_file(workers, source, tmp_path / "out2", options=own, lines=["d"] * 40)
+    translate_file(workers, source, tmp_path / "out2", FileJob(options=own, lines=["d"] * 40))
     assert [len(each.lines) for each in workers.seen] == [32, 8]  # 32 batches of one line
     with pytest.raises(ConfigError, match="guard does not go with"):
         asked(inline_terms=True, text_options=TextOptions(guard=True))

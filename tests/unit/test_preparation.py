@@ -13,10 +13,12 @@ from small_corpus import sentences
 from transduce.config import Config, DataConfig, InitConfig, TextConfig, TrainConfig
 from transduce.config.checked_json import read_checked
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
+from transduce.data import learned_tokenizer
 from transduce.data import prepare as module
 from transduce.data.corpus import CorpusFiles, Part, locate
 from transduce.data.given_tokenizer import given_tokenizer
-from transduce.data.prepare import prepare, spread
+from transduce.data.learned_tokenizer import spread
+from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError, DataError, TokenizerError
 from transduce.text import SubwordTokenizer
@@ -47,7 +49,7 @@ def test_the_tokeniser_is_learned_from_a_sample_of_the_pairs_that_are_kept(tmp_p
     second = write(tmp_path / "b.tsv", [(f"S{i}", f"T{i}") for i in range(4, 9)])
     kept = np.array([False, True, True, False, True, True, True, False, True])
     files = CorpusFiles((first, second), {}, {})
-    module._learn_tokenizer(files, kept, Config(text=TEXT), progress=False)
+    learned_tokenizer.learn_tokenizer(files, kept, Config(text=TEXT), progress=False)
     # Of 1 2 4 5 6 8, the sample has numbers 0, 2 and 4.
     assert learned == [(["S1", "T1", "S4", "T4", "S6", "T6"], OPTIONS | {"whole": ""})]
 
@@ -58,7 +60,9 @@ def test_a_parsers_tokeniser_has_brackets_as_pieces_or_words(tmp_path: Path, lea
     data = DataConfig(folder=str(tmp_path), train=(("a.mrg",),), format="trees")
     brackets = "(S NN NN NN )S"
     for settings in (data, replace(data, rare_words="signatures")):
-        module._learn_tokenizer(locate(settings), np.ones(2, bool), Config(text=TEXT, data=settings), progress=False)
+        learned_tokenizer.learn_tokenizer(
+            locate(settings), np.ones(2, bool), Config(text=TEXT, data=settings), progress=False
+        )
     pieces, words = learned
     assert pieces == (
         ["Rex the the", brackets, "oxen the the", brackets],
@@ -79,7 +83,7 @@ def test_frequent_words_are_those_of_the_pairs_that_are_kept(
     files = CorpusFiles((write(tmp_path / "a.tsv", pairs),), {}, {})
     config = Config(text=TextConfig(min_frequency=min_frequency), init=InitConfig(model="m", new_words=2))
     old = made_tokenizer()
-    new = module._with_frequent_words(old, files, np.array([True, True, False]), config, progress=False)
+    new = learned_tokenizer.with_frequent_words(old, files, np.array([True, True, False]), config, progress=False)
     assert added_words(old, new) == expected
 
 
@@ -167,6 +171,7 @@ def test_the_report_and_the_manifest_of_a_preparation(config: Config, tmp_path: 
     assert (manifest["corpora"], manifest["validation_sets"]) == (sizes[:2], sizes[2:])
     assert manifest["num_pairs"] == {"train": 50, "validation": 15}
     assert sorted(manifest["files"]) == [
+        "dropped.jsonl",
         "lines.bin",
         "report.json",
         "tokenizer.json",

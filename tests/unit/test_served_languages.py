@@ -78,7 +78,7 @@ def test_old_and_own_codes_mean_what_they_meant() -> None:
 
 def test_names_are_those_of_unicode() -> None:
     """By its Common Locale Data Repository, but for names that are as common, and for Hong Kong's longer one."""
-    babel = pytest.importorskip("babel", reason="babel is not installed: names of languages are NOT compared")
+    babel = pytest.importorskip("babel", reason="babel is not installed: pip install '.[demo]'")
     locale = babel.Locale("en")
     own = {"bn": "Bengali", "cu": "Church Slavonic", "ff": "Fulah", "mi": "Maori"}
     assert {code: own.get(code, locale.languages.get(code)) for code in languages._NAMES} == languages._NAMES

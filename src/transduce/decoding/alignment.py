@@ -18,17 +18,6 @@ class Head(NamedTuple):
         return f"{self.layer}.{self.head}"
 
 
-class AligningHeads(NamedTuple):
-    """The heads of one decoder layer whose mean attention aligns words; numbers count from 0."""
-
-    layer: int
-    heads: tuple[int, ...]  # the best first
-
-    def order(self, num_heads: int) -> list[int]:
-        """Returns all heads of the layer, those that align first."""
-        return [*self.heads, *(head for head in range(num_heads) if head not in self.heads)]
-
-
 def alignment_scores(weights: np.ndarray) -> np.ndarray:
     """Returns how well each head ties words to words, without an alignment to compare with: (layers, heads), 0 to 1.
 

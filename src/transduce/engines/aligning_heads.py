@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from transduce.config import ModelConfig
-from transduce.decoding.alignment import AligningHeads
+from transduce.config.aligning_heads import AligningHeads
 
 
 def heads_or_layer(config: ModelConfig, heads: AligningHeads | None) -> AligningHeads:

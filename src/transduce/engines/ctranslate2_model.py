@@ -18,9 +18,9 @@ import numpy as np
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig
+from transduce.config.aligning_heads import AligningHeads
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions, starts_from_zero
 from transduce.config.weights import require_shapes
-from transduce.decoding.alignment import AligningHeads
 from transduce.engines.aligning_heads import heads_or_layer, with_heads_first
 from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS, require_convertible, require_quantization
 from transduce.engines.shortlist.table import Shortlist

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from transduce.config import DecodeConfig, ModelConfig
+from transduce.config.aligning_heads import AligningHeads
 from transduce.config.choices import learns_positions
 from transduce.config.special_ids import EOS
-from transduce.decoding.alignment import BEST_HEADS, AligningHeads, alignment_scores, best_heads
+from transduce.decoding.alignment import BEST_HEADS, alignment_scores, best_heads
 from transduce.decoding.scores import NEVER_GENERATED
 from transduce.engines.torch import TorchEngine
 from transduce.model import Transformer

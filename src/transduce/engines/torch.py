@@ -12,9 +12,9 @@ from torch import Tensor
 
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
+from transduce.config.aligning_heads import AligningHeads
 from transduce.config.choices import Precision
 from transduce.config.special_ids import EOS
-from transduce.decoding.alignment import AligningHeads
 from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
 from transduce.engines.aligning_heads import heads_or_layer
