@@ -21,6 +21,11 @@ from torch import Tensor, nn
 from transduce.model.packing import Packing
 
 
+def attention_scores(query: Tensor, key: Tensor) -> Tensor:
+    """Returns Q Kᵀ / √d_k of eq. 1, for queries (…, T, E) and keys (…, S, E)."""
+    return query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+
+
 def attention_weights(
     query_BHTE: Tensor, key_BHSE: Tensor, attend_mask: Tensor | None = None, *, causal: bool = False
 ) -> Tensor:
@@ -32,7 +37,7 @@ def attention_weights(
         attend_mask: True where a query may see a key; any shape that broadcasts to (B, H, T, S).
         causal: position t sees keys 0 … t only (§3.2.3); combines with `attend_mask`.
     """
-    scores_BHTS = query_BHTE @ key_BHSE.transpose(-2, -1) / math.sqrt(query_BHTE.size(-1))
+    scores_BHTS = attention_scores(query_BHTE, key_BHSE)
     if causal:
         causal_TS = torch.ones(scores_BHTS.shape[-2:], dtype=torch.bool, device=scores_BHTS.device).tril()
         attend_mask = causal_TS if attend_mask is None else attend_mask & causal_TS

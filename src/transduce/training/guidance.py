@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from transduce.model import Transformer
-from transduce.model.attention import CrossAttention
+from transduce.model.attention import CrossAttention, attention_scores
 from transduce.model.device import send
 from transduce.model.packing import Packing, real_positions
 from transduce.training.batch import Batch
@@ -86,5 +86,5 @@ def first_head_scores(
 ) -> Tensor:
     """Returns the scores of the first head of `attention`, before the softmax, (B, T, S); padding is -inf."""
     query_BTE, key_BSE = attention.project_query(x, packing)[:, 0], key_BHSE[:, 0]
-    scores_BTS = query_BTE @ key_BSE.transpose(-2, -1) / math.sqrt(query_BTE.size(-1))
+    scores_BTS = attention_scores(query_BTE, key_BSE)
     return scores_BTS if attend_mask is None else scores_BTS.masked_fill(~attend_mask[:, 0], -math.inf)

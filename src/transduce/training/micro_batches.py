@@ -179,7 +179,7 @@ class BatchSplits:
         free = available_bytes(self.device)
         if peak and free is not None:
             total = free + used_bytes(self.device)
-            copied = snapshot_bytes(self.model, self.device, self.ranks)
+            copied = snapshot_bytes(self.model, self.device, self.ranks, self.train)
             lines[0] += f"; memory at most {gibibytes(peak)} of {gibibytes(total)}, by trial"
             lines[0] += f", and {gibibytes(copied)} more for checkpoints" if copied else ""
             if peak + copied > total:  # the machine has less than when this was decided
@@ -194,11 +194,11 @@ class BatchSplits:
         return f"{text}, layers computed twice" if checkpoints_activations(self.model) else text
 
 
-def snapshot_bytes(model: TrainableModel, device: torch.device, ranks: Ranks) -> int:
+def snapshot_bytes(model: TrainableModel, device: torch.device, ranks: Ranks, train: TrainConfig) -> int:
     """Returns what the copy of weights and moments takes on `device`, from which checkpoints are written."""
     if device.type != "cpu" or not ranks.is_main:
         return 0
-    return sum(each.numel() * each.element_size() + kept_bytes(each) for each in model.parameters())
+    return sum(each.numel() * each.element_size() + kept_bytes(train, each) for each in model.parameters())
 
 
 def checkpoint_activations(model: object, on: bool) -> None:
