@@ -42,12 +42,12 @@ class FakeService:
         self.stopping = False
         self.hung: list[str] = []  # models that compute for too long
         self.requests: list[TranslationRequest] = []  # all that came
-        self.cancelled = 0  # how many were given up
+        self.cancelled = 0  # how many were cancelled
         self.gate: asyncio.Event | None = None  # what answers wait for
         self.error: Exception | None = None  # what is raised instead of an answer
         self.seconds_per_character = 0.0
         self.error_after = 0  # how many answers come before it
-        self.attended: Attention | None = None  # what is told of every pair; None: the engine does not tell it
+        self.attended: Attention | None = None  # the result for every pair; None: the engine does not return attention
 
     def hung_models(self) -> list[str]:
         return self.hung
@@ -79,7 +79,7 @@ class FakeService:
     async def attention(self, request: TranslationRequest, translation: str | None) -> Attention:
         await self.translate(request)
         if self.attended is None:
-            raise ConfigError("The fake engine does not tell its attention.")
+            raise ConfigError("The fake engine does not return attention weights.")
         return self.attended
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:

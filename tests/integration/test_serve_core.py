@@ -229,7 +229,7 @@ def test_attention_is_that_of_the_translator_where_the_engine_tells_it(folder: P
             with pytest.raises(ConfigError, match="two models"):
                 await service.attention(request_of("A dog runs.", target="c"), None)
             second = TranslationRequest(texts=["A dog runs."], source="b", target="c")
-            with pytest.raises(ConfigError, match="does not tell its attention"):
+            with pytest.raises(ConfigError, match="does not return attention weights"):
                 await service.attention(second, None)
 
     run(test)

@@ -54,7 +54,7 @@ def test_a_reload_that_fails_leaves_the_model_and_the_watcher(
                 patch.setattr(ServedModel, "load", failing)
                 [message] = await service.reload()
             assert "the model from before stays" in message
-            assert "put the earlier folder back" in message
+            assert "restore the earlier folder" in message
             assert events.events == ["first loaded", "first failed"]
             assert await service.translate(request_of("A dog runs."))
             assert service._watching is not None

@@ -499,5 +499,5 @@ def test_attention_is_not_offered_where_the_engine_does_not_return_it(
     page.page.locator("#attention-open").wait_for(timeout=SECONDS)
     page.service.attended = None  # the model was exchanged meanwhile
     page.page.click("#attention-open")
-    page.text_of("#status", "does not tell its attention")
+    page.text_of("#status", "does not return attention weights")
     assert not page.page.is_visible("#attention")

@@ -283,7 +283,7 @@ def test_attention_of_a_pair(
     refused = client.post("/api/attention", json=fields)
     assert (refused.status_code, refused.json()["error"]["message"]) == (
         400,
-        "The fake engine does not tell its attention.",
+        "The fake engine does not return attention weights.",
     )
     service.attended = random_attention("a dog runs", "ein Hund rennt")
     found = client.post("/api/attention", json=fields).json()

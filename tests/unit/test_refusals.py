@@ -87,7 +87,7 @@ def test_what_is_not_the_client_s_error_is_no_refusal(error: Exception) -> None:
 
 def test_what_a_request_would_take_is_told() -> None:
     assert str(TooLongError(37.6, 29.9)) == (
-        "The request would take about 38 s here, and is given up after 30 s. Send fewer texts at once."
+        "The request would take about 38 s here, and is cancelled after 30 s. Send fewer texts at once."
     )
 
 

@@ -54,7 +54,7 @@ def test_of_four_lists_as_many_are_worked_on_as_can_be_answered() -> None:
 def test_one_that_never_fits_is_refused_with_the_limit() -> None:
     async def test() -> None:
         requests, two_models = LongRequests(), [Speed(0.001), Speed(0.002)]
-        with pytest.raises(TooLongError, match=r"about 38 s here, and is given up after 30 s\. Send fewer texts"):
+        with pytest.raises(TooLongError, match=r"about 38 s here, and is cancelled after 30 s\. Send fewer texts"):
             async with requests.admitted(ticket(), 10_000, two_models):  # type: ignore[arg-type]
                 pytest.fail("it would take 1.25 times 30 s")
 

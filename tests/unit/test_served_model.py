@@ -251,7 +251,7 @@ def test_attention_is_of_sides_of_at_most_256_tokens(
 
 def test_an_engine_without_attention_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     model = attending(monkeypatch, SimpleNamespace(name="ctranslate2"))
-    with pytest.raises(ConfigError, match=r"\(ctranslate2\) does not tell its attention"):
+    with pytest.raises(ConfigError, match=r"\(ctranslate2\) does not return attention weights"):
         model.attention(request_of("a"), Ticket(), None)
 
 

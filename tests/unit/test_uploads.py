@@ -61,7 +61,7 @@ def test_all_of_the_file_and_all_fields_together_are_bounded(monkeypatch: pytest
     with pytest.raises(Refusal, match=r"a\.txt: is larger than 50 bytes\. Split the document") as raised:
         read(form(part("file", b"z" * 51, "a.txt")), size, 50)
     assert raised.value.status == 413
-    with pytest.raises(Refusal, match="The fields beside the file are larger than 20 bytes") as raised:
+    with pytest.raises(Refusal, match="The fields except the file are larger than 20 bytes") as raised:
         read(form(*fields, part("c", b"x"), part("file", b"z", "a.txt")), size, 50)
     assert raised.value.status == 413
 

@@ -25,7 +25,7 @@ SecondsOrNone = Annotated[float, Range(0, 31_536_000)]
 Threads = Annotated[int, Range(0, THREADS.most)]
 Bytes = Annotated[int, Range(1, 2**40)]
 
-_MODELS = "models"  # the section that stands in the file once for each model
+_MODELS = "models"  # the section that occurs in the file once for each model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class ServerConfig:
     max_connections: Count = 4096  # further ones are refused
     access_log: bool = True  # whether each request has a line, as JSON, on standard error
     metrics_port: Port = 0  # a port of its own for /metrics; 0: that of the service
-    shutdown_seconds: SecondsOrNone = 0.0  # accepted work has this long once the service is told to end; 0: no limit
+    shutdown_seconds: SecondsOrNone = 0.0  # time for accepted work after a signal to stop; 0: no limit
 
     def __post_init__(self) -> None:
         check_ranges("server", self)
@@ -92,7 +92,7 @@ class BatchingConfig:
     max_wait_seconds: Seconds = 5.0  # a request that would wait longer for its first batch is refused
     max_waiting_sentences: Count = 20_000  # one that would make the queue longer is refused
     max_requests: Annotated[int, Range(1, 4096)] = 256  # that are worked on at once; further ones are refused
-    deadline_seconds: Seconds = 30.0  # a request that is not answered by then is given up
+    deadline_seconds: Seconds = 30.0  # a request that is not answered by then is cancelled
     max_batch_seconds: Seconds = 600.0  # a batch that takes longer hangs: /health asks for a restart
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class LimitsConfig:
     text_characters: Count = 100_000  # of all texts and prefixes of a request
     list_length: Count = 1000  # texts of a request
     term_characters: Count = 500  # of a required or forbidden term, or one of a glossary
-    alternatives: CountOrNone = 10  # translations of a text, beside the best
+    alternatives: CountOrNone = 10  # further translations of a text, after the best
     beam_size: Beam = 16
     document_bytes: Bytes = 20_000_000
     document_characters: Count = 2_000_000  # of a document that are translated
@@ -239,16 +239,16 @@ def _model_entries(values: Any, folder: Path) -> tuple[ModelEntry, ...]:
     for given in values:
         # `apply_section` changes an entry, and there is none without a path.
         entry = apply_section(ModelEntry(path="."), {"path": ""} | given, _MODELS)
-        entries.append(dataclasses.replace(entry, path=_beside(folder, entry.path)))
+        entries.append(dataclasses.replace(entry, path=_resolved(folder, entry.path)))
     return tuple(entries)
 
 
 def _with_paths(section: Any, name: str, folder: Path) -> Any:
     paths = {key: getattr(section, key) for key in _PATHS.get(name, ())}
-    return dataclasses.replace(section, **{key: _beside(folder, value) for key, value in paths.items() if value})
+    return dataclasses.replace(section, **{key: _resolved(folder, value) for key, value in paths.items() if value})
 
 
-def _beside(folder: Path, path: str) -> str:
+def _resolved(folder: Path, path: str) -> str:
     if "://" in path or path == IN_MEMORY:  # the address of a store that is no file
         return path
     return str(folder / Path(path).expanduser())

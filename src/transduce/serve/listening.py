@@ -10,7 +10,7 @@ from typing import Any
 from transduce.errors import ConfigError, TransduceError
 
 BACKLOG = 2048  # connections that wait to be accepted
-_FILES_BESIDE_CONNECTIONS = 256
+_FURTHER_FILES = 256
 
 
 class ListenError(TransduceError):
@@ -59,7 +59,7 @@ def _reason(error: Exception) -> str:
 
 
 def shown_address(listening: socket.socket) -> str:
-    """Returns host and port of a socket as they stand in a URL."""
+    """Returns host and port of a socket as they are written in a URL."""
     host, port = listening.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -104,10 +104,10 @@ def _no_password() -> str:
 
 def allowed_connections(wanted: int) -> int:
     """Raises the number of files that the process may open, and returns how many connections that allows."""
-    needed = wanted + _FILES_BESIDE_CONNECTIONS
+    needed = wanted + _FURTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
     allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    return max(1, min(wanted, allowed - _FILES_BESIDE_CONNECTIONS))
+    return max(1, min(wanted, allowed - _FURTHER_FILES))

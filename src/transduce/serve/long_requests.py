@@ -1,6 +1,6 @@
-"""Long requests: one that cannot be answered before its deadline is refused at once, not when its time is over.
+"""Long requests: one that cannot be answered before its deadline is refused at once.
 
-Several long requests share the engines: all of them would end at their deadlines, and all of their work would be lost.
+Several long requests share the engines. Otherwise all of them would reach their deadlines, and all work would be lost.
 """
 
 import asyncio
@@ -33,15 +33,15 @@ class LongRequests:
             schedulers: those that it goes through, one after the other.
 
         Raises:
-            TooLongError: it would take longer than it may, even alone.
-            OverloadedError: it would, beside the others.
-            DeadlineError: it did; with the time after which the others are done.
+            TooLongError: it would take longer than its time limit, even alone.
+            OverloadedError: it would with the other requests.
+            DeadlineError: it was not done in time; the error has the seconds after which the others are done.
         """
         if num_tokens <= STEP_TOKENS or ticket.priority is Priority.BULK:
             yield
             return
         while self._open and not all(scheduler.seconds_of(1) for scheduler in schedulers):
-            await asyncio.sleep(_POLL_SECONDS)  # of several that come first of all, one shows how fast the engine is
+            await asyncio.sleep(_POLL_SECONDS)  # until the first request has shown how fast the engine is
             ticket.check()
         self._require_time(ticket, num_tokens, schedulers)
         self._open[ticket] = (num_tokens, schedulers)
@@ -67,11 +67,11 @@ class LongRequests:
             raise OverloadedError(message, math.ceil(wait))
 
     def _seconds_before(self, ticket: Ticket, schedulers: Sequence[Scheduler]) -> float:
-        """Returns how long what is left of the other requests will take."""
+        """Returns how many seconds the rest of the other requests will take."""
         seconds = 0.0
         for other, (num_tokens, used) in self._open.items():
             if other is not ticket:
-                # What is queued is known; what is not yet is estimated. A pivot serves each token twice.
+                # Queued tokens are known, later ones are estimated. With a pivot, each token is served twice.
                 left = max(other.waiting_tokens, num_tokens - other.served_tokens / max(1, len(used)))
                 seconds += sum(scheduler.seconds_of(1) * left for scheduler in schedulers if scheduler in used)
         return seconds

@@ -113,7 +113,7 @@ class ModelSlot:
                 self._report_failure(error)
                 return (
                     f"{self.name}: not reloaded, the model from before stays: {error} "
-                    f"Mend {self.entry.path}, or put the earlier folder back."
+                    f"Fix {self.entry.path}, or restore the earlier folder."
                 )
             self._exchange(new)
             self.domains = domains

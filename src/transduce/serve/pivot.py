@@ -1,4 +1,4 @@
-"""Translation over a third language: what the first model writes is the second one's input."""
+"""Translation over a third language: the output of the first model is the input of the second."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from transduce.translation.result import Translation
 
 
 def request_into_pivot(request: TranslationRequest, pivot: str) -> TranslationRequest:
-    """Returns what the first model is asked: constraints and options are for the second.
+    """Returns the request to the first model, without constraints and options, which are for the second.
 
     Raises:
         ConfigError: there is a glossary, which has no terms of the pivot language.
@@ -23,14 +23,14 @@ def request_into_pivot(request: TranslationRequest, pivot: str) -> TranslationRe
 
 
 def request_from_pivot(request: TranslationRequest, between: Sequence[TranslatedText]) -> TranslationRequest:
-    """Returns what the second model is asked, given what the first one wrote."""
+    """Returns the request to the second model, with the output of the first as its texts."""
     options = request.text_options and replace(request.text_options, language="")
     texts = [each.best[0].text for each in between]
     return replace(request, source=between[0].target, texts=texts, text_options=options) if between else request
 
 
 def over_pivot(between: Sequence[TranslatedText], found: Sequence[TranslatedText]) -> list[TranslatedText]:
-    """Returns the second translations with what is to be said about both."""
+    """Returns the second translations, with the warnings and the confidence of both."""
     return [
         TranslatedText([_joined(first, each) for each in second.best], first.source, second.target, first.target)
         for first, second in zip(between, found, strict=True)
@@ -43,7 +43,7 @@ def _joined(first: TranslatedText, found: Translation) -> Translation:
     sure = None if before.confidence is None or found.confidence is None else before.confidence * found.confidence
     return replace(
         found,
-        sentences=(),  # those of the text between, which nobody sees
+        sentences=(),  # they would be of the text between, which the user does not see
         alignment=(),
         finished=before.finished and found.finished,
         source_truncated=before.source_truncated or found.source_truncated,

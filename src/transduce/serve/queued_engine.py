@@ -127,7 +127,7 @@ class QueuedEngine:
         return self._run(work, pairs, [len(s) + len(t) + 2 for s, t in pairs])
 
     def _run(self, work: Work, inputs: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
-        """Returns the result of each input. Long ones are computed first, beside others of about the same length."""
+        """Returns the result of each input. Long ones are computed first, next to others of about the same length."""
         order = sorted(range(len(inputs)), key=lambda index: -tokens[index])
         found = self._scheduler.run(
             self._ticket, work, [inputs[index] for index in order], [tokens[index] for index in order]

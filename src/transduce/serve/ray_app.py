@@ -3,7 +3,7 @@
     serve run transduce.serve.ray_app:build config=/srv/transduce/serve.toml replicas=2
 
 Each replica is the service of `transduce serve`, without its sockets and signals: sections [server] of the host and the
-certificate do not count, and Ray tells a replica when to end. Replicas on several machines need state in PostgreSQL.
+certificate do not count, and Ray stops replicas. Replicas on several machines need state in PostgreSQL.
 """
 
 from collections.abc import Callable, Mapping

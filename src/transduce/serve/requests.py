@@ -13,7 +13,7 @@ from transduce.translation.result import Translation
 
 
 class Priority(enum.IntEnum):
-    """Which of the waiting requests goes first; lower values do."""
+    """The order of waiting requests: lower values go first."""
 
     INTERACTIVE = 0  # someone waits for the answer
     BULK = 1  # documents and other long work
@@ -31,7 +31,7 @@ class TranslationRequest:
     """Texts to translate from one language into another, and how."""
 
     texts: Sequence[str]
-    source: str  # a language code; requests of unknown language are told theirs before they come here
+    source: str  # a language code; the language of the text is detected before this is made
     target: str
     n_best: int = 1
     options: SearchOptions = field(default_factory=SearchOptions)
@@ -80,12 +80,12 @@ class UnknownPairError(ServiceError):
 
 
 class TooLongError(ServiceError):
-    """The request would take longer than it may, even if nothing else was worked on."""
+    """The request would take longer than its time limit, even on an idle service."""
 
     def __init__(self, expected_seconds: float, seconds: float) -> None:
         """Takes how long it would take, and how long it may."""
         super().__init__(
-            f"The request would take about {expected_seconds:.0f} s here, and is given up after {seconds:.0f} s. "
+            f"The request would take about {expected_seconds:.0f} s here, and is cancelled after {seconds:.0f} s. "
             "Send fewer texts at once."
         )
 

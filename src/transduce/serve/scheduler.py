@@ -1,8 +1,8 @@
 """One engine's worker threads, and the queue that they share.
 
-A worker that is free takes what waits, at once: batches grow by themselves while all workers are busy. See
-`sentence_queue` for the order. In float32, what a batch gives does not depend on which sentences are in it, so neither
-does the answer to a request.
+A free worker starts on the waiting sentences at once, so batches grow while all workers are busy. See `sentence_queue`
+for the order. In float32, the result of a sentence does not depend on the others in its batch, so neither does the
+answer to a request.
 """
 
 import logging
@@ -35,7 +35,7 @@ class Scheduler:
             compute: is given the work of a batch and its inputs, and returns a result for each.
             num_workers: batches that are computed at a time.
             max_tokens: of a batch.
-            recorder: is told what happens.
+            recorder: receives what happens, for metrics.
         """
         self._name, self._compute, self._max_tokens, self._recorder = name, compute, max_tokens, recorder
         self._queue = SentenceQueue()
@@ -106,7 +106,7 @@ class Scheduler:
         return call.outcome()
 
     def close(self) -> None:
-        """Computes what waits, and ends the workers; nothing more can be run."""
+        """Computes what is queued, and ends the workers; nothing more can be run."""
         with self._queue.lock:
             self._closed = True
             self._work_came.notify_all()
@@ -125,7 +125,7 @@ class Scheduler:
 
     @property
     def backlog_seconds(self) -> float:
-        """How long all that waits will take, by the measured speed."""
+        """The seconds that the queue will take, by the measured speed."""
         return self.seconds_of(self._queue.num_tokens)
 
     @property
@@ -139,12 +139,12 @@ class Scheduler:
         return self._num_computing
 
     def batch_seconds(self) -> float:
-        """Returns for how long the batch has been computed that takes longest; 0 if none is."""
+        """Returns the seconds since the oldest batch in progress was started; 0 if there is none."""
         now = time.monotonic()
         return now - min(list(self._began.values()), default=now)
 
     def oldest_seconds(self) -> float:
-        """Returns how long the call has waited that came first; 0 if none waits."""
+        """Returns the seconds that the oldest call has waited; 0 if none waits."""
         with self._queue.lock:
             since = self._queue.oldest()
         return 0.0 if since is None else time.monotonic() - since
@@ -153,7 +153,7 @@ class Scheduler:
         while (batch := self._take()) is not None:
             try:
                 self._compute_batch(batch)
-            except BaseException as error:  # also what would end the thread: its place would be empty
+            except BaseException as error:  # also those that would end the thread: the worker would be missing
                 self._fail(batch, error)
             finally:
                 with self._queue.lock:
@@ -179,7 +179,7 @@ class Scheduler:
             if len(batch.sentences) == 1:
                 self._fail(batch, error)
                 return
-            # The reason may lie with one sentence: the others need not fail with it.
+            # One sentence may be the reason: the others need not fail with it.
             for sentence in batch.sentences:
                 if sentence.call.is_open:
                     self._compute_batch(Batch(batch.work, [sentence], sentence.tokens))
@@ -191,7 +191,7 @@ class Scheduler:
             sentence.call.finish(sentence, result)
         with self._queue.lock:
             slower = seconds / batch.tokens - self._seconds_per_token
-            # Small batches are slow for their size. One that nothing waits for tells something only if it was fast.
+            # Small batches are slow for their size. With an empty queue, one counts only if it was fast.
             if batch.others_wait or slower < 0:
                 memory = min(max(self._num_measured_tokens, _FEWEST_MEMORY_TOKENS), _MOST_MEMORY_TOKENS)
                 self._seconds_per_token += slower * batch.tokens / (batch.tokens + memory)
@@ -216,16 +216,16 @@ class Scheduler:
             sentence.call.fail(error if of_inputs else ModelUnavailableError("The model failed. Try again later."))
         if not of_inputs:
             _log.error("%s: the engine failed: %s", self._name, error, exc_info=error)
-            self._tell(self._recorder.model_event, self._name, "failed")
+            self._record(self._recorder.model_event, self._name, "failed")
 
     def _report(self, batch: Batch, started: float, seconds: float) -> None:
         fill = min(1.0, batch.tokens / self._max_tokens)
-        self._tell(self._recorder.batch_done, self._name, len(batch.sentences), batch.tokens, fill, seconds)
+        self._record(self._recorder.batch_done, self._name, len(batch.sentences), batch.tokens, fill, seconds)
         for call in dict.fromkeys(sentence.call for sentence in batch.sentences):
-            self._tell(self._recorder.waited, self._name, call.ticket.priority, started - call.since)
+            self._record(self._recorder.waited, self._name, call.ticket.priority, started - call.since)
 
-    def _tell(self, method: Callable[..., None], *values: object) -> None:
-        """Calls a method of the recorder; whatever is wrong with that must not stop the model."""
+    def _record(self, method: Callable[..., None], *values: object) -> None:
+        """Calls a method of the recorder, whose failure must not stop the model."""
         try:
             method(*values)
         except Exception:

@@ -55,7 +55,7 @@ class ServedModel:
             name: for the log and the recorder.
             translator: the model.
             batching: how much goes into a batch.
-            recorder: is told what happens.
+            recorder: receives what happens, for metrics.
             language: code of the source, for the sentence splitter; "": that of the model folder.
         """
         self.name, self.translator = name, translator
@@ -151,7 +151,7 @@ class ServedModel:
         """Returns the attention of a request's only text and a translation; see `Service.attention`."""
         if not self.returns_attention:
             raise ConfigError(
-                f"The engine that serves this model ({self._main.engine.name}) does not tell its attention. "
+                f"The engine that serves this model ({self._main.engine.name}) does not return attention weights. "
                 'For that, serve it with engine = "torch".'
             )
         [text] = request.texts

@@ -24,8 +24,8 @@ from transduce.serve.listening import (
 )
 
 _LOG = logging.getLogger("transduce.serve")
-_KEEP_ALIVE_SECONDS = 75  # longer than balancers keep an idle connection, so that they never reuse one that ends
-_LISTEN_LONGER_SECONDS = 0.2  # at the end: clients that were about to send are told, and not cut off
+_KEEP_ALIVE_SECONDS = 75  # longer than load balancers keep an idle connection, so that they never reuse one that ends
+_LISTEN_LONGER_SECONDS = 0.2  # at the end, so that clients that were about to send get an answer
 _LINGER_SECONDS = 5  # at the end, for clients that are still sending a request, or reading an answer
 
 
@@ -61,7 +61,7 @@ class Server:
         Args:
             service: what is started before it answers, and stopped at the end.
             listeners: where it listens; the address of the first is printed.
-            reload: what SIGHUP does, beside reading the certificates again; returns messages for the log.
+            reload: what SIGHUP does, besides reading the certificates again; returns messages for the log.
             describe: returns what is served, for the log.
 
         Raises:
@@ -105,7 +105,7 @@ class Server:
         _LOG.info("stopped")
 
     async def _started(self) -> bool:
-        """Starts the service; returns whether it is ready, and not told to end before."""
+        """Starts the service; returns whether it is ready, False after a signal to stop."""
         starting = asyncio.create_task(self._service.start())
         ended = asyncio.create_task(self._ending.wait())
         await asyncio.wait([starting, ended], return_when=asyncio.FIRST_COMPLETED)
@@ -118,7 +118,7 @@ class Server:
         return True
 
     async def _stopped(self) -> None:
-        """Stops the service: new requests are told that it ends, accepted ones are answered."""
+        """Stops the service: new requests are refused, accepted ones are answered."""
         await asyncio.gather(self._service.stop(), asyncio.sleep(_LISTEN_LONGER_SECONDS))
 
     @contextlib.contextmanager
@@ -156,9 +156,9 @@ class Server:
             messages = await self._reload()
         except TransduceError as error:
             _LOG.error("reload: %s What was loaded before stays in use.", error)
-        except Exception as error:  # whatever it is, the service goes on
+        except Exception as error:  # the service goes on after any failure
             _LOG.error(
-                "reload: failed: %s. What was loaded before stays in use. Mend the cause, then send SIGHUP again.",
+                "reload: failed: %s. What was loaded before stays in use. Fix the cause, then send SIGHUP again.",
                 error,
                 exc_info=error,
             )

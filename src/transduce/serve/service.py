@@ -104,7 +104,7 @@ class Service:
         """Takes no new requests, waits until all accepted ones are answered, and closes the models.
 
         After `server.shutdown_seconds`, if that is set, requests that are still open end with StoppingError. A native
-        call that hangs is left behind.
+        call that hangs is abandoned.
         """
         self.refuse()
         if self._watching is not None:
@@ -218,7 +218,7 @@ class Service:
         """Returns what every head attends to in the only text and a translation; None for the model's own.
 
         Raises:
-            ConfigError: the engine does not tell it, or two models translate one after the other.
+            ConfigError: the engine does not return attention, or two models translate one after the other.
             DataError: a side is empty, or too long.
             ServiceError: see `translate`.
         """

@@ -1,7 +1,7 @@
 """Short texts of several requests that go through the pipeline together.
 
-It costs less than a pipeline for each of them, which would wait for the engine on a thread of its own. A text goes this
-way if that can change nothing: the pipeline's result for a text depends on the text and its options only.
+This costs less than one pipeline for each request, each on its own thread. It is done only where it cannot change a
+result: what the pipeline returns for a text depends on the text and its options only.
 """
 
 import math
@@ -20,10 +20,10 @@ from transduce.translation.windows import Window
 
 # More texts fill batches by themselves; the sentences of each batch are then chosen by their length.
 _MAX_TEXTS = 64
-# Characters of a text that goes this way: a longer one waits sentence by sentence, and holds up no others.
+# Characters of a text in a group. A longer text is queued sentence by sentence, so that it does not delay others.
 _MAX_CHARACTERS = 1000
 _CHARACTERS_PER_TOKEN = 4
-# Of long texts, the tokens of so many samples of so many characters are counted.
+# For long texts, tokens are counted in this many samples of this many characters.
 _SAMPLES, _SAMPLE_CHARACTERS = 32, 200
 # Scripts whose words have a character or two: Chinese, Japanese, Korean.
 _SHORT_WORDS = re.compile(r"[\u1100-\u11ff\u3000-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
@@ -43,7 +43,7 @@ class WholeTexts:
 def translate_window(
     model: TextModel, window: Window, request: Request, checkpoint: Checkpoint = never
 ) -> list[list[Translation]]:
-    """Returns what `run_pipeline` does, with a warning in the translations of lines of many sentences."""
+    """Returns the result of `run_pipeline`, with a warning on the translation of each line of many sentences."""
     found = run_pipeline(model, window, request, checkpoint)
     lines = checked(window.lines, checkpoint)
     for index in lines_of_many_sentences(model, lines, found, request.text_options):
@@ -52,19 +52,19 @@ def translate_window(
 
 
 def are_short(request: TranslationRequest) -> bool:
-    """Returns whether there are few texts, all are short, and nothing binds single ones."""
+    """Returns whether a request has few texts, all of them short, and no prefix, term or glossary."""
     bound = request.prefixes or request.forbidden or request.required or request.glossary is not None
     few = len(request.texts) <= _MAX_TEXTS
     return few and not bound and all(len(text) <= _MAX_CHARACTERS for text in request.texts)
 
 
 def estimated_tokens(texts: Sequence[str]) -> list[int]:
-    """Returns about how many tokens each text has: one for each character of scripts with short words."""
+    """Returns an estimate of each text's tokens; in scripts with short words, each character counts as one."""
     return list(map(_estimated_tokens, texts))
 
 
 def sampled_tokens(texts: Sequence[str], tokenizer: SubwordTokenizer) -> int:
-    """Returns about how many tokens texts have together: the estimate, corrected by samples from everywhere in them.
+    """Returns an estimate of the tokens of all texts together, corrected by samples taken at regular distances.
 
     The estimate alone can be wrong by a factor of two: a small vocabulary has short subwords.
     """

@@ -1,7 +1,7 @@
 // The data of the page, what is chosen of it, and small tools. Layers and heads are array indices here, from 0.
 
 const FAINTEST = 5; // of 255, 2 %: fainter lines are not drawn
-const SQUARE = 7; // pixels: width of a head's square beside a word
+const SQUARE = 7; // pixels: width of a head's square next to a word
 const HEADS_APART = 0.7; // share of a row over which the lines of several heads end, as in pictures
 const THINNEST = 0.6; // pixels: width of a line of weight 0
 const THICKEST = 3.6; // and of weight 1

@@ -1,1 +1,1 @@
-"""Documents that clients send: read once, kept in the store, translated beside all other work, and fetched later."""
+"""Documents that clients send: read once, kept in the store, translated in the background, and fetched later."""

@@ -1,7 +1,7 @@
-"""Translates what waits in the store, some documents at a time, for as long as the service runs.
+"""Translates the documents in the store, some at a time, while the service runs.
 
-A document that was being translated when the service ended is translated again from its beginning: by this service
-after its next start, or by another replica.
+If the service ends while it translates a document, the document is translated again from its beginning, by this service
+after its next start or by another replica.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from transduce.serve.requests import StoppingError
 from transduce.serve.state.database import StateError
 from transduce.serve.state.documents import CHUNK_BYTES, DONE, FAILED, DocumentStore, StoredDocument
 
-LEASE_SECONDS = 20.0  # a replica that has not been heard of for so long is taken for dead
+LEASE_SECONDS = 20.0  # a replica that does not renew a lease for this long is considered dead
 _RENEW_SECONDS = 1.0
-_POLL_SECONDS = 1.0  # between two looks for documents that other replicas accepted
-_UPKEEP_SECONDS = 10.0  # between two looks for documents that have expired
-_IN_MEMORY_BYTES = 1 << 20  # of a result
-_MAX_ATTEMPTS = 3  # a document during which the service died so often may be the reason
+_POLL_SECONDS = 1.0  # between two checks for documents that other replicas accepted
+_UPKEEP_SECONDS = 10.0  # between two checks for documents that have expired
+_IN_MEMORY_BYTES = 1 << 20  # of a result; a larger one goes to a file
+_MAX_ATTEMPTS = 3  # if the service ended this often while translating a document, the document may be the reason
 _LOG = logging.getLogger("transduce.serve")
 
-CANCELLED, EXPIRED = "cancelled", "expired"  # further ways to end, beside the states
+CANCELLED, EXPIRED = "cancelled", "expired"  # further ways to end, besides the states
 T = TypeVar("T")
-GiveBack = Callable[[StoredDocument, int], None]  # takes a document and how many of its characters were not translated
+GiveBack = Callable[[StoredDocument, int], None]  # of a document and its characters that were not translated
 
 
 class DocumentRunner:
-    """Translates documents; `start` begins, `stop` puts back what is not done."""
+    """Translates documents; `start` begins, `stop` requeues those that are not done."""
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ class DocumentRunner:
         give_back: GiveBack,
         note_end: Callable[[str], None],
     ) -> None:
-        """Takes what it needs.
+        """Prepares the runner; nothing is translated before `start`.
 
         Args:
-            service: what translates texts.
+            service: translates texts.
             config: of the service.
             store: where the documents are.
-            give_back: is called for documents that come to nothing.
-            note_end: is called for each document with how it ended: "done", "failed" or "expired".
+            give_back: is called for documents that fail or expire.
+            note_end: is called for each document that has ended, with "done", "failed" or "expired".
         """
         self._service, self._config, self._store = service, config, store
         self._give_back, self._note_end = give_back, note_end
@@ -61,15 +61,15 @@ class DocumentRunner:
         self._came, self._ending = asyncio.Event(), asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
-        self.counts: Mapping[str, int] = {}  # documents in the store by state, a moment ago
+        self.counts: Mapping[str, int] = {}  # documents in the store by state, at the last check
 
     def start(self) -> None:
         """Begins to translate, once the service is ready."""
-        places = [asyncio.create_task(self._work()) for _ in range(self._config.documents.running)]
-        self._tasks = [*places, asyncio.create_task(self._keep_up())]
+        workers = [asyncio.create_task(self._work()) for _ in range(self._config.documents.running)]
+        self._tasks = [*workers, asyncio.create_task(self._keep_up())]
 
     async def stop(self) -> None:
-        """Gives up what is being translated and puts it back, for the next start or for another replica."""
+        """Cancels what is being translated and requeues it, for the next start or for another replica."""
         self._stopping = True
         self._came.set()
         self._ending.set()
@@ -80,7 +80,7 @@ class DocumentRunner:
         await asyncio.to_thread(self._threads.shutdown)
 
     def wake(self) -> None:
-        """Says that a document came."""
+        """Reports that a document was accepted, so that the runner looks for it at once."""
         self._came.set()
 
     def give_up(self, document_id: str) -> None:
@@ -103,14 +103,14 @@ class DocumentRunner:
                 await self._translate(claimed, claim)
 
     async def _pause(self, event: asyncio.Event, seconds: float) -> None:
-        """Waits for an event, and not longer than this."""
+        """Waits for an event, at most for these seconds."""
         if not self._stopping:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await event.wait()
 
     async def _translate(self, document: StoredDocument, claim: str) -> None:
-        """Translates a document, and notes how that ended."""
+        """Translates a document, and records how that ended."""
         if document.attempts > _MAX_ATTEMPTS:
             message = f"{document.name}: the service ended {_MAX_ATTEMPTS} times while it was being translated."
             await self._fail(document, claim, message)
@@ -130,7 +130,7 @@ class DocumentRunner:
             await self._put_back(document, claim)
         except TransduceError as error:
             await self._fail(document, claim, str(error))
-        except Exception as error:  # whatever it is, other documents go on; the message may have text of the document
+        except Exception as error:  # other documents must go on; the message may contain text of the document
             _LOG.exception("a document could not be translated")
             await self._fail(document, claim, f"{document.name}: the service failed ({type(error).__name__}).")
         finally:
@@ -139,7 +139,7 @@ class DocumentRunner:
             await asyncio.gather(renewing, return_exceptions=True)
 
     async def _renew(self, translation: DocumentTranslation, claim: str) -> None:
-        """Keeps the lease, and notes how far the document is; gives it up once it is not this claim's any more."""
+        """Renews the lease and stores the progress; cancels the translation once the claim is lost."""
         while True:
             await asyncio.sleep(_RENEW_SECONDS)
             progress = (translation.segments_done, translation.characters_done)
@@ -176,10 +176,10 @@ class DocumentRunner:
         except StateError:
             _LOG.warning("a document could not be put back: it is translated when its lease has ended")
         if not self._stopping:
-            await asyncio.sleep(_POLL_SECONDS)  # if the service is about to end, it must not be claimed again at once
+            await asyncio.sleep(_POLL_SECONDS)  # a service that is about to end must not claim it again at once
 
     async def _until_stored(self, work: Callable[[], T]) -> T:
-        """Returns what the store does; waits for a store that fails, until the service ends."""
+        """Returns the result of the store; where it fails, tries again until the service ends."""
         while True:
             try:
                 return await asyncio.to_thread(work)
@@ -189,7 +189,7 @@ class DocumentRunner:
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def _keep_up(self) -> None:
-        """Deletes documents whose time has come, and counts the others."""
+        """Deletes expired documents, and counts the others."""
         while not self._stopping:
             try:
                 for document in await asyncio.to_thread(self._store.delete_expired):

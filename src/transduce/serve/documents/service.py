@@ -1,4 +1,4 @@
-"""What the protocols do with documents: accept them, tell how far they are, give out results, delete."""
+"""What the protocols do with documents: accept them, report their progress, return results, delete."""
 
 import asyncio
 import time
@@ -107,7 +107,7 @@ class Documents:
     async def finished(self, document: StoredDocument) -> StoredDocument | None:
         """Waits until a document has ended, and returns it; None if it was deleted.
 
-        It expires soon after this is given up, so that it is not translated for nobody.
+        It expires soon after this is cancelled, so that it is not translated for nobody.
 
         Raises:
             StoppingError: the service ends.

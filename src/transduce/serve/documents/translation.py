@@ -43,7 +43,7 @@ class Translating(Protocol):
 
 
 class GivenUpError(Exception):
-    """The translation was given up because somebody wanted that."""
+    """The translation was cancelled by `give_up`."""
 
 
 class DocumentTranslation:

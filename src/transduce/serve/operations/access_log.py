@@ -1,4 +1,4 @@
-"""The access log: one JSON object a line for each request. It never has a text, a key, or a query string."""
+"""The access log: one line of JSON for each request. It never contains a text, a key, or a query string."""
 
 import json
 import logging
@@ -24,15 +24,15 @@ _TRACE_PARENT = re.compile(
     r"(?P<version>(?!ff)[0-9a-f]{2})-(?P<trace>(?!0{32})[0-9a-f]{32})-(?P<parent>(?!0{16})[0-9a-f]{16})-[0-9a-f]{2}"
     r"(?P<more>-.*)?"
 )
-_PROBES = {"/health", "/ready", "/metrics"}  # asked for every few seconds: no line, unless something is wrong
+_PROBES = {"/health", "/ready", "/metrics"}  # requested every few seconds: logged only if they fail
 _ABANDONED = 499  # the client left before the answer began
 
 
 class Observation:
-    """Notes each request in the access log and in the metrics, and adds to each answer what all answers have."""
+    """Records each request in the access log and the metrics, and adds the common headers to each answer."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, is_stopping: Callable[[], bool]) -> None:
-        """Takes the application, the metrics, and what tells whether the service is about to end."""
+        """Takes the application, the metrics, and a function that returns whether the service is stopping."""
         self._app, self._metrics, self._is_stopping = app, metrics, is_stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,7 +51,7 @@ class Observation:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                closing = [(b"connection", b"close")] if self._is_stopping() else []  # so that clients go elsewhere
+                closing = [(b"connection", b"close")] if self._is_stopping() else []  # so that clients reconnect
                 own = (b"x-request-id", record.request_id.encode())
                 message["headers"] = [*message["headers"], own, *record.headers, *closing]
             await send(message)
@@ -69,7 +69,7 @@ class Observation:
 
 
 def request_id(given: str | None) -> str:
-    """Returns the id that the client or a proxy gave the request, if it is one; else a new one."""
+    """Returns the request's id from the client or a proxy if it is valid; else a new one."""
     return given if given is not None and _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
 
 
@@ -82,7 +82,7 @@ def trace_parent(given: str | None) -> str:
 
 
 def _line(scope: Scope, route: str, status: int, seconds: float) -> str:
-    """Returns the JSON of a request. Of its address only the template is told: the rest may be anything."""
+    """Returns the JSON of a request. Its address is logged as the template of its route: it could contain anything."""
     record = record_of(scope)
     client = scope.get("client")
     values: dict[str, Any] = {

@@ -120,7 +120,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._await_headers()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keeps a header. Fields behind a body are dropped: they may be without end, and nothing reads them."""
+        """Keeps a header. Fields after a body are dropped: they may be endless, and nothing reads them."""
         if self._headers_due is not None:
             super().on_header(name, value)
 
@@ -161,7 +161,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._await_rest()
 
     def end(self) -> None:
-        """Ends the connection behind an answer.
+        """Ends the connection after an answer.
 
         A client that is still sending is given time to read it: the system resets a connection that is closed while
         bytes are unread, and then the client loses the answer.

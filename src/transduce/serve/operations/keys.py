@@ -90,7 +90,7 @@ class KeyRing:
     def identify(self, secret: str) -> Key | None:
         """Returns the key of a secret, or None.
 
-        The time it takes does not tell which key it was, nor how much of it was right: all are compared, each in
+        The time it takes does not depend on the key, nor on how much of it was right: all are compared, each in
         constant time.
         """
         digest = digest_of(secret)

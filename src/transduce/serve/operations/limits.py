@@ -27,7 +27,7 @@ class MinuteBudget:
     """
 
     def __init__(self, characters_per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Takes the characters of a minute, and what tells the time in seconds."""
+        """Takes the characters of a minute, and a function that returns the time in seconds."""
         self.limit = characters_per_minute
         self._clock = clock
         self._left, self._at = float(characters_per_minute), clock()
@@ -53,12 +53,12 @@ class Usage:
     """The characters of each key on each day: counted in memory, and added to the store every second.
 
     Those of a key with a limit are added to the store before they are used, so that replicas spend a limit once.
-    A store that fails stops nothing: what was counted waits in memory for the store to come back, and each replica
-    holds the limit by what it knows.
+    The service keeps running when the store fails: counts stay in memory until it is available again, and each replica
+    applies the limit to the counts that it knows.
     """
 
     def __init__(self, store: Store, on_failure: Callable[[], None], today: Callable[[], str] | None = None) -> None:
-        """Takes the store, what to call when it fails, and what tells the day."""
+        """Takes the store, a function that is called when it fails, and one that returns the day."""
         self._store, self._on_failure = store, on_failure
         self._today = today or (lambda: datetime.now(UTC).strftime("%Y-%m-%d"))
         self._unsaved: dict[str, Counter[str]] = {}  # by day, by name of the key
@@ -153,7 +153,7 @@ class Budgets:
     """What each key has left. Keys without limits have no budget."""
 
     def __init__(self, usage: Usage, clock: Callable[[], float] = time.monotonic) -> None:
-        """Takes the usage of the day, and what tells the time in seconds."""
+        """Takes the usage of the day, and a function that returns the time in seconds."""
         self.usage = usage
         self._clock = clock
         self._minutes: dict[str, MinuteBudget] = {}
@@ -189,10 +189,10 @@ class Budgets:
         self.usage.change(name, -characters, day)
 
     def headers(self, key: Key) -> list[tuple[bytes, bytes]]:
-        """Returns what the client is told, as the IETF's draft of RateLimit header fields has it.
+        """Returns the headers for the client, as in the IETF's draft of RateLimit header fields.
 
         `RateLimit-Policy` has for each limit its quota and its window in seconds; `RateLimit` has what remains, and
-        after how many seconds the whole quota is there again.
+        the seconds until the whole quota is available again.
         """
         policies, states = [], []
         budget = self.minute(key)

@@ -11,7 +11,7 @@ from transduce.serve.operations.access_log import ACCESS_LOG
 class _EventFormatter(logging.Formatter):
     """Writes "transduce: MESSAGE", with the level where it is a warning or worse.
 
-    Of an exception only the type is told: its message may have the text of a user.
+    Only the type of an exception is written: its message may contain text of a user.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -1,4 +1,4 @@
-"""Proxies in front of the service: their word on who the client is and what it asked for is taken, no one else's."""
+"""Proxies in front of the service: only their headers about the client and its request are trusted."""
 
 import ipaddress
 import re
@@ -37,7 +37,7 @@ def _with_forwarded_host(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes
     forwarded = [value for name, value in headers if name == b"x-forwarded-host"]
     if not forwarded:
         return headers
-    host = forwarded[0].split(b",")[0].strip()  # the first proxy's: what the client asked for
+    host = forwarded[0].split(b",")[0].strip()  # the first proxy's: the host that the client requested
     if not _HOST.fullmatch(host):
         return headers
     return [*((name, value) for name, value in headers if name != b"host"), (b"host", host)]

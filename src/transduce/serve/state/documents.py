@@ -1,7 +1,7 @@
 """Documents in the store: what is to be translated, by whom, how far it is, and the files themselves.
 
 A replica claims a document, and has it for as long as it renews its lease. If the replica dies, the lease ends, and
-another claims the document. Whatever a replica writes is written only while the document is still its own.
+another claims the document. A replica can write only while the document is still its own.
 """
 
 import json
@@ -18,7 +18,7 @@ UPLOADING, QUEUED, TRANSLATING, DONE, FAILED = STATES = ("uploading", "queued", 
 CHUNK_BYTES = 1 << 20  # of a file; others can use the database between two chunks
 Part = Literal["source", "result"]
 
-_UPLOAD_SECONDS = 600.0  # after which a document that is still being stored is given up
+_UPLOAD_SECONDS = 600.0  # after which a document that is still being stored is deleted
 _NEVER = 1e12  # seconds since 1970
 _COLUMNS = (
     "id, protocol, owner, name, source, target, options, segments, characters, bytes, state, segments_done, "
@@ -117,7 +117,7 @@ class DocumentStore:
         return document if document is not None and owner in (None, document.owner) else None
 
     def chunk(self, document_id: str, part: Part, number: int) -> bytes:
-        """Returns a chunk of a file; b"" behind its end."""
+        """Returns a chunk of a file; b"" after its end."""
         found = self._run(
             "SELECT content FROM document_chunks WHERE document = ? AND part = ? AND number = ?",
             *(document_id, part, number),

@@ -19,7 +19,7 @@ _SETTINGS = {
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "application_name": "transduce",
-    # Of several hosts in an address, or behind one name, the one that can be written to: not a standby.
+    # Of several hosts in an address, or with one name, the one that can be written to: not a standby.
     "target_session_attrs": "read-write",
 }
 

@@ -175,8 +175,8 @@ async def _answer_nobody(_: Request, error: Exception) -> Response:
 
 
 class UnexpectedErrors:
-    """Answers errors that nobody foresaw with 500, and logs where they came from: never a message, which may have text
-    of a user.
+    """Answers unhandled exceptions with 500, and logs where they were raised, without their messages, which may contain
+    text of a user.
     """
 
     def __init__(self, app: ASGIApp) -> None:

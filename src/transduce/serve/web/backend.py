@@ -197,7 +197,7 @@ class Backend:
             return await while_connected(request, self.service.attention(given, translation))
 
     async def _all(self, requests: Sequence[TranslationRequest]) -> list[Sequence[TranslatedText]]:
-        """Translates side by side; where one fails, the others are given up."""
+        """Translates concurrently; if one request fails, the others are cancelled."""
         if len(requests) == 1:  # as usual, and without the cost of a task
             return [await self._one(requests[0])]
         tasks = [asyncio.create_task(self._one(each)) for each in requests]

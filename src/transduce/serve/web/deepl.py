@@ -146,7 +146,7 @@ class Deepl:
         return texts
 
     def _require_short_work(self, texts: Sequence[str], sources: Sequence[str], target: str) -> None:
-        """Raises Refusal where clients would have given up before the answer: they would ask for it five times more."""
+        """Raises Refusal where clients would time out before the answer, and then send the request five times more."""
         expected = 0.0
         for source in set(sources) - {target}:
             own = [text for text, language in zip(texts, sources, strict=True) if language == source]

@@ -47,7 +47,7 @@ class Detector:
         self._threads = ThreadPoolExecutor(_NUM_THREADS, "detection")
 
     def start(self) -> "asyncio.Task[None]":
-        """Begins to load, if that has not begun; what is asked meanwhile waits for it."""
+        """Starts loading, unless it has started; requests wait until it is done."""
         if self._loading is None:
             self._loading = asyncio.create_task(self._on_thread(self._load))
         return self._loading
@@ -64,7 +64,7 @@ class Detector:
     def _load(self) -> None:
         try:
             self._identifier = _identifier()
-        except Exception:  # whatever is wrong with the package: translating still works
+        except Exception:  # any failure of the package: translation still works without it
             _LOG.exception("Language detection cannot be loaded: requests must name their source language.")
 
     async def guesses(self, texts: Sequence[str], among: Sequence[str], *, html: bool = False) -> list[list[Guess]]:

@@ -1,4 +1,4 @@
-"""Clients that leave: what was begun for them is given up."""
+"""Clients that disconnect: the work for their requests is cancelled."""
 
 import asyncio
 from collections.abc import Coroutine

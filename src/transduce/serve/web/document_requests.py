@@ -107,7 +107,7 @@ class DocumentRequests:
 
 
 def require_format(name: str, given: str, content: bytes) -> str:
-    """Returns the name of a format: the one that is given, or else the one that ending or content stand for.
+    """Returns the name of a format: the one that is given, or else that of the file's ending or content.
 
     Raises:
         Refusal: there is none, or the content is of another format than the ending says.

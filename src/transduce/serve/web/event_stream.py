@@ -20,7 +20,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latte
 async def event_stream(
     request: Request, events: AsyncGenerator[Event, None], error_event: Callable[[Exception], Event]
 ) -> Response:
-    """Returns an answer that sends events as they come, and gives up when the client leaves.
+    """Returns an answer that sends events as they come, and ends when the client disconnects.
 
     Args:
         request: what the client sent; its body has been read.

@@ -87,7 +87,7 @@ def served_language(code: str, served: Collection[str]) -> str | None:
     """Returns the served code that a client means by `code`, or None.
 
     That is the code itself in any case, or another spelling of it. If there is none, it is the language without its
-    region ("en" for "en-US"), or with one ("en-GB" for "en"). The two scripts of Chinese never stand for each other.
+    region ("en" for "en-US"), or with one ("en-GB" for "en"). The two scripts of Chinese never match each other.
     """
     if code in served:
         return code

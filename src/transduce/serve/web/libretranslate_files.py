@@ -41,7 +41,7 @@ class LibreTranslateFiles:
             await self._documents.delete(_PROTOCOL, key, document.id)
             raise
         if found is None:
-            raise UnavailableError("The file was given up. Try again later.", 30)
+            raise UnavailableError("The file was not translated. Try again later.", 30)
         if found.state == FAILED:
             await self._documents.delete(_PROTOCOL, key, document.id)
             raise bad_request(found.message)

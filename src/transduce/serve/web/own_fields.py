@@ -19,7 +19,7 @@ from transduce.translation.pipeline.text_options import Markup, Split
 
 SEARCH_FIELDS = frozenset(field.name for field in dataclasses.fields(DecodeConfig)) - {"batch_size"}
 _MAX_TERMS = 1000  # of a request, with all choices: required, forbidden, or in its glossary
-_BESIDE_TEXT = ("prefix", "forbidden", "required", "glossary")  # fields with further text
+_FURTHER_TEXT = ("prefix", "forbidden", "required", "glossary")  # fields with further text
 _TEXT_OPTIONS = ("split", "markup", "guard", "confidence", "alignment", "domain")
 _PRIORITIES = {"interactive": Priority.INTERACTIVE, "bulk": Priority.BULK}
 
@@ -43,7 +43,7 @@ class _Plain:
 
 
 KNOWN_FIELDS = (
-    *("text", *get_type_hints(_Plain), *_BESIDE_TEXT),
+    *("text", *get_type_hints(_Plain), *_FURTHER_TEXT),
     *sorted(SEARCH_FIELDS),
 )
 
@@ -72,7 +72,7 @@ class AlternativesFields:
     text: str
     target: str
     source: str = AUTO
-    prefix: str = ""  # the translation up to the word; it ends in a space where a new word is asked for
+    prefix: str = ""  # the translation up to the word; it ends in a space to request a new word
     n: int = 5  # words
     domain: str | None = None  # as of a translation
 
@@ -140,7 +140,7 @@ def read_own_fields(fields: Fields, config: ServeConfig) -> OwnFields:
         source=plain.source,
         target=plain.target,
         stream=plain.stream,
-        further_characters=sum(len(each) for name in _BESIDE_TEXT for each in _texts_in(given.get(name))),
+        further_characters=sum(len(each) for name in _FURTHER_TEXT for each in _texts_in(given.get(name))),
         further=further,
         text_changes=changes,
     )

@@ -1,4 +1,4 @@
-"""Errors as answers: the HTTP status of each error, and what the client is told."""
+"""Errors as answers: the HTTP status of each error, and the message for the client."""
 
 from transduce.errors import ConfigError, DataError, TokenizerError, TransduceError
 from transduce.serve.requests import TooLongError, UnavailableError, UnknownPairError

@@ -1,4 +1,4 @@
-"""The fields of a request, in whatever encoding its client sends them.
+"""The fields of a request, in any of the encodings that clients use.
 
 Clients send JSON, urlencoded and multipart forms, and the query string of a POST; some send a form with a GET. All of
 these give the same dictionary. A name that a form repeats has a list; so has a name that ends in "[]", which is

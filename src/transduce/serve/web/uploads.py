@@ -17,7 +17,7 @@ from transduce.serve.web.refusals import Refusal, bad_request
 from transduce.serve.web.request_body import Fields, FormParts, form_fields
 
 _FILE = "file"  # the name of the part
-_MAX_FIELD_BYTES = 2_000_000  # of all fields beside the file
+_MAX_FIELD_BYTES = 2_000_000  # of all fields except the file
 _MAX_NAME = 200  # characters
 _IN_MEMORY_BYTES = 1 << 20
 _UPLOAD_SECONDS = 300.0  # for a client to send the form
@@ -107,7 +107,7 @@ class _FileParts(FormParts):
             return
         self._field_bytes += end - start
         if self._field_bytes > _MAX_FIELD_BYTES:
-            raise Refusal(413, "too_large", f"The fields beside the file are larger than {_MAX_FIELD_BYTES:,} bytes.")
+            raise Refusal(413, "too_large", f"The fields except the file are larger than {_MAX_FIELD_BYTES:,} bytes.")
         super().data(data, start, end)
 
 
@@ -115,9 +115,9 @@ def _file_name(given: bytes) -> str:
     """Returns the name of a file as it can be shown: without folders and without what cannot be printed."""
     name = _UNPRINTABLE.sub("", re.split(r"[/\\]", given.decode(errors="replace"))[-1]).strip()
     if not name.strip("."):
-        raise bad_request("The file of the form has no name: its ending tells the format.")
+        raise bad_request("The file of the form has no name: its ending determines the format.")
     if len(name) <= _MAX_NAME:
         return name
     ending = Path(name).suffix
-    kept = ending if len(ending) < _MAX_NAME else ""  # one that is longer stands for no format
+    kept = ending if len(ending) < _MAX_NAME else ""  # a longer one belongs to no format
     return name[: _MAX_NAME - len(kept)] + kept

@@ -89,7 +89,7 @@ function note(message) {
   part("choices").hidden = false;
 }
 
-/** Lists the words, with that which stands there now, and the end of the sentence where it is likely: the likeliest first. */
+/** Lists the words, with the present one, and the end of the sentence where it is likely: the likeliest first. */
 function fill(word, prefix, alternatives) {
   const now = word.segment.text.slice(word.start);
   const agrees = (each) => now.startsWith(each.word) && !/^[\p{L}\p{N}]/u.test(now.slice(each.word.length));

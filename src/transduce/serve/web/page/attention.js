@@ -22,7 +22,7 @@ export function startAttention() {
   });
 }
 
-/** Offers the attention where the engine can tell it, and there is a translation. */
+/** Offers the attention where the engine returns it, and there is a translation. */
 export function offer() {
   part("attention-open").hidden = !attends();
   part("attention-open").disabled = !passage.translation || !passage.isCurrent;
@@ -67,7 +67,7 @@ function keepOpen() {
   isWhole = part("attention-frame").contentDocument?.getElementById("more")?.open ?? isWhole;
 }
 
-/** Asks for the attention of a sentence; a request for another one is given up. */
+/** Asks for the attention of a sentence; a request for another one is cancelled. */
 function attentionOf({ source: text, text: translation }) {
   running?.abort();
   running = new AbortController();

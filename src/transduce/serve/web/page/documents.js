@@ -136,7 +136,7 @@ class Job {
   async forget() {
     if (!this.known) return;
     await send(`api/documents/${this.known.id}`, { method: "DELETE" }).catch(() => {
-      announce("The service could not be told. It deletes the document later."); // documents are kept for a while only
+      announce("The service could not be reached. It deletes the document later."); // documents expire
     });
   }
 }

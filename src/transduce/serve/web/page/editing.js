@@ -12,7 +12,7 @@ import { ask } from "./requests.js";
 import { describe, ENDS } from "./segments.js";
 import { failed, worked, working } from "./status.js";
 
-const PAUSE_MS = 350; // without a key, after which details are asked for, and the suggestion is read out
+const PAUSE_MS = 350; // without a key, after which details are requested, and the suggestion is read out
 const MOST_UNDONE = 200;
 
 let undone = []; // states to go back to, oldest first
@@ -125,7 +125,7 @@ function entered() {
   if (segment) suggest(segment);
 }
 
-/** Returns whether a typed space is the one that stands already after a sentence that is complete. */
+/** Returns whether a typed space is already there, after a sentence that is complete. */
 function isOverGap(start, typed) {
   const places = [...passage.places()];
   const index = places.findIndex(({ segment, end }) => end === start && isWhole(segment));
@@ -220,7 +220,7 @@ export async function suggest(segment) {
   }
 }
 
-/** Enters a suggestion. What the user wrote stays, whatever the model can write itself. */
+/** Enters a suggestion. What the user wrote stays, even if the model cannot write it. */
 function take(segment, translation, prefix) {
   if (translation.text.startsWith(prefix)) {
     describe(segment, translation);

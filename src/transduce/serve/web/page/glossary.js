@@ -129,7 +129,7 @@ export function outcomes(segment) {
   });
 }
 
-/** Returns whether a span of a text stands alone after the end of the sentence, as in "A man sleeps. Cat". */
+/** Returns whether a span of a text is alone after the end of the sentence, as in "A man sleeps. Cat". */
 function isAfterEnd(text, { start, end }) {
   return ENDS.test(text.slice(0, start).trimEnd()) && !/[\p{L}\p{N}]/u.test(text.slice(end));
 }

@@ -22,7 +22,7 @@ export const source = () => (chosenSource() === "auto" ? detectedLanguage() : ch
 /** Returns the language in between, where there is one. */
 export const pivot = () => pairs.find((pair) => pair.source === source() && pair.target === target())?.via ?? "";
 
-/** Returns whether the engine of this pair can tell its attention; it is not known while the model is not loaded. */
+/** Returns whether the engine of this pair returns its attention; it is not known while the model is not loaded. */
 export const attends = () => {
   const chosen = pairs.filter((pair) => pair.target === target() && [pair.source, ""].includes(source()));
   return chosen.some((pair) => pair.attention !== false);

@@ -1,8 +1,8 @@
 // Live translation: the translation follows the text while it is typed.
 //
 // One request runs at a time. While someone types it may end, and shows a translation that is a little old; the next one
-// then has the newest text. As soon as the typing pauses, a request for an older text is given up. Only sentences that
-// changed are translated again. A first, fast answer has no confidence and no links between words: these are asked for
+// then has the newest text. As soon as the typing pauses, a request for an older text is cancelled. Only sentences that
+// changed are translated again. A first, fast answer has no confidence and no links between words: these are requested
 // when the typing pauses.
 
 import { setDetected, chosenSource, source, target } from "./languages.js";
@@ -12,9 +12,9 @@ import { ask, events } from "./requests.js";
 import { describe, ENDS, joint, newSegment, unitsOf } from "./segments.js";
 import { failed, working, worked } from "./status.js";
 
-const PAUSE_MS = 220; // without a key, after which an outdated request is given up, and details are asked for
-const FAST_CHARACTERS = 600; // a longer change is asked for with its details at once
-const AT_ONCE = 12; // sentences whose details are asked for together
+const PAUSE_MS = 220; // without a key, after which an outdated request is cancelled, and details are requested
+const FAST_CHARACTERS = 600; // a longer change is requested with its details at once
+const AT_ONCE = 12; // sentences whose details are requested together
 
 let running = null; // {controller, text}
 let pause = 0;
@@ -180,7 +180,7 @@ function setSegments(before, found, after) {
   passage.changed();
 }
 
-/** Marks the beginning of a translation as the user's own, if it is what was asked for. */
+/** Marks the beginning of a translation as the user's own, if it is what was requested. */
 export function fix(segment, prefix) {
   segment.fixed = segment.text.startsWith(prefix) ? prefix.length : 0;
   segment.ownSpans = spansBefore(segment.ownSpans, segment.fixed);

@@ -94,7 +94,7 @@ function startDialogs() {
   });
 }
 
-/** Asks for the languages until the service tells them; what is typed meanwhile waits. */
+/** Asks for the languages until the service returns them; what is typed meanwhile waits. */
 async function start() {
   try {
     await loadLanguages();

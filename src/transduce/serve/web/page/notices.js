@@ -13,7 +13,7 @@ const PLAIN = [
   [/^has more sentences than/, "This part has more sentences than the model was trained on. What comes last may be missing."],
   [/^the markup would not survive/, "The tags would not have survived. This part was left as it was, in its own language."],
 ];
-const OF_A_TERM = /^the required term /; // told of the present text by `outcomes`
+const OF_A_TERM = /^the required term /; // `outcomes` reports it for the present text
 
 export function startNotices() {
   passage.addEventListener("change", show);
@@ -25,7 +25,7 @@ export function plainly(warning) {
   return known ? known[1] : warning[0].toUpperCase() + warning.slice(1);
 }
 
-/** Yields what the user should know of the text that stands there now. */
+/** Yields what the user should know of the present text. */
 function* troubles(segment) {
   if (!segment.text && !segment.isEdited) yield "The model left this sentence out: its translation is empty.";
   if (isPresent(segment)) yield* ownTroubles(segment.translation);

@@ -27,7 +27,7 @@ class Passage extends EventTarget {
     return head + tail === this.segments.length && start >= end;
   }
 
-  /** Tells all parts that the texts have changed. */
+  /** Informs all parts that the texts have changed. */
   changed() {
     this.dispatchEvent(new Event("change"));
   }

@@ -33,7 +33,7 @@ export function describe(segment, translation) {
   });
 }
 
-/** Returns whether what is known of a segment's translation is of the text that stands there now. */
+/** Returns whether what is known of a segment's translation is of its present text. */
 export const isPresent = ({ text, translation }) => text === translation.text;
 
 /** Returns a function from offsets in code points, which the service counts, to those in UTF-16, which scripts do. */

@@ -41,7 +41,7 @@ function termsOf(written) {
   }
 }
 
-/** Returns the command that asks the service for this translation; the key is named and not told. */
+/** Returns the command that asks the service for this translation; it names the key and does not contain it. */
 export function command() {
   const fields = { text: passage.text, ...passage.requestFields(chosenSource(), target()) };
   const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;

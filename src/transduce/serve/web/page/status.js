@@ -1,4 +1,4 @@
-// What the page says about the service: that it works, that it is slow, that it failed, and when it is asked again.
+// What the page says about the service: that it works, that it is slow, that it failed, and when the next attempt is.
 
 import { part } from "./dom.js";
 import { RequestError } from "./requests.js";
@@ -53,7 +53,7 @@ function countDown(error, seconds, retry) {
   again = setTimeout(() => countDown(error, seconds - 1, retry), 1000);
 }
 
-/** Shows a message; `retry` is what the button beside it does, and `wait` how long until that happens by itself. */
+/** Shows a message; `retry` is what the button next to it does, and `wait` how long until that happens by itself. */
 export function show(message, isFailure = false, retry = null, wait = "") {
   const status = part("status");
   if (status.textContent !== message) status.textContent = message; // each change is read out
