@@ -19,7 +19,7 @@ from transduce.training.progress import (
 )
 from transduce.training.run_folder import checkpoints
 
-_MUCH_WORSE = 0.9  # times the score of a single checkpoint: a mean below that is worse, whatever its perplexity
+_MUCH_WORSE = 0.9  # times the score of a single checkpoint: a mean below that is worse, even at a lower perplexity
 
 
 def average(paths: Sequence[Path]) -> dict[str, np.ndarray]:
@@ -66,7 +66,7 @@ def average_checkpoints(run: Path, last: int, *, best: bool = False) -> tuple[li
 
 
 def compare_with_single(run: Path, metrics: Mapping[str, Any], progress: Progress, *, show: bool) -> None:
-    """Prints the averaged model's validation scores beside the last checkpoint's; warns if that or the best is better.
+    """Prints the averaged model's validation scores next to the last checkpoint's; warns if that or the best is better.
 
     Args:
         run: the run folder.

@@ -38,8 +38,8 @@ class Batch:
     @property
     def targets_N(self) -> Tensor:
         """The real target tokens end to end: what the decoder's outputs, (N, D), predict."""
-        places_N = real_positions(self.target_lengths_B, self.target_BT.size(1), self.target_BT.device)
-        return self.target_BT.flatten().index_select(0, places_N)
+        indices_N = real_positions(self.target_lengths_B, self.target_BT.size(1), self.target_BT.device)
+        return self.target_BT.flatten().index_select(0, indices_N)
 
 
 def pad(

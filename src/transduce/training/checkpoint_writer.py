@@ -22,7 +22,7 @@ from transduce.training.trainable import TrainableModel
 
 
 class CheckpointWriter:
-    """The checkpoints of a run; within it, what was begun is completed, unless the process is interrupted."""
+    """The checkpoints of a run; on exit, pending writes are completed, unless the process is interrupted."""
 
     def __init__(
         self, run: Path, keep: int, model: TrainableModel, optimizer: torch.optim.Optimizer, log: TrainingLog

@@ -50,8 +50,8 @@ def computes_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     if device.type == "cpu":
-        # Without AVX-512 BF16 or AMX, PyTorch emulates bf16, ten times slower than fp32; and where ATEN_CPU_CAPABILITY
-        # keeps it from AVX-512, whatever the processor has.
+        # Without AVX-512 BF16 or AMX, PyTorch emulates bf16, ten times slower than fp32. It also does
+        # so where ATEN_CPU_CAPABILITY disables AVX-512, on any processor.
         has_instructions = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         return bool(has_instructions and torch.backends.cpu.get_cpu_capability() == "AVX512")
     return False

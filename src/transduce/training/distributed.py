@@ -139,9 +139,9 @@ class Ranks:
                 dist.barrier()
 
     def wait_for_long_work(self) -> None:
-        """Does the same where one process may take hours: a barrier gives up after minutes.
+        """Does the same where one process may take hours: a barrier times out after minutes.
 
-        Nothing waits for ever: where a process fails, the others end.
+        If a process fails, the others end instead of waiting forever.
         """
         if self.world_size > 1:
             with _named_peer():

@@ -1,9 +1,9 @@
-"""Guided attention of a parser: a loss that teaches a head of each inner layer which word the output is at.
+"""Guided attention of a parser: a loss that trains a head of each inner layer to attend to the current word.
 
-A target of brackets and tags does not contain its words: each tag belongs to the next word, and each bracket stands
+A target of brackets and tags does not contain its words: each tag belongs to the next word, and each bracket comes
 before the next word. Since this alignment is known, heads can be trained to follow it (Chen et al. 2016, "Guided
-alignment training"): the first head of each decoder layer but the outermost two. The model knows nothing of this: hooks
-read what those layers attend by.
+alignment training"): the first head of each decoder layer but the outermost two. The model is not changed:
+hooks read the attention scores of those layers.
 """
 
 import math
@@ -57,7 +57,7 @@ class Guidance:
             self._begins_word_V, self._begins_tag_V = self._begins_word_V.to(device), self._begins_tag_V.to(device)
         place_1S, lengths_B1 = torch.arange(source_BS.size(1))[None], batch.source_lengths_B[:, None]
         real_BS, ends_BS = send(place_1S < lengths_B1, device), send(place_1S == lengths_B1 - 1, device)
-        word_BS = (self._begins_word_V[source_BS] | ends_BS).cumsum(1) - 1  # EOS stands after the words
+        word_BS = (self._begins_word_V[source_BS] | ends_BS).cumsum(1) - 1  # EOS comes after the words
         begins_BT = self._begins_tag_V[target_BT].long()
         at_BT = begins_BT.cumsum(1) - begins_BT
         last_B = word_BS.gather(1, send((lengths_B1 - 1).clamp(min=0), device))
@@ -72,12 +72,12 @@ class Guidance:
             batch: the batch that they were computed for.
         """
         aligned_BTS = self.aligned(batch)
-        places_N = real_positions(batch.target_lengths_B, batch.target_BT.size(1), aligned_BTS.device)
+        indices_N = real_positions(batch.target_lengths_B, batch.target_BT.size(1), aligned_BTS.device)
         total = torch.zeros((), device=aligned_BTS.device)
         for scores_BTS in scores_LBTS:
             scores_BTS = scores_BTS.float()
             hit_BT = scores_BTS.masked_fill(~aligned_BTS, -torch.inf).logsumexp(-1)
-            total = total + (scores_BTS.logsumexp(-1) - hit_BT).flatten().index_select(0, places_N).sum()
+            total = total + (scores_BTS.logsumexp(-1) - hit_BT).flatten().index_select(0, indices_N).sum()
         return self.weight * total / len(scores_LBTS)
 
 

@@ -86,7 +86,7 @@ class TrainingLog:
             if self._board is not None:
                 self._board.close()
         for part in (self.bar, self._metrics):
-            # Closing a file retries a write that a full disk refused; the error being raised already says so.
+            # Closing a file retries a write that a full disk refused; the error being raised already reports it.
             with contextlib.suppress(*([] if kind is None else [OSError])):
                 if part is not None:
                     part.close()
@@ -127,7 +127,7 @@ class TrainingLog:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Keeps the time spent inside out of the training speed."""
+        """Excludes the time spent inside from the training speed."""
         started = time.perf_counter()
         try:
             yield
@@ -150,7 +150,7 @@ class TrainingLog:
             self.warn(message)
 
     def warn(self, message: str) -> None:
-        """Prints a line even where nothing else is shown."""
+        """Prints a line even if the log is quiet."""
         if self.bar is not None:
             self.bar.write(message, file=sys.stderr)
         elif self.write:

@@ -13,7 +13,7 @@ from transduce.errors import NO_MEMORY_SAID, TrainingError
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 _KIB = 1024
-# What a lack of memory may be raised as; `is_out_of_memory` tells it from other errors of these classes.
+# What a lack of memory may be raised as; `is_out_of_memory` distinguishes it from other errors of these classes.
 MEMORY_ERRORS = (RuntimeError, MemoryError)
 
 

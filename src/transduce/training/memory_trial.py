@@ -51,7 +51,7 @@ Sizes = NDArray[np.float64]
 
 _USABLE = 0.9  # of the available memory: batches of other shapes leave gaps between what is allocated
 _PROBES = (128, 512, 2048)  # target tokens of the small micro-batches; the first one only loads kernels
-_CANDIDATES = 16  # batches whose micro-batches are looked at exactly
+_CANDIDATES = 16  # batches whose micro-batches are computed exactly
 _SLOPE, _FIXED_BYTES = 2.0, 128 << 20  # of the line, before anything is measured
 
 

@@ -1,4 +1,4 @@
-"""How batches are split into micro-batches, from which step on: the record that makes a resumed run split alike.
+"""How batches are split into micro-batches from each step on, recorded so that a resumed run splits them identically.
 
 A split changes an update by rounding, and by the numbers that dropout draws. So what was decided by the memory at hand,
 before the first step or when memory ran out, is written to `RUN/micro_batches.json`, and a resumed run follows it:
@@ -108,7 +108,7 @@ class BatchSplits:
 
     def parts(self, rows: Indices, step: int) -> list[Indices]:
         """Returns the micro-batches of this process's share of a batch."""
-        if self.own_limit is not None:  # memory ran out, and what was kept until then is free by now
+        if self.own_limit is not None:  # memory ran out; the tensors of the failed attempt are free by now
             return_freed_memory(self.device)
         return micro_batches(rows, self.store.source_lengths, self.store.target_lengths, self.limit(step))
 
@@ -161,7 +161,7 @@ class BatchSplits:
         return checkpoints_activations(self.model)
 
     def settle(self, step: int) -> str:
-        """Records what `lower` did in `step`, in any process, and returns a line that says so; all processes call it.
+        """Records what `lower` did in `step`, in any process, and returns a line about it; all processes call it.
 
         So a resumed run splits this batch and those after it as this one did.
         """
@@ -173,7 +173,7 @@ class BatchSplits:
         return f"warning: step {step}: memory ran out; from here on, {self.description()}"
 
     def announcement(self) -> list[str]:
-        """Returns what to say before training: how batches are split, what that needs, and whether there is as much."""
+        """Returns the message before training: how batches are split, the memory needed, and whether it suffices."""
         lines = [self.description()]
         peak = self.entries[-1].peak_bytes if self.entries else 0
         free = available_bytes(self.device)
@@ -195,7 +195,7 @@ class BatchSplits:
 
 
 def snapshot_bytes(model: TrainableModel, device: torch.device, ranks: Ranks, train: TrainConfig) -> int:
-    """Returns what the copy of weights and moments takes on `device`, from which checkpoints are written."""
+    """Returns the bytes on `device` of the copy of weights and moments from which checkpoints are written."""
     if device.type != "cpu" or not ranks.is_main:
         return 0
     return sum(each.numel() * each.element_size() + kept_bytes(train, each) for each in model.parameters())

@@ -1,4 +1,4 @@
-"""The optimiser: how it is made, and what it keeps of each parameter. A new one changes this file and the schema."""
+"""The optimiser and its state for each parameter. Another optimiser needs changes here and in the schema."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ def make_optimizer(parameters: Iterable[Tensor], train: TrainConfig) -> torch.op
 
 
 def kept_shapes(train: TrainConfig, shape: Shape) -> dict[str, Shape]:
-    """Returns the names and shapes of what is kept of a parameter of this shape: Adam's step count and moments.
+    """Returns the names and shapes of the state of a parameter of this shape: Adam's step count and moments.
 
     `train` will matter when there are several optimisers.
     """
@@ -26,6 +26,6 @@ def kept_shapes(train: TrainConfig, shape: Shape) -> dict[str, Shape]:
 
 
 def kept_bytes(train: TrainConfig, parameter: Tensor) -> int:
-    """Returns the size of what is kept of a parameter, without single numbers."""
+    """Returns the size of the state of a parameter, without single numbers."""
     moments = [shape for shape in kept_shapes(train, tuple(parameter.shape)).values() if shape]
     return len(moments) * parameter.numel() * parameter.element_size()

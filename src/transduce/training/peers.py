@@ -1,18 +1,18 @@
-"""Which process of a training failed, and why: all others know within seconds.
+"""Reports which process of a training failed, and why, to all others within seconds.
 
-Collectives do not say it. After the death of a process, gloo names an address, NCCL waits for minutes, and neither
+Collectives do not report it. After the death of a process, gloo names an address, NCCL waits for minutes, and neither
 notices a machine that is switched off. So each process keeps a connection to the main one. The system closes it when
-the process ends, however it ends, and keep-alive packets find a lost machine. A process that fails says why first.
+the process ends for any reason, and keep-alive packets detect a lost machine. A failing process sends the reason first.
 
     process n → main    {"token": …, "rank": 1, "host": "a"}        once, after connecting
     process n → main    {"failed": "ran out of memory …"}           or {"done": true}, after its last collective
     main → process n    {"rank": 1, "host": "a", "reason": "…"}     the first failure; or {"done": true}
     both                {"alive": true}                             every two seconds
 
-A thread says that a process is alive, also while the process computes, compiles or waits for a disk. A process without
-a word for ten seconds is stopped (SIGSTOP), or its machine is overloaded or unreachable. It is named, and nothing else
-happens: it may go on. No process leaves before all have made their last collective, and the main one leaves last: what
-the others need to finish, such as a store, may end with it.
+A thread reports that a process is alive, also while the process computes, compiles or waits for a disk. A process that
+is silent for ten seconds is stopped (SIGSTOP), or its machine is overloaded or unreachable. A warning names it, and
+the training waits: it may continue. No process leaves before all have made their last collective, and the main one
+leaves last, because the others may still need what ends with it, such as a store.
 """
 
 import contextlib
@@ -54,10 +54,10 @@ class Failure:
 
 
 class Peers:
-    """This process's connection to the others; within it, an exception of this process is told to them.
+    """This process's connection to the others; within it, an exception of this process is reported to them.
 
-    The main process makes it first: `port` and `token` are what the others need to know. A process that waits for a
-    failed one in a collective, and hears nothing, is ended after `grace_seconds`.
+    The main process makes it first: the others need its `port` and `token`. A process that still waits for a failed one
+    in a collective `grace_seconds` later is ended.
     """
 
     def __init__(self, rank: int, address: str, port: int = 0, token: int = 0, *, grace_seconds: float) -> None:
@@ -98,16 +98,16 @@ class Peers:
                 peer.close_for_writing()
 
     def finish(self) -> None:
-        """Records that this process has made its last collective: it needs no other but the main one from here on."""
+        """Records that this process has made its last collective: from now on it needs the main process only."""
         with self._lock:
             self._finished = True
             if self._timer is not None and self.rank == 0:
                 self._timer.cancel()  # of a process that failed after its own last collective
         if self.rank:
-            self._tell_all({"done": True})
+            self._send_to_all({"done": True})
 
     def _leave(self) -> None:
-        """Waits until no process needs this one any more: see the top of this file.
+        """Waits until no process needs this one any more; see the module's docstring.
 
         Raises:
             LostPeerError: the main process has failed.
@@ -123,7 +123,7 @@ class Peers:
             deadline = time.monotonic() + _LEAVE_SECONDS
             while any(map(is_waited_for, [*self._peers.values()])) and time.monotonic() < deadline:
                 time.sleep(0.01)
-            self._tell_all({"done": True})
+            self._send_to_all({"done": True})
 
     def check(self) -> None:
         """Raises LostPeerError if a process is known to have failed."""
@@ -131,7 +131,7 @@ class Peers:
             raise self.error()
 
     def error(self, cause: object = None) -> LostPeerError:
-        """Returns the error of this process where a collective failed because of another; waits a moment for why."""
+        """Returns the error for a collective that failed because of another process; waits briefly for the reason."""
         self._known.wait(_VERDICT_SECONDS)
         if self._timer is not None:
             self._timer.cancel()
@@ -142,7 +142,7 @@ class Peers:
     # --- the thread -----------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Reads what the others say, and says that this process is alive, until this one and all of them have left."""
+        """Reads the messages of the others, and reports that this process is alive, until all processes have left."""
         selector = selectors.DefaultSelector()
         if self._server is not None:
             selector.register(self._server, selectors.EVENT_READ)
@@ -166,7 +166,7 @@ class Peers:
             self._server.close()
 
     def _beat(self, *, was_stopped: bool) -> None:
-        """Says that this process is alive, and names those that no longer do; not after it was stopped itself."""
+        """Reports that this process is alive, and warns of silent ones, unless this process was stopped itself."""
         for peer in [*self._peers.values()]:
             if was_stopped:
                 peer.heard = time.monotonic()
@@ -176,10 +176,10 @@ class Peers:
                 state = f"{state}. The training waits for it" if silent else "answers again"
                 print(f"warning: {peer} {state}.", file=sys.stderr, flush=True)
             peer.is_silent = silent
-        self._tell_all({"alive": True})
+        self._send_to_all({"alive": True})
 
     def _read(self, peer: "_Peer") -> bool:
-        """Handles what a process said; returns False at the end of the connection."""
+        """Handles the messages of a process; returns False at the end of the connection."""
         messages = peer.receive()
         if messages is None:
             if peer.rank is not None:
@@ -206,7 +206,7 @@ class Peers:
         return True
 
     def _fail(self, failure: Failure, *, own: bool = False) -> None:
-        """Records the first failure and tells it to the others; ends this process if it does not end by itself."""
+        """Records the first failure and reports it to the others; ends this process if it does not end by itself."""
         with self._lock:
             if self.failure is not None:  # the first one counts
                 return
@@ -218,17 +218,17 @@ class Peers:
                 self._timer = threading.Timer(self._grace_seconds, self._end)
                 self._timer.daemon = True
                 self._timer.start()
-        self._tell_all({"failed": failure.reason} if self.rank else asdict(failure), own=own)
+        self._send_to_all({"failed": failure.reason} if self.rank else asdict(failure), own=own)
         if not own and (self.rank == 0 or failure.rank == 0):
             print(f"warning: {failure}; the training stops.", file=sys.stderr, flush=True)
         self._known.set()
 
-    def _tell_all(self, message: dict[str, Any], *, own: bool = True) -> None:
-        """Sends to the others; what another process is told by the main one it does not send back."""
+    def _send_to_all(self, message: dict[str, Any], *, own: bool = True) -> None:
+        """Sends a message to the others; a failure that came from the main process is not sent back to it."""
         if self.rank and not own:
             return
         for peer in [*self._peers.values()]:
-            if not peer.is_silent:  # it reads nothing: sending to it could wait for ever
+            if not peer.is_silent:  # a silent process reads nothing: sending to it could block forever
                 peer.send(message)
 
     def _end(self) -> None:
@@ -238,7 +238,7 @@ class Peers:
 
 
 class _Peer:
-    """Another process: its connection, what arrived on it, and who it is, once it has said so."""
+    """Another process: its connection, the bytes received, and its identity, known after its first message."""
 
     def __init__(self, connection: socket.socket, rank: int | None = None, host: str = "") -> None:
         self.connection, self.rank, self.host = connection, rank, host
@@ -256,7 +256,7 @@ class _Peer:
             self.connection.sendall(json.dumps(message).encode() + b"\n")
 
     def close_for_writing(self) -> None:
-        """Says that nothing more will be sent."""
+        """Signals to the other side that nothing more will be sent."""
         with contextlib.suppress(OSError):  # closed by the other side
             self.connection.shutdown(socket.SHUT_WR)
 
@@ -278,7 +278,7 @@ class _Peer:
 
 
 def _listening_socket(address: str) -> socket.socket:
-    """Listens where the others look for the main process: on this machine alone, or on all its addresses."""
+    """Listens where the others connect to the main process: on this machine alone, or on all its addresses."""
     if address in _LOOPBACK:
         return socket.create_server(("127.0.0.1", 0))
     if socket.has_dualstack_ipv6():
@@ -296,7 +296,7 @@ def _keep_alive(connection: socket.socket) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns what the others are told of an exception of this process."""
+    """Returns how an exception of this process is reported to the others."""
     if isinstance(error, KeyboardInterrupt):
         return "was interrupted"
     name = "" if isinstance(error, TrainingError) else f"{type(error).__name__}: "

@@ -15,10 +15,10 @@ from transduce.training.progress import Progress
 class Prefetch:
     """Keeps one batch that was made before its turn.
 
-    The host runs ahead of a GPU until the end of an update, where it waits for the sums. Before it waits it makes the
-    first micro-batch of the next update, and queues its copy behind what the GPU still has to do. No thread is needed,
-    and nothing has to be saved: what is kept counts only if exactly these rows are asked for. A CPU has no such time:
-    it computes while the host would wait.
+    The host runs ahead of a GPU until the end of an update, where it waits for the sums. Before it waits, it makes the
+    first micro-batch of the next update, and queues its copy after the GPU's pending work. No thread is needed, and
+    nothing has to be saved: the batch is used only if exactly these rows are requested. On a CPU nothing is prefetched:
+    there, the host itself computes the update.
     """
 
     def __init__(self, order: BatchOrder, splits: BatchSplits) -> None:

@@ -79,7 +79,7 @@ def averageable_checkpoints(run: Path) -> list[Path]:
 
 
 def checkpoint_kind(path: Path) -> CheckpointKind:
-    """Returns what a checkpoint is for; a damaged one counts as regular, so that reading it names the damage."""
+    """Returns the kind of a checkpoint; a damaged one counts as regular, so that reading it reports the damage."""
     try:
         return _kind(_read_state(path))
     except (OSError, ValueError, KeyError):

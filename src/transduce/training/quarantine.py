@@ -1,4 +1,4 @@
-"""Batches that went wrong, set aside with their text: RUN/quarantine.jsonl.
+"""Batches with a spike or a loss that is not finite, recorded with their text: RUN/quarantine.jsonl.
 
 An update whose loss or gradient is not finite is left out. A spike of the loss (`transduce.training.spikes`) is
 reported, and its update is made. Both get a line, which a resumed training neither doubles nor loses:
@@ -17,8 +17,8 @@ reported, and its update is made. Both get a line, which a resumed training neit
                                     treebank "02.mrg: tree 7"; null where the data do not say it
         rank, micro_batch           which process had it in which micro-batch
         loss                        per token, without dropout
-        source, target              the text, decoded from the prepared data; null where their tokenizer is not beside
-                                    them
+        source, target              the text, decoded from the prepared data; null where their tokenizer is not in
+                                    the same folder
 """
 
 import math
@@ -73,7 +73,7 @@ class TrainedBatch:
 
 
 class Quarantine:
-    """Examines each update, and sets the batches that went wrong aside."""
+    """Examines each update, and records the batches that went wrong."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Quarantine:
         self._records.close()
 
     def examine(self, result: StepResult, batch: TrainedBatch, progress: Progress) -> None:
-        """Counts an update that was left out and looks for a spike, after `progress` was advanced.
+        """Counts an update that was skipped and checks for a spike, after `progress` was advanced.
 
         All processes decide alike, since they have the same sums.
 

@@ -116,7 +116,7 @@ def trainable_config(config: Config, run: Path, resume: bool, settings: Sequence
     if config.train.guided_attention and config.data.format != "trees":
         raise ConfigError(
             f"train.guided_attention = {config.train.guided_attention}: must be 0 where data.format is not 'trees': "
-            "only a parser's target tells which word it is at."
+            "only a parser's target determines which word it is at."
         )
     return _with_own_micro_batches(config, run, settings)
 

@@ -1,4 +1,4 @@
-"""What a run folder has, and what it says of itself, read without torch: configuration and data.
+"""The contents of a run folder that are read without torch: configuration and data.
 
 config.json         the resolved configuration, and under "set" the values that --set gave
 data/               prepared data, unless they are elsewhere
@@ -52,7 +52,7 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def require_run_folder(run: Path) -> None:
-    """Raises TrainingError where a folder has files of others, among which a training would write its own."""
+    """Raises TrainingError where a folder has files that are not a training's."""
     if not run.is_dir() or checkpoints(run) or (run / DATA).is_file():
         return
     others = sorted(path.name for path in run.iterdir() if not (path.name in _OWN or path.name.startswith(".")))
@@ -181,7 +181,7 @@ def _read_data(run: Path) -> dict[str, Any]:
 
 
 def read_ancestor_record(run: Path) -> dict[str, Any]:
-    """Returns what RUN/ancestor.json says; empty where there is none.
+    """Returns the contents of RUN/ancestor.json; empty where there is none.
 
     Raises:
         TrainingError: the file is damaged.
@@ -195,7 +195,7 @@ def read_ancestor_record(run: Path) -> dict[str, Any]:
 
 
 def ancestor_metrics(run: Path) -> dict[str, Any]:
-    """Returns what a model's metrics say of its ancestor: nothing where training started from random weights."""
+    """Returns a model's metrics about its ancestor; empty where training started from random weights."""
     record = read_ancestor_record(run)
     record.pop(ANCESTOR_ROWS, None)
     return {"ancestor": record} if record else {}

@@ -92,7 +92,7 @@ def states_loss(
     compute: Compute,
     guidance: Guidance | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Does what `batch_loss` does, given what `model` returned for the batch."""
+    """Returns the same as `batch_loss`, from the output of `model` for the batch."""
     loss, nll = projected_loss(states_ND.to(compute.dtype), model.output_embedding, batch.targets_N, smoothing)
     if guidance is not None:
         loss = loss + guidance.loss(guidance.scores_LBTS, batch)

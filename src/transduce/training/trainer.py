@@ -217,7 +217,7 @@ class Trainer:
         while True:  # once, or again in smaller parts if memory runs out
             seed_dropout(train.seed, step, self.ranks.rank)
             self.optimizer.zero_grad(set_to_none=True)
-            states_ND = loss = nll = None  # what a failed attempt kept
+            states_ND = loss = nll = None  # free the tensors of a failed attempt
             sums, flops, self._micro_batches = StepSums(self.compute.device), 0, []
             try:
                 for part in self.splits.parts(own, step):
@@ -241,7 +241,7 @@ class Trainer:
         step = self.progress.step + 1
         self._sum_over_ranks(sums)
         norm = self._clip_gradients()
-        self.prefetch.make_next(self.progress)  # a GPU still computes; it then updates while the next pass is queued
+        self.prefetch.make_next(self.progress)  # the GPU still computes; it then updates while the next pass is queued
         gradient_norm, totals = sums.read(norm)
         if totals.lowered:
             self.log.warn(self.splits.settle(step))
