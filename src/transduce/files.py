@@ -1,6 +1,6 @@
 """Files that are either whole or absent: atomic writes, checksums, protection against overwriting.
 
-Everything that Transduce writes goes through here: to a temporary name beside the target, fsync, rename.
+Everything that Transduce writes goes through here: to a temporary name next to the target, fsync, rename.
 A crash leaves the old file or the new one, never half a file. Pipes and devices are written to directly.
 """
 
@@ -137,7 +137,7 @@ def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
-    """Yields a temporary folder beside `target`; on success it replaces `target`."""
+    """Yields a temporary folder next to `target`; on success it replaces `target`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with _naming(target), _temporary(target, folder=True) as temporary:
         yield temporary
@@ -167,7 +167,7 @@ def _naming(target: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _temporary(target: Path, *, folder: bool, suffix: str = ".part") -> Iterator[Path]:
-    """Yields a new file or folder beside `target`, locked while in use; removes it at the end if it is still there."""
+    """Yields a new file or folder next to `target`, locked while in use; removes it at the end if it is still there."""
     while True:
         if folder:
             name = tempfile.mkdtemp(prefix=f".{target.name}.", suffix=suffix, dir=target.parent)
@@ -239,8 +239,8 @@ def _exchange(first: Path, second: Path) -> bool:
 
 def _replace_in_two_steps(folder: Path, target: Path) -> None:
     """Moves the old folder aside between the two steps, and puts it back if the second step fails."""
-    with _temporary(target, folder=True, suffix=".old") as beside:
-        aside = beside / target.name
+    with _temporary(target, folder=True, suffix=".old") as temporary:
+        aside = temporary / target.name
         target.replace(aside)
         try:
             folder.replace(target)
@@ -311,7 +311,7 @@ def cached_sha256(path: Path) -> str:
     """Returns the file's SHA-256, computed once in a process for each state of a file (`file_state`).
 
     Digests are not kept for later processes, on purpose. A disk error leaves size and times as they were, so a digest
-    from before would hide it. Hashing is cheap beside loading (a quarter of a second for 250 MB).
+    from before would hide it. Hashing is cheap compared with loading (a quarter of a second for 250 MB).
     """
     before = file_state(path)
     if before in _known_digests:

@@ -88,7 +88,7 @@ def test_one_seed_is_said_to_be_one() -> None:
     single = Results("table3", "tiny", "", ROWS, tuple(c for c in RESULTS.trials if c.seed == 1))
     page = render(single)
     assert "±" not in page
-    assert "One seed: these figures cannot tell how much of a difference is chance." in page
+    assert "One seed: these figures do not show how much of a difference is chance." in page
     assert "With one seed there is no spread to judge by" in page
 
 

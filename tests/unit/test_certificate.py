@@ -172,7 +172,7 @@ def test_only_an_unchanged_export_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "calibration.json").unlink()
     del said["export"]["card_sha256"]
     (tmp_path / "certificate.json").write_text(json.dumps(said))
-    assert "does not tell whether README.md was edited" in why_not_replaceable(tmp_path, is_export=True)
+    assert "does not record whether README.md was edited" in why_not_replaceable(tmp_path, is_export=True)
 
 
 @pytest.mark.parametrize(

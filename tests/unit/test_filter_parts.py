@@ -200,7 +200,7 @@ def test_each_side_of_a_profile_is_learned_from_its_own_lines(monkeypatch: pytes
         fits = learned.unfamiliar[side].fits(tokens_of([lines[side][0] * 2, lines[1 - side][0] * 2]))
         assert fits.tolist() == [True, False]
     assert learned.notes == (
-        "the letters of the two sides are too similar, or too few, to tell the languages apart",
+        "the letters of the two sides are too similar, or too few, to distinguish the languages",
         "lines fit their partners no better than lines from elsewhere: alignment is not checked. Is the corpus "
         "aligned at all? 'transduce prepare --check-only' examines that",
     )

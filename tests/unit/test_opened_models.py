@@ -148,18 +148,18 @@ def test_workers_of_a_cluster_load_the_same(noting: Noting, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    ("reference", "told", "refused"),
+    ("reference", "named", "refused"),
     [("test.fr", "", True), ("test.fr", "de", False), ("test.de", "", False), ("test.it", "", False), ("x", "", False)],
 )
 def test_a_reference_in_another_language_is_refused_unless_one_is_named(
-    reference: str, told: str, refused: bool, noting: Noting
+    reference: str, named: str, refused: bool, noting: Noting
 ) -> None:
     directions = SimpleNamespace(targets=("de", "fr"), choose=lambda: SimpleNamespace(target="de"))
     noting("transduce.translation.directions.Directions.of", directions)
     bundle: Any = SimpleNamespace(tokenizer=None)
     said = r"test\.fr: is 'fr' by its name.*'de'.*add --to fr, or --to de if that"
     with pytest.raises(ConfigError, match=said) if refused else nullcontext():
-        opening.require_told_target(bundle, told, Path(reference), "--to")
+        opening.require_named_target(bundle, named, Path(reference), "--to")
 
 
 # --- outputs ----------------------------------------------------------------------------------------------------------

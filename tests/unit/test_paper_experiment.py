@@ -137,7 +137,7 @@ def test_the_footer_counts_the_minutes_of_all_measurements(tmp_path: Path) -> No
     assert "different machines" not in results.footer()
     results.cells["b"]["machine"] = len(results._values["machines"])
     results._values["machines"].append(describe_machine())
-    assert "**Times of different machines stand in one table" in results.footer()
+    assert "**Times of different machines are in one table" in results.footer()
 
 
 def test_progress_names_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

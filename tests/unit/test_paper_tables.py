@@ -369,7 +369,7 @@ def test_at_the_papers_scale_table_3_has_the_papers_bleu(recipe: Path, tmp_path:
 
 def test_the_report_of_table_3_says_what_row_e_also_changes(smoke_table3: Experiment) -> None:
     measured = {"base": table3_row("base", [6.0], [20.0]), "E": table3_row("E", [5.0], [19.0])}
-    assert "learned positions start at 0.177 (1/√d_model), beside embeddings at 1" in smoke_table3.render(measured)
+    assert "learned positions start at 0.177 (1/√d_model), but embeddings at 1" in smoke_table3.render(measured)
 
 
 def test_rows_of_earlier_calls_stay_in_table_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,7 +223,7 @@ def test_calibrate(noting: Noting, tmp_path: Path) -> None:
     bundle = SimpleNamespace()
     noting((calibrate, "open_translator"), SimpleNamespace(bundle=bundle))
     noting((calibrate, "load_translator"), SimpleNamespace(bundle=bundle))
-    told = noting((calibrate, "require_told_target"))
+    named = noting((calibrate, "require_named_target"))
     noting(f"{place}.calibrating.require_lines")
     measured = noting(f"{place}.calibrating.measure", ("confidences", "scores"))
     fits = noting(
@@ -246,7 +246,7 @@ def test_calibrate(noting: Noting, tmp_path: Path) -> None:
     assert asked == [{"target": "fr", "domain": "law", "beam_size": 3}] * 2
     assert fits[0][0] == ("confidences", "scores", 70.0)
     assert tested[0][0][1:] == ("confidences", "scores")
-    assert (told[0][0][1], saved[0][0][0]) == ("fr", bundle)
+    assert (named[0][0][1], saved[0][0][0]) == ("fr", bundle)
 
 
 def test_inspect(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -154,7 +154,7 @@ def test_score(
 
     engine = SimpleNamespace(max_source_tokens=9)
     opened = noting((score, "open_model"), SimpleNamespace(bundle="bundle"))
-    told = noting((score, "require_told_target"))
+    named = noting((score, "require_named_target"))
     noting((score, "load_translator"), SimpleNamespace(score=scored, bundle=None, engine=engine))
     source, target = file_of(tmp_path, "s", "a\nb\nlong\n"), file_of(tmp_path, "t", "x\ny\nz\n")
     given = ["score", "m", "--source", source, "--target", target]
@@ -163,7 +163,7 @@ def test_score(
     asked_for = {"length_penalty": 0.5, "target_language": "fr", "domain": "law"}
     assert asked == [((["a", "b"], ("x", "y")), asked_for), ((["long"], ("z",)), asked_for)]
     assert opened[0][1] == {"search": False}
-    assert told == [(("bundle", "fr", Path(target), "--target-language"), {})]
+    assert named == [(("bundle", "fr", Path(target), "--target-language"), {})]
     shown = capsys.readouterr()
     assert shown.out == "".join(f"{number}\t</s>\t-0.500000\n" for number in (1, 2, 3))
     assert f"{source}, line 3: longer than the 9 tokens that the model reads; only its beginning is read." in shown.err
@@ -181,7 +181,7 @@ def test_evaluate_files(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFi
     evaluation = SimpleNamespace(warnings=("odd",), to_text=lambda: "scores", to_dict=lambda: {"bleu": 1})
     calls = noting("transduce.evaluation.evaluate", evaluation)
     opened = noting((evaluate, "open_model"), SimpleNamespace(bundle="bundle"))
-    told = noting((evaluate, "require_told_target"))
+    named = noting((evaluate, "require_named_target"))
     asked: Calls = []
 
     def scored(*args: Any, **options: Any) -> list[TargetScore]:
@@ -207,7 +207,7 @@ def test_evaluate_files(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFi
         "confidence": True,
     }
     assert asked == [((["a", "b"], ["a", "b"]), {"target_language": "fr", "domain": "law"})]
-    assert (opened[0][1], told[0][0]) == ({"search": False}, ("bundle", "fr", Path(first)))
+    assert (opened[0][1], named[0][0]) == ({"search": False}, ("bundle", "fr", Path(first)))
     shown = capsys.readouterr()
     assert shown.out == "perplexity 1.000 per subword of m (2 subwords, EOS counted)\nscores\n"
     assert "transduce: warning: odd\n" in shown.err
@@ -230,7 +230,7 @@ def test_evaluate_sets(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFix
     opened = SimpleNamespace(bundle=SimpleNamespace(config=config), options=_SEARCH)
     noting((evaluate, "open_translator"), opened)
     noting((evaluate, "load_translator"), "translator")
-    told = noting((evaluate, "require_told_target"))
+    named = noting((evaluate, "require_named_target"))
     one = SimpleNamespace(evaluation=SimpleNamespace(warnings=("odd",)), to_dict=lambda: {"name": "one"})
     calls = noting("transduce.translation.set_scores.score_sets", [one])
     noting("transduce.translation.set_scores.scores_table", "| table |")
@@ -249,7 +249,7 @@ def test_evaluate_sets(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFix
         "progress": False,
         "options": {"tokenized": False, "lowercase": False, "confidence": True},
     }
-    assert told[0][0][1:] == ("fr", Path(first))
+    assert named[0][0][1:] == ("fr", Path(first))
     shown = capsys.readouterr()
     assert (shown.out, "transduce: warning: odd\n" in shown.err) == ("| table |\n", True)
     assert main(["evaluate", "--model", "m", "--sets", "a", "b", "--json"]) == 0

@@ -67,7 +67,7 @@ def test_a_phrase_counts_where_no_token_joins_it(ids: list[int], num_met: int) -
 
 
 @pytest.mark.parametrize(
-    ("ids", "prefix", "places"),
+    ("ids", "prefix", "indices"),
     [
         ([7, 8], (), [0, 1, 2]),
         ([7, 9, 8], (), [0, 2, 3]),  # 9 belongs to the word of 7
@@ -78,11 +78,11 @@ def test_a_phrase_counts_where_no_token_joins_it(ids: list[int], num_met: int) -
     ],
 )
 def test_an_output_is_cut_before_its_words_and_behind_its_prefix(
-    ids: list[int], prefix: tuple[int, ...], places: list[int]
+    ids: list[int], prefix: tuple[int, ...], indices: list[int]
 ) -> None:
     made = line(ONE, prefix=prefix, joining=(9,))
     made.add([found(ids)])
-    assert made._places() == places
+    assert made._cut_indices() == indices
 
 
 def beginnings(cuts: Sequence[_Cut]) -> list[tuple[int, ...]]:

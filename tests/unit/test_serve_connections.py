@@ -81,7 +81,7 @@ async def refused(_: Request) -> Response:
 
 
 class Endless:
-    """An answer without end, which notes when it was given up."""
+    """An answer without end, which records when it was cancelled."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()

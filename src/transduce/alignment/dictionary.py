@@ -1,4 +1,4 @@
-"""What a corpus itself says about which words translate which, and how well two lines fit by it.
+"""A dictionary learned from the corpus itself, and how well two lines match by it.
 
 The dictionary t(f | e) is learned by IBM model 1 from a sample of the corpus (`lexicon.py`). A source
 line with words e and a target line with words f then have two scores, each a mean of log-likelihood ratios against

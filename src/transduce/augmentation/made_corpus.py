@@ -51,7 +51,7 @@ class MadeCorpus:
     def recipe_lines(self, tag: str = "") -> str:
         """Returns the lines of a recipe that name the pair as a corpus, with a tag where one is given.
 
-        Where the model was asked for one of several languages or domains, they name it too.
+        Where one of the model's languages or domains was requested, they name it too.
         """
         name = "-".join(re.findall(r"[^\s,=]+", self.folder.resolve().name))
         values = {"name": name, "files": [str(path) for path in self.files]} | ({"tag": tag} if tag else {})

@@ -194,7 +194,7 @@ def compare(
 ) -> Comparison:
     """Measures teacher and student on pairs of sources and references.
 
-    `target` is the language to ask the teacher for, if it has several. Models that know `domain` are asked for it.
+    `target` is the language that the teacher writes, if it has several. Models with the tag of `domain` get that tag.
 
     Raises:
         DataError: there are no pairs.

@@ -39,7 +39,7 @@ class TranslationRecords:
     guard: bool = True  # whether the guard checks translations
 
     def __repr__(self) -> str:
-        """Returns what a user knows the job by: it stands in the error about another job. The guard is an option."""
+        """Returns the description of the job in the error about another job. The guard is an option."""
         return f"{self.kind}, nearest to the reference by {self.nearest}" if self.nearest else self.kind
 
     def text(self, line: str, where: str) -> str:

@@ -17,7 +17,7 @@ grids:
 
 Every row is trained once with each seed, in a run folder of its own, and measured from its last checkpoint without
 averaging: perplexity per subword, and BLEU of beam search, on the whole validation set. The output folder gets
-results.json, table.md (with the paper's figures beside the measured ones, and which of its conclusions hold) and, with
+results.json, table.md (with the paper's figures next to the measured ones, and which of its conclusions hold) and, with
 the extra [figures], rows.png; the first two are rewritten after each training. Stopped or killed, the same command
 resumes: finished trainings are kept, stopped ones continue, failed ones are tried again.
 
@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokenized", action="store_true", help="the corpus is tokenised already: BLEU of its tokens")
     source = "also count trainings of other source code, which do not compare"
     parser.add_argument("--any-source", action="store_true", help=source)
-    parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder that stands in for the network")
+    parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder with downloaded corpora")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="change a value of the recipe")
     parser.add_argument("--quiet", action="store_true", help="say nothing until the end")
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import add_direction, add_machine, add_options, add_overwrite, decode_changes, require_both
-from transduce.cli.open_model import load_translator, open_translator, require_told_target
+from transduce.cli.open_model import load_translator, open_translator, require_named_target
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     require_lines(sum(bool(line.strip() and other.strip()) for line, other in zip(sources, references, strict=True)))
     test = _pairs(args.test_source, args.test_reference) if args.test_source is not None else None
     opened = open_translator(args)
-    require_told_target(opened.bundle, args.target, args.reference)
+    require_named_target(opened.bundle, args.target, args.reference)
     translator = load_translator(args, opened)
     asked = {"target": args.target, "domain": args.domain, **decode_changes(args)}
     assert translator.bundle is not None  # it was loaded from one

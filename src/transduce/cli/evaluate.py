@@ -27,7 +27,7 @@ marked as zero-shot. --translate does the same with one set: --source and --refe
 
 With --source and --reference, --model adds the model's perplexity per subword of the (first) reference. It needs no
 PyTorch. --train names the training text of both sides (each tab-separated column counts as a line): a warning counts
-the test lines of 16 bytes or more that occur in it, whatever their case and punctuation.
+the test lines of 16 bytes or more that occur in it, regardless of case and punctuation.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import add_direction, add_machine, add_options, decode_changes
-from transduce.cli.open_model import Opened, load_translator, open_model, open_translator, require_told_target
+from transduce.cli.open_model import Opened, load_translator, open_model, open_translator, require_named_target
 from transduce.cli.output import print_report
 from transduce.errors import EvaluationError
 from transduce.reporting.tables import counted
@@ -152,7 +152,7 @@ def _evaluate_sets(args: argparse.Namespace) -> int:
 
     opened = open_translator(args)
     if args.translate:
-        require_told_target(opened.bundle, args.target, Path(args.reference[0]))
+        require_named_target(opened.bundle, args.target, Path(args.reference[0]))
     sets = [_given_set(args)] if args.translate else _sets_of_recipe(args, opened)
     training = _training(args.train)
     translator = load_translator(args, opened)
@@ -221,7 +221,7 @@ def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str,
     source, reference = texts[args.source], texts[args.reference[0]]
     require_aligned(source, [reference])
     opened = open_model(args, search=False)
-    require_told_target(opened.bundle, args.target, Path(args.reference[0]))
+    require_named_target(opened.bundle, args.target, Path(args.reference[0]))
     translator = load_translator(args, opened)
     summary = ScoreSummary()
     scores = translator.score(source.lines, reference.lines, target_language=args.target, domain=args.domain)

@@ -137,7 +137,7 @@ def _of_languages(data: "DataConfig", source: str, target: str) -> "DataConfig":
 
 
 def _load(args: argparse.Namespace, option: str, target: str) -> "Scorer":
-    """Loads a model of the rule cross-entropy; of several target languages it is asked for `target`."""
+    """Loads a model of the rule cross-entropy; one of several target languages writes `target`."""
     from transduce.augmentation.filtering.cross_entropy import ScorerTowards
     from transduce.translation.translator import Translator
 

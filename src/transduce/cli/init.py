@@ -2,7 +2,7 @@
 
 The number of pairs decides preset, vocabulary, batch size and steps; comments in the recipe say why. Languages come
 from the names of the files ("train.de"), or from --languages. Without --validation, up to a thousand pairs, evenly
-spread, are written beside the recipe as validation set, and training leaves them out. The corpus is not changed, and no
+spread, are written next to the recipe as validation set, and training omits them. The corpus is not changed, and no
 file is overwritten.
 
 examples:

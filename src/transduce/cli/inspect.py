@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_device, add_direction, add_overwrite
 from transduce.cli.numbers import whole
-from transduce.cli.open_model import require_told_target
+from transduce.cli.open_model import require_named_target
 from transduce.cli.output import open_output, require_no_input, warn_truncated
 from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--line {args.line}: the input has {counted(len(pairs), 'line')}.")
     translator = Translator.load(args.model, engine="torch", device=args.device, threads=args.threads)
     if args.target is not None and translator.bundle is not None:
-        require_told_target(translator.bundle, args.target_language, args.target, "--target-language")
+        require_named_target(translator.bundle, args.target_language, args.target, "--target-language")
     direction = {"target_language": args.target_language, "domain": args.domain}
     if shows_a_pair:
         _show(args, _attend(translator, pairs[args.line - 1], args.line, direction))

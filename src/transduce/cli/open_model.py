@@ -88,12 +88,12 @@ def open_translator(args: argparse.Namespace, *, required: bool = False) -> Open
     return opened
 
 
-def require_told_target(bundle: "Bundle", told: str, reference: Path, option: str = "--target") -> None:
+def require_named_target(bundle: "Bundle", named: str, reference: Path, option: str = "--target") -> None:
     """Refuses a reference that is, by its name, in another target language than the model would write.
 
     Args:
         bundle: the model.
-        told: the language that the user named; "" for none, and anything may be meant by naming one.
+        named: the language that the user named, which is never refused; "" for none.
         reference: a file, such as test.fr.
         option: that names a language.
 
@@ -105,7 +105,7 @@ def require_told_target(bundle: "Bundle", told: str, reference: Path, option: st
 
     directions = Directions.of(bundle.tokenizer, bundle)
     language, written = language_of(reference), directions.choose().target
-    if not told and language != written and language in directions.targets:
+    if not named and language != written and language in directions.targets:
         raise ConfigError(
             f"{reference}: is '{language}' by its name, and the model writes '{written}' where no language is named: "
             f"add {option} {language}, or {option} {written} if that is meant."

@@ -86,7 +86,7 @@ def print_report(text: str) -> None:
 def open_output(path: Path | None) -> Iterator[IO[str]]:
     """Opens a file that is written whole or not at all; or standard output, a pipe or a device."""
     if path is None or path == Path("-"):
-        # Always UTF-8 and "\n", whatever the locale. Detaching keeps standard output open.
+        # Always UTF-8 and "\n", in any locale. Detaching keeps standard output open.
         output = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
         try:
             yield output

@@ -1,4 +1,4 @@
-"""Measures what the paper claims: its tables, figures and arguments, each printed beside what comes out here.
+"""Measures what the paper claims: its tables, figures and arguments, each printed next to the figures measured here.
 
 examples:
   transduce paper table1 --scale smoke
@@ -8,7 +8,7 @@ examples:
   transduce paper scaling --scale paper --output runs/scaling
 
 A stopped run resumes when the same command is given again. The output folder gets results.json (every measurement,
-written as it comes), table.md (printed beside measured, and what differs) and pictures.
+written as it comes), table.md (printed next to measured, and what differs) and pictures.
 'transduce paper EXPERIMENT --help' explains each, with more examples.
 """
 
@@ -102,7 +102,7 @@ def _add_table2(experiments: Any) -> None:
     parser = _add_training(
         experiments,
         "table2",
-        "BLEU and training cost, beside the literature (Table 2, section 6.1)",
+        "BLEU and training cost, next to the literature (Table 2, section 6.1)",
         "Trains systems, or takes finished ones, and measures BLEU the paper's way on their recipes' test sets.\n"
         "smoke: two tiny models on the demo's corpus; laptop: recipes/multi30k-en-de.toml; paper: the four\n"
         "recipes/wmt14-*.toml.",
@@ -129,7 +129,7 @@ def _add_table3(experiments: Any) -> None:
         "--corpus data/multi30k-en-de-tok --rows A1,D3,E --seeds 1 --set train.max_steps=1000",
     )
     parser.add_argument("--recipe", metavar="FILE", type=Path, help="another base")
-    rows = "these rows beside the base, such as A1,B2; more may follow later"
+    rows = "these rows besides the base, such as A1,B2; more may follow later"
     parser.add_argument("--rows", metavar="NAMES", type=_names, default=[], help=rows)
     parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), help="trainings of each row")
     parser.add_argument("--jobs", metavar="K", type=whole(1, 1024), default=1, help="seeds trained in parallel")

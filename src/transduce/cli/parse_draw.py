@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SUMMARY = "show trees as text, SVG or brackets"
 
 _FORMAT_OF = {".svg": "svg", ".txt": "text", ".brackets": "brackets", ".trees": "brackets", ".mrg": "brackets"}
-_NEVER_WRITTEN = (".png", ".pdf", ".jpg", ".jpeg", ".html", ".gz", ".zst")  # refused whatever --format is
+_NEVER_WRITTEN = (".png", ".pdf", ".jpg", ".jpeg", ".html", ".gz", ".zst")  # refused with any --format
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

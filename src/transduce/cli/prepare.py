@@ -14,7 +14,7 @@ training pairs that occur in validation or test, pairs that are too long or of u
 which of them are dropped: see --set. Some problems are errors, found before any training: files that are not UTF-8,
 unequal line counts, lines that do not match from some line on, swapped sides.
 
-Corpora with names, weights and languages stand in the recipe as [[data.corpora]]. The report says how often training
+Corpora with names, weights and languages are in the recipe as [[data.corpora]]. The report says how often training
 sees each of them. Weights can change later: they belong to the plan of an epoch, not to the prepared data.
 
 A recipe with a section [init] uses the tokenizer of the model that it starts from, with the new words that it lists.

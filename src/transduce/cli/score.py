@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_direction, add_ensemble, add_machine, add_option, add_overwrite
-from transduce.cli.open_model import load_translator, open_model, require_told_target
+from transduce.cli.open_model import load_translator, open_model, require_named_target
 from transduce.cli.output import open_output, warn_truncated
 from transduce.errors import ConfigError, DataError
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         require_free(args.output, overwrite=args.overwrite)
     pairs = read_pairs([args.source, args.target])
     opened = open_model(args, search=False)
-    require_told_target(opened.bundle, args.target_language, args.target, "--target-language")
+    require_named_target(opened.bundle, args.target_language, args.target, "--target-language")
     translator = load_translator(args, opened)
     read = sentence_reader(translator.bundle.config.data, translator.tokenizer) if translator.bundle else str
     summary, number = ScoreSummary(), 0

@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", metavar="DIR", type=Path, help="folder made by 'transduce prepare'; default: RUN/data"
     )
-    parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder that stands in for the network")
+    parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder with downloaded corpora")
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -109,7 +109,7 @@ def report(args: argparse.Namespace, config: "Config", outcome: "Outcome") -> in
 
 def stopped_by(outcome: "Outcome", to_continue: str) -> int:
     """Prints that a signal stopped training, and how to continue; returns the exit code."""
-    number = outcome.signal or signal.SIGTERM  # where another process got it, and told this one
+    number = outcome.signal or signal.SIGTERM  # where another process received it, and reported it
     name = signal.Signals(number).name if outcome.signal else "a signal to another process"
     step = outcome.progress.step
     if outcome.is_main:

@@ -35,7 +35,7 @@ An empty line, or one of white space, gives an empty line. A line longer than th
 each translated separately (--split-sentences never cuts off its end instead, with a warning). Lines end at "\n" only.
 Input and output files may end in .gz or .zst.
 
---output FILE appears when it is complete. Until then FILE.partial and its journal FILE.partial.json lie beside it. If
+--output FILE appears when it is complete. Until then FILE.partial and its journal FILE.partial.json are next to it. If
 the command was stopped, the same command with --resume continues; the file is the same as without the stop. Other
 options or another input are refused. A complete file is not translated again: --resume then says so and does nothing.
 For that its journal is kept as .FILE.journal.json. An existing FILE is replaced with --overwrite only.
@@ -45,7 +45,7 @@ see "ray start --help"). Files are read and written here; the model folder must 
 The output is the same as from one machine, and each can resume a job of the other.
 
 The ctranslate2 engine needs no PyTorch, starts quickly, and with int8 is small and fast on a CPU. On first use of a
-model it converts it, into a folder beside the model's files.
+model it converts it, into a folder next to the model's files.
 
 A file of prefixes has a line for each input line: the beginning of its translation, to the letter, or nothing. The last
 word may be continued ("do" as "dog"), unless a space ends the line. Forbidden phrases are whole words, case-sensitive:
@@ -60,7 +60,7 @@ A source term without capitals is found in any case; one with capitals is case-s
 input line the terms of its translation, separated by tabs; "Hund|Köter" is a choice. Terms need a beam. A
 warning for each line names terms that did not come out, or were forced where the model did not expect them.
 
-Layouts of a line, beside plain text:
+Layouts of a line, besides plain text:
   --field NAME         a JSON object; the translation becomes the field --into, the others stay as they are
   --column N           tab-separated columns; the translation is added as the last one, or replaces N with --replace
 

@@ -69,7 +69,7 @@ def inherited(start: Config, ancestor: Config) -> Config:
 def _settings(folder: Path) -> dict[str, Any]:
     try:
         return files.read_json_object(folder / CONFIG)
-    except (OSError, ValueError):  # what cannot be read names no model: the caller says so
+    except (OSError, ValueError):  # what cannot be read names no model: the caller reports it
         return {}
 
 

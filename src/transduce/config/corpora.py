@@ -52,7 +52,7 @@ class HeldOutSetConfig:
     name: str = ""  # in logs and reports; empty: the name of the first file, without its endings
     source_language: str = ""  # BCP 47 code; empty: `data.source_language`
     target_language: str = ""  # BCP 47 code; empty: `data.target_language`
-    domain: str = ""  # a domain of the corpora; its tag stands in front of each source
+    domain: str = ""  # a domain of the corpora; its tag precedes each source
 
 
 def _check_names(key: str, name: str, **tags: str) -> None:
@@ -113,7 +113,7 @@ def require_names(key: str, corpora: Sequence[CorpusConfig] | Sequence[HeldOutSe
 
 
 def require_languages(key: str, corpora: Sequence[CorpusConfig] | Sequence[HeldOutSetConfig]) -> None:
-    """Raises ConfigError where a corpus does not say its target language, or no tag can be made of it."""
+    """Raises ConfigError where a corpus does not name its target language, or no tag can be made of it."""
     for corpus in corpora:
         language = corpus.target_language
         if not _TAG_NAME.fullmatch(language):

@@ -127,7 +127,7 @@ class DataConfig:
         return filled_in(self.test_sets or short, *self.held_out_languages)
 
     def described_languages(self, source: str, target: str) -> str:
-        """Returns the languages of all corpora: "en → de, fr"; `source` and `target` stand for unknown ones."""
+        """Returns the languages of all corpora: "en → de, fr"; unknown ones are `source` and `target`."""
         corpora = self.training_corpora
         sources = dict.fromkeys([corpus.source_language for corpus in corpora] or [self.source_language])
         targets = dict.fromkeys([corpus.target_language for corpus in corpora] or [self.target_language])

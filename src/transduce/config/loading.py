@@ -182,7 +182,7 @@ def apply(config: Config, values: dict[str, Any]) -> Config:
 
 
 def apply_section(section: Any, values: dict[str, Any], name: str) -> Any:
-    """Returns a section with `values` in place of its own; `name` stands before the keys in errors.
+    """Returns a section with `values` in place of its own; `name` is the prefix of the keys in errors.
 
     Raises:
         ConfigError: a key is unknown, or a value has the wrong type or range.

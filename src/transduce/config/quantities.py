@@ -7,7 +7,7 @@ from transduce.errors import ConfigError
 
 
 def refused(section: Any, key: str, demand: str) -> ConfigError:
-    """Returns the error for the value of a section's key, such as "model.d_model", which must be what `demand` says."""
+    """Returns the error for the value of a section's key, such as "model.d_model"; `demand` describes valid ones."""
     value = getattr(section, key.partition(".")[2])
     return ConfigError(f"{key} = {shown([*value] if isinstance(value, tuple) else value)}: must be {demand}.")
 
@@ -22,7 +22,7 @@ Pieces = Annotated[int, Range(260, 10_000_000)]
 Length = Annotated[int, Range(1, 1_000_000)]
 LengthOrNone = Annotated[int, Range(0, 1_000_000)]
 Limit = Annotated[int, Range(0, 100_000)]
-MinimumTokens = Annotated[int, Range(0, 2_000)]  # each costs a step of the search, whatever the model says
+MinimumTokens = Annotated[int, Range(0, 2_000)]  # each costs a step of the search, for any model
 Beam = Annotated[int, Range(1, 1024)]
 BatchSize = Annotated[int, Range(1, 65_536)]
 Count = Annotated[int, Range(1, 1_000_000_000)]

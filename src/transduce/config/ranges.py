@@ -83,7 +83,7 @@ def flags_of(section: type) -> dict[str, Flag]:
 
 
 def word_or_value(hint: Any) -> tuple[tuple[str, ...], Any]:
-    """Returns the words that a key accepts beside its values, and the type of the values.
+    """Returns the words that a key accepts besides its values, and the type of the values.
 
     word_or_value(Literal["auto"] | int)  →  ("auto",), int
     word_or_value(int)                    →  (), int
@@ -97,7 +97,7 @@ def word_or_value(hint: Any) -> tuple[tuple[str, ...], Any]:
 
 @cache
 def words_of(section: type) -> dict[str, tuple[str, ...]]:
-    """Returns the words that each key of a section accepts beside numbers, or true and false."""
+    """Returns the words that each key of a section accepts besides numbers, or true and false."""
     return {key: word_or_value(hint)[0] for key, hint in get_type_hints(section).items()}
 
 

@@ -155,14 +155,14 @@ class TrainConfig:
 class DecodeConfig:
     """How outputs are found: by beam search (§6.1), greedy search or sampling; see docs/guides/decoding.md.
 
-    Each key is an option of the command line too: `Flag` has the group it stands in, its placeholder and its help.
+    Each key is an option of the command line too: `Flag` has its group, its placeholder and its help.
     """
 
     beam_size: Annotated[Beam, Flag("search", "N", "beam width; 1 is greedy search")] = 4
     length_penalty: Annotated[Exponent, Flag("search", "A", "GNMT's alpha, in ((5 + length) / 6)^alpha")] = 0.6
     coverage_penalty: Annotated[Weight, Flag("search", "B", "GNMT's beta: cover the whole source; 0 disables")] = 0.0
     max_extra_tokens: Annotated[Limit, Flag("search", "N", "longest output: N tokens more than the source")] = 50
-    max_tokens: Annotated[Limit, Flag("limits", "N", "longest output, whatever the source length; 0: no limit")] = 0
+    max_tokens: Annotated[Limit, Flag("limits", "N", "longest output, regardless of the source; 0: no limit")] = 0
     min_tokens: Annotated[MinimumTokens, Flag("limits", "N", "shortest output, in tokens")] = 0
     no_repeat_ngram: Annotated[Limit, Flag("limits", "N", "no N-gram occurs twice in an output; 0 disables")] = 0
     diversity_groups: Annotated[Beam, Flag("diversity", "G", "groups of the beam that avoid each other's tokens")] = 1

@@ -21,7 +21,7 @@ class InitConfig:
     words: tuple[str, ...] = ()  # words that become pieces of the vocabulary
     words_file: str = ""  # file of such words, one a line; relative as `model`
     new_words: Words = 0  # number of frequent words of the corpus to add; only words that are cut into pieces
-    learning_rate: LearningRate = 3e-4  # highest rate, after train.warmup_steps; takes the place of eq. 3
+    learning_rate: LearningRate = 3e-4  # highest rate, after train.warmup_steps; replaces eq. 3
     freeze: tuple[str, ...] = ()  # parts that are not trained: "encoder", "decoder.0", "embeddings", …
 
     def __post_init__(self) -> None:

@@ -206,5 +206,5 @@ def micro_batches(
     # Longest first: the allocator meets its largest request at once.
     rows = indices[np.lexsort((-source_lengths[indices].astype(np.int64), -target_lengths[indices].astype(np.int64)))]
     target = target_lengths[rows].astype(np.int64)
-    starts = _cut(np.zeros_like(target), target, len(rows), max_target_tokens)  # the source bounds nothing
+    starts = _cut(np.zeros_like(target), target, len(rows), max_target_tokens)  # without a limit on the source
     return [rows[a:b] for a, b in pairwise(starts.tolist())]

@@ -22,7 +22,7 @@ from transduce.files import sync
 
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_SECONDS = 60.0
-_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)  # between attempts without progress; then we give up
+_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)  # between attempts without progress; then the download fails
 _PROGRESS_BYTES = 1 << 20  # an attempt that brings so much counts as progress
 _MAX_ATTEMPTS = 100
 _MAX_SECONDS = 24 * 3600.0  # for all attempts of one run; the next run resumes
@@ -93,7 +93,7 @@ def download(
         url: the address.
         target: the file to write.
         checksum: `sha256:…` or `md5:…`; None if unknown: then only the length is checked.
-        max_bytes: maximum size of the file, whatever the server says of its length.
+        max_bytes: maximum size of the file, even if the server announces another length.
         progress: whether to show a progress bar.
 
     Raises:

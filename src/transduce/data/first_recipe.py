@@ -88,7 +88,7 @@ def language_of(path: Path) -> str:
 def write_recipe(
     corpus: Corpus, languages: tuple[str, str], output: Path, validation: tuple[Path, Path] | None = None
 ) -> Config:
-    """Writes a recipe, and a validation set beside it if none is given; returns the loaded recipe.
+    """Writes a recipe, and a validation set next to it if none is given; returns the loaded recipe.
 
     The validation set consists of pairs of the corpus, evenly spread. The corpus itself is not changed: training leaves
     out the validation pairs (`data.drop_leaked`).
@@ -97,7 +97,7 @@ def write_recipe(
         ConfigError: a file that would be written exists.
         DataError: the validation files are not aligned, or have no text.
     """
-    held_out = validation or _beside(output, corpus)
+    held_out = validation or _validation_paths(output, corpus)
     for path in (output, *(() if validation else held_out)):
         if path.exists():
             raise ConfigError(f"{path}: exists and is not overwritten. Choose another --output, or delete it.")
@@ -109,7 +109,7 @@ def write_recipe(
     return load_recipe(output)
 
 
-def _beside(output: Path, corpus: Corpus) -> tuple[Path, Path]:
+def _validation_paths(output: Path, corpus: Corpus) -> tuple[Path, Path]:
     names = [language_of(path) or side for path, side in ((corpus.source, "source"), (corpus.target, "target"))]
     if names[0] == names[1]:
         names = ["source", "target"]

@@ -2,7 +2,7 @@
 
 A training pair leaks if one of its sides is the same as a held-out line, but for case, punctuation, spaces and Unicode
 form, or a near-copy of one (`text/known_lines.py`). Sources are compared with held-out sources, and targets with
-held-out targets, whatever the languages. Where a corpus translates *into* a language that a held-out set translates
+held-out targets, in any language. Where a corpus translates *into* a language that a held-out set translates
 *from*, or the other way round, the sides change places: a model of both directions sees the sentences of a test set in
 the training data of the other direction.
 """
@@ -74,7 +74,7 @@ class HeldOutSide:
         return self._locations[number]
 
     def is_long(self, number: int) -> bool:
-        """Tells whether a line says enough to be a leak by itself."""
+        """Returns whether a line is long enough to be a leak by itself."""
         return len(self._lines[number].strip().encode()) >= MIN_LEAK_BYTES
 
 

@@ -94,7 +94,7 @@ def _similarity(longer: Features, shorter: Features, offset: int, count: int) ->
 
 
 def _is_clear(votes: NDArray[np.float64]) -> bool:
-    """Tells whether the mean of `votes` is above zero by several standard errors."""
+    """Returns whether the mean of `votes` is above zero by several standard errors."""
     if len(votes) < _MIN_LINES:
         return False
     error = float(votes.std()) / np.sqrt(len(votes)) + 1e-9

@@ -1,6 +1,6 @@
 """Which rows an epoch has where corpora have weights: a pure function of sizes, weights, seed and epoch.
 
-A weight says how often an epoch has each pair of a corpus. The pairs stand on a ring in a random order, and each epoch
+A weight says how often an epoch has each pair of a corpus. The pairs are on a ring in a random order, and each epoch
 takes up where the one before it ended, for weight × size pairs. With five pairs, a random order of 3 0 4 1 2, and a
 weight of 0.4, three epochs are
 
@@ -31,7 +31,7 @@ _SALT = 2  # 0 and 1 are used by the plan of batches
 
 @dataclass(frozen=True)
 class CorpusRows:
-    """The rows of one corpus in a store, which stand one after the other.
+    """The rows of one corpus in a store, which are consecutive.
 
     Attributes:
         name: what the recipe calls the corpus.

@@ -21,7 +21,7 @@ def progress_bar(label: str, total: int | None, *, unit: str, shown: bool) -> An
         unit=unit,
         unit_scale=total is None or total >= 1000,  # "12k"; a small total would be shown as "12.0"
         dynamic_ncols=True,
-        leave=None,  # one below another goes when it is done
+        leave=None,  # a nested bar disappears when it is done
         delay=_DELAY_SECONDS,
         mininterval=0.2 if sys.stderr.isatty() else 10.0,  # less often in a log file
     )

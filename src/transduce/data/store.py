@@ -135,7 +135,7 @@ class _Column:
         self._offsets: list[NDArray[np.int32]] = []
         self._values: list[Ids] = []
         dtype = id_type(metadata["vocab_size"])
-        self._arrays = arrays  # keeps the bytes behind the views alive
+        self._arrays = arrays  # keeps the bytes of the views alive
         for array in arrays:
             if array.type != pa.list_(pa.from_numpy_dtype(dtype)):
                 raise ValueError(f"a column of {array.type}, not of lists of {dtype}")

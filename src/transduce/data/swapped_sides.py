@@ -37,7 +37,7 @@ class Sides:
     """The languages of the two sides.
 
     Attributes:
-        languages: learned from the corpus; None if the sides cannot be told apart.
+        languages: learned from the corpus; None if the sides cannot be distinguished.
         faults: what is wrong with a part as a whole, in words.
     """
 
@@ -118,7 +118,7 @@ def side_names(part: Part) -> tuple[str, str]:
 
 
 def _frequent_words_say_swapped(parts: Sequence[Part], samples: Mapping[Part, Sequence[tuple[str, str]]]) -> bool:
-    """Tells whether frequent words show that the sides of these parts are swapped; False if nothing is known."""
+    """Returns whether frequent words show that the sides of these parts are swapped; False if nothing is known."""
     wrong = right = 0
     for part in parts:
         suffixes = [path.name.removesuffix(".gz").removesuffix(".zst").rsplit(".", 1)[-1] for path in part.paths]

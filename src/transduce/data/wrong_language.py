@@ -9,7 +9,7 @@ target); those of a line are the mean over its trigrams. From English to German:
     "Angela Merkel"    -0.2     a name says little
 
 A line is *misplaced* if its mean is on the other side of zero and at least halfway to what is typical there. Short
-lines are skipped. So is a corpus whose sides cannot be told apart: a copy task, simplification, close dialects. A third
+lines are skipped. So is a corpus with indistinguishable sides: a copy task, simplification, close dialects. A third
 language looks like neither side, and is not found.
 """
 
@@ -56,7 +56,7 @@ class SideLanguages:
     def learn(cls, pairs: Iterable[tuple[str, str]]) -> "SideLanguages | None":
         """Learns from the first `SAMPLE_PAIRS` pairs that are long enough, and reads no further.
 
-        Returns None if the sides cannot be told apart, or if there are too few lines.
+        Returns None if the sides cannot be distinguished, or if there are too few lines.
         """
         long = (pair for pair in pairs if min(len(line.encode(errors="replace")) for line in pair) >= _MIN_TRIGRAMS)
         sample = [(src[:_MAX_CHARACTERS], tgt[:_MAX_CHARACTERS]) for src, tgt in islice(long, SAMPLE_PAIRS)]

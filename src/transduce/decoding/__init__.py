@@ -1,1 +1,1 @@
-"""Greedy search, beam search and sampling over any step function; they know no model."""
+"""Greedy search, beam search and sampling over any step function, independent of the model."""

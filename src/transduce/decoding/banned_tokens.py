@@ -2,7 +2,7 @@
 
 A ban sets log-probabilities to -inf and changes no others. Allowed tokens keep the model's own probability, so the
 score of an output is what the model gives it, and a bound on scores to come stays a bound. A ban is a function of the
-tokens so far, which the search keeps: when beams change places, no state has to follow them.
+tokens so far, which the search keeps: no state has to follow reordered beams.
 
 Shapes: R rows = B sentences × K beams, sentence by sentence; T tokens so far, P positions or phrases, V vocabulary.
 """

@@ -33,7 +33,7 @@ class BeamSearch(Search[S]):
     still come. That is safe: let g be the greatest log-probability among its open beams. Every hypothesis yet to finish
     extends an open beam, and a token's log-probability is at most 0, so its own is at most g ≤ 0. Its length is at most
     limit + 1 (with EOS), and for α ≥ 0 the penalty ((5 + length) / 6)^α grows with length. So its score is at most
-    g / ((5 + limit + 1) / 6)^α, whatever follows. Only the best `n_best` are kept, so that is what "worst" means;
+    g / ((5 + limit + 1) / 6)^α for any continuation. Only the best `n_best` are kept, so that is what "worst" means;
     asking for more never changes the best.
 
     Bans only remove continuations, and a bonus is at most 0: neither lifts a score over that bound. A group's bound is
@@ -117,7 +117,7 @@ class BeamSearch(Search[S]):
         ends_BC = tokens_BC == EOS
         if self._sync.num_steps == 1 and not bool(ends_BC.any()):
             return scores_BC, beams_BC, tokens_BC
-        # Stable sorting by "ends" moves the others behind them.
+        # Stable sorting by "ends" moves the others after them.
         order_BC = ends_BC.byte().sort(dim=1, stable=True).indices
         scores_BC = scores_BC.masked_fill(ends_BC, -torch.inf).gather(1, order_BC)
         return scores_BC, beams_BC.gather(1, order_BC), tokens_BC.gather(1, order_BC)

@@ -28,7 +28,7 @@ class FinishedBeams(HostRecord):
         *,
         may_run_out: bool = False,
     ) -> None:
-        """See `BeamSearch`; `may_run_out` says that a group may be left without any continuation."""
+        """See `BeamSearch`; `may_run_out`: whether a group may be left without any continuation."""
         num_groups, alpha = len(limits) * options.num_groups, options.length_penalty
         super().__init__(num_groups, options.num_groups)
         self.results: list[list[Hypothesis]] = [[] for _ in range(num_groups)]

@@ -2,7 +2,7 @@
 
 Dynamic beam allocation (Post & Vilar 2018; vectorised as by Hu et al. 2019). A candidate's bank is the number of
 required tokens that it has; each bank gets a share of the beam. There are three differences. Progress is a function of
-the tokens so far, computed anew at each step, so that no state has to follow beams that change places. An entry may be
+the tokens so far, computed anew at each step, so that no state has to follow reordered beams. An entry may be
 a choice of phrases. And the beam is divided among the banks that have candidates, not among all possible ones.
 
 `decoding.required_reference` is the obvious version, which tests compare with.
@@ -28,7 +28,7 @@ _NO_TOKEN = -1
 class Progress:
     """Which entries outputs have met and which phrases they have begun, given their tokens so far."""
 
-    settled_BKE: Tensor  # whether an entry is met, whatever follows
+    settled_BKE: Tensor  # whether an entry is met, for any continuation
     fresh_BKE: Tensor  # whether it is met by a phrase that ends with the last token: a joining token would undo that
     begun_BKPL: Tensor  # at l: whether the last l tokens are the first l of the phrase, which has more than l
 
@@ -239,7 +239,7 @@ def required_candidates(
 def _allocate(banks_BN: Tensor, allowed_BN: Tensor, count: int) -> Tensor:
     """Returns the indices of the `count` candidates to keep open, in the order of the candidates, which is by score.
 
-    The best candidate of the highest bank is kept whatever its score. The next token of an unmet phrase is always
+    The best candidate of the highest bank is kept regardless of its score. The next token of an unmet phrase is always
     offered to it, so the highest bank grows by one at each step, and all entries are met after as many steps as they
     have tokens. Then come the best of each bank, then the seconds, and so on, each in order of score: a likely
     candidate that has few of the phrases keeps its chance to meet the rest where they fit.

@@ -1,4 +1,4 @@
-"""Searches whose rows know nothing of each other: each goes on with one token of its own, to EOS or its limit.
+"""Searches with independent rows: each row continues with one token a step, to EOS or its limit.
 
 Shapes: R rows = B sentences × K outputs of each, sentence by sentence; T tokens so far, V vocabulary.
 """

@@ -61,7 +61,7 @@ class SyncInterval:
 
 
 class HostRecord(ABC):
-    """What the host knows of a search: which groups are done, and which are still in the batch.
+    """The state of a search on the host: which groups are done, and which are still in the batch.
 
     A group is what ends by itself: a group of beams, or a single row. Each sentence has equally many. They are
     numbered as the batch began.
@@ -96,7 +96,7 @@ class HostRecord(ABC):
 
 
 class Search(ABC, Generic[S]):
-    """A search over a batch of sentences. Subclasses say how tokens are chosen."""
+    """A search over a batch of sentences. Subclasses define how tokens are chosen."""
 
     finished: HostRecord
 

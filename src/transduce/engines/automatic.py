@@ -24,7 +24,7 @@ class AutomaticEngine:
     def __init__(self, fast: Engine, load_reference: Callable[[], AttendingEngine], config: ModelConfig) -> None:
         """Takes the fast engine, the function that loads the reference, and the configuration of the model."""
         self.fast, self._load_reference, self.config = fast, load_reference, config
-        self.name, self.independent_lines = fast.name, fast.independent_lines  # whatever was called before
+        self.name, self.independent_lines = fast.name, fast.independent_lines  # whichever engine is used
         self.max_source_tokens, self.num_workers = fast.max_source_tokens, fast.num_workers
         self.batch_tokens = fast.batch_tokens
         self._reference: AttendingEngine | None = None

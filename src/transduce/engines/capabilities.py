@@ -103,7 +103,7 @@ class EngineCapabilities:
     ) -> Lack | None:
         """Returns what a search needs and this engine does not have, or None.
 
-        With `model`, outputs that may grow beyond its positions count too, whatever the length of the source.
+        With `model`, outputs that may grow beyond its positions count too, for a source of any length.
         """
         plain = DecodeConfig()
         missing = {option: what for what, needed in CAPABILITIES.items() if not self.has(what) for option in needed}
@@ -160,7 +160,7 @@ CTRANSLATE2 = EngineCapabilities(
         "that limit",
         "longest sequence (sinusoidal positions)": f"{ctranslate2_limits.MAX_SINUSOIDS} positions",
         "given first words": "yes, in the pieces that they have by themselves",
-        "required phrases": "yes, with a beam: outputs are cut before each word, and continued behind the phrase",
+        "required phrases": "yes, with a beam: outputs are cut before each word, and continued after the phrase",
         "coverage penalty": _NO,
         "diverse beam search": _NO,
         "sampling": _NO,

@@ -1,10 +1,10 @@
 """The CTranslate2 engine: fast on a CPU, with few bits, and without torch.
 
-Where CTranslate2's search differs from ours, this module makes up for it:
+This module compensates for differences between CTranslate2's search and ours:
 
 - A call has one length limit. A batch is searched with its greatest limit, and lines that reach their own limit are
   searched again with that limit, so that a translation depends on its own line only.
-- A search ends when a number of outputs have finished, whatever their scores and those of the open beams. With K, the
+- A search ends when a number of outputs have finished, regardless of their scores and those of open beams. With K, the
   width of the beam, the best output is lost if K poor ones end early. So it continues to 2 K. All are returned and
   ranked as ours are: by GNMT's formula, finished ones before unfinished ones.
 - A suppressed token takes no part in the softmax, which shifts all scores a little. So padding, BOS and unknown are not

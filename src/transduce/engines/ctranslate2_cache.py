@@ -1,4 +1,4 @@
-"""Keeps converted models: beside the model's files, or in the user's cache if that folder is read-only.
+"""Keeps converted models: in the model folder, or in the user's cache if that folder is read-only.
 
     MODEL/ctranslate2/int8-1f0c…/                                  the model in int8, with a hash of its weights
     MODEL/ctranslate2/int8-shortlist-7e1b…/                        with its shortlist, which is hashed too
@@ -13,7 +13,7 @@ there can do anything as that user.
 What is computed with is hashed at every load. The model's own weights, which are not read where a conversion is used,
 are hashed again only when the file's `stamp` is not the recorded one: an error there could change no translation.
 
-If neither place can be written to, as in a read-only container, each start converts the model in memory.
+If neither folder can be written to, as in a read-only container, each start converts the model in memory.
 
 A folder appears only when it is complete. If several processes convert the same model at once, the last one's stays.
 """
@@ -41,11 +41,11 @@ _log = logging.getLogger(__name__)  # of what is done, where nothing is wrong: `
 
 
 def converted(bundle: Bundle, quantization: str, *, shortlisted: bool = False) -> Path | None:
-    """Returns the folder of the converted model, and makes it if necessary, which the log says.
+    """Returns the folder of the converted model, and makes it if necessary, with a line in the log.
 
-    Returns None, with a warning on standard error, if there is no place to write it to.
+    Returns None, with a warning on standard error, if it cannot be written anywhere.
 
-    Conversions of other weights or another shortlist in the same place are deleted.
+    Conversions of other weights or another shortlist in the same folder are deleted.
 
     Args:
         bundle: a model folder.

@@ -36,8 +36,8 @@ def ranked(
     CTranslate2's score of an output is not the model's where a prefix is forced, which it gives no score, or where some
     tokens were forbidden, which take no part in its softmax. These are scored here, for all lines in one call.
 
-    An output that ends behind its prefix is added. There CTranslate2 finds it only if the end is the best token, though
-    elsewhere it need only be among the K best for a beam of K. It is among these if its probability is 1/K or more.
+    The output that ends right after its prefix is added. CTranslate2 finds it only if EOS is the best token there. At
+    other positions EOS need only be among the K best for a beam of K, as it is if its probability is at least 1/K.
 
     Args:
         engine: scores.

@@ -1,7 +1,7 @@
-"""Required phrases in CTranslate2, which can force nothing but the beginning of an output.
+"""Required phrases in CTranslate2, which can force only the beginning of an output.
 
-An output that lacks a phrase is cut before one of its words. What stands before the cut is forced with the phrase
-behind it, and the search goes on from there. The best output is cut again for the next phrase, until all are there.
+An output that lacks a phrase is cut before one of its words. The part before the cut is forced, followed by the
+phrase, and the search continues from there. The best output is cut again for the next phrase, until all are there.
 Each search may find an output with more phrases anywhere in its beam, so all of its outputs count.
 
 The search continues those few cuts where the model finds the phrase's first token the most probable.
@@ -75,23 +75,23 @@ class _Line:
     def cuts(self, phrases: Sequence[Ids], scores_TP: "np.ndarray") -> list["_Cut"]:
         """Returns the best cuts: a phrase put before any word, or at the end.
 
-        `scores_TP` has the log-probability of the first token of each phrase, at each place.
+        `scores_TP` has the log-probability of the first token of each phrase, at each index where a cut is possible.
         """
         numbers = range(len(phrases))
-        order = sorted((-scores_TP[place, i], place, i) for place in self._places() for i in numbers)
-        cuts = (self._cut(place, phrases[i]) for _, place, i in order)
+        order = sorted((-scores_TP[index, i], index, i) for index in self._cut_indices() for i in numbers)
+        cuts = (self._cut(index, phrases[i]) for _, index, i in order)
         return list(islice((cut for cut in cuts if cut is not None), _BEST_CUTS))
 
     def cuts_for_all(self) -> list["_Cut"]:
-        """Returns the latest cuts behind which all missing phrases have room, one behind the other."""
-        unmet = ((place, self._unmet(self.base[:place])) for place in reversed(self._places()))
-        cuts = (self._cut(place, tuple(chain(*(min(entry, key=len) for entry in entries)))) for place, entries in unmet)
+        """Returns the latest cuts after which all missing phrases fit, one after the other."""
+        unmet = ((index, self._unmet(self.base[:index])) for index in reversed(self._cut_indices()))
+        cuts = (self._cut(index, tuple(chain(*(min(entry, key=len) for entry in entries)))) for index, entries in unmet)
         return list(islice((cut for cut in cuts if cut is not None), _BEST_CUTS))
 
-    def _cut(self, place: int, phrase: Ids) -> "_Cut | None":
-        """Returns the cut at a place with a phrase behind it, if that is allowed."""
-        beginning = (*self.base[:place], *phrase)
-        return _Cut(self, beginning) if len(beginning) <= self.limit and self.allows(beginning, place) else None
+    def _cut(self, index: int, phrase: Ids) -> "_Cut | None":
+        """Returns the cut at an index, followed by a phrase, if that is allowed."""
+        beginning = (*self.base[:index], *phrase)
+        return _Cut(self, beginning) if len(beginning) <= self.limit and self.allows(beginning, index) else None
 
     def allows(self, ids: Ids, start: int) -> bool:
         """Returns whether the tokens from `start` on complete neither a forbidden phrase nor a repeated n-gram."""
@@ -103,10 +103,10 @@ class _Line:
                 return False
         return True
 
-    def _places(self) -> list[int]:
-        """Returns where the best output may be cut: behind the prefix, before any word, and at the end."""
+    def _cut_indices(self) -> list[int]:
+        """Returns where the best output may be cut: after the prefix, before any word, and at the end."""
         base, first = self.base, len(self.constraints.prefix)
-        words = (place for place in range(first, len(base)) if base[place] not in self._joining)
+        words = (index for index in range(first, len(base)) if base[index] not in self._joining)
         return list(dict.fromkeys([first, *words, len(base)]))
 
     def free(self, prefix: Ids | None = None) -> TokenConstraints:
@@ -216,7 +216,7 @@ def _continued(engine: Engine, cuts: Sequence[_Cut], options: DecodeConfig) -> l
 
 
 def _closed(engine: Engine, cuts: Sequence[_Cut]) -> Iterator[_Cut]:
-    """Yields cuts with the best token behind each that does not join the phrase, if there is room for one."""
+    """Yields cuts, each followed by the best token that does not join the phrase, if one fits."""
     for cut in cuts:
         line, length = cut.line, len(cut.beginning)
         if length == line.limit:

@@ -51,11 +51,11 @@ class Engine(Protocol):
     name: str  # the engine and the device that it works on, for messages
     independent_lines: bool  # whether a translation depends on its own line only, never on its neighbours
     max_source_tokens: int  # tokens of a source beyond this many are not read
-    num_workers: int  # calls of several threads that it computes at the same time
+    num_workers: int  # calls from several threads that it computes concurrently
     batch_tokens: int  # source tokens of a batch beyond which a sentence costs no less
 
     def undivided(self) -> "Engine":
-        """Returns an engine of the same model for several threads that call at once: it does not divide their calls."""
+        """Returns an engine of the same model for several threads that call at once: safe for concurrent callers."""
         ...
 
     def translate(
@@ -68,7 +68,7 @@ class Engine(Protocol):
         """Returns each source's hypotheses, best first: at least one, at most `n_best`; draws come in their own order.
 
         Sources are ids without EOS. A result depends on its source, and on its entry in `constraints` where some are
-        given, never on the others. A source without tokens gives one empty hypothesis, whatever the constraints.
+        given, never on the others. A source without tokens gives one empty hypothesis, under any constraints.
 
         Raises:
             ConfigError: this engine does not support an option or constraint.
@@ -79,15 +79,15 @@ class Engine(Protocol):
         """Returns for each pair the log-probability of each target token, and last that of EOS, given those before.
 
         Neither side has EOS, which is added. The sum of a list is what a search calls the log-probability of a
-        finished hypothesis, whatever batch either was in.
+        finished hypothesis, in any batch.
         """
         ...
 
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "list[np.ndarray]":
         """Returns for each pair how much each target token comes from each source token, (T, S).
 
-        It is the mean attention of heads that align well. Neither side has EOS; its share is left out, so rows sum to
-        at most 1. A source of more than `max_source_tokens` is cut there: the rest has no weight.
+        This is the mean attention of heads that align well. Neither side has EOS; its share is omitted, so rows sum to
+        at most 1. A source of more than `max_source_tokens` is truncated there: the rest has no weight.
         """
         ...
 

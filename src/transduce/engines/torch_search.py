@@ -43,7 +43,7 @@ class SearchRound:
     """One of the searches by which a batch gets its outputs; only draws may need more than one.
 
     Attention to the shared past grows with the square of the rows of a source (docs/decisions/0010). So a source with
-    many draws stands in the batch several times.
+    many draws is in the batch several times.
     """
 
     copies: int  # of each source in the batch

@@ -54,7 +54,7 @@ _USES = {"huggingface": _HUGGINGFACE, "onnx": _ONNX, "ctranslate2": _CTRANSLATE2
 
 
 def _of_targets(bundle: Bundle, format: str) -> str:
-    """Returns how another target language is asked for, where the model has several."""
+    """Returns how another target language is selected, where the model has several."""
     tokenizer = bundle.tokenizer
     if not tokenizer.target_languages:
         return ""

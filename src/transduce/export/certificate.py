@@ -253,7 +253,7 @@ def why_not_replaceable(folder: Path, *, is_export: bool) -> str:
     if was_export != is_export:
         return f"it is an {'export' if was_export else 'import'}"
     if not is_noted and (folder / CARD).is_file():
-        return f"its certificate, of an earlier version, does not tell whether {CARD} was edited since"
+        return f"its certificate, of an earlier version, does not record whether {CARD} was edited since"
     then, now = {**sha256, CARD: card}, {**checksums(folder), CARD: _card_checksum(folder)}
     changed = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
     return f"{', '.join(changed[:3])} changed or came since the {kind}" if changed else ""

@@ -31,7 +31,7 @@ class CTranslate2System:
         self.name = f"ctranslate2 {version}, {quantization} (computes in {computes_in})"
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the token ids of each line, behind the tags of the default direction."""
+        """Returns the token ids of each line, after the tags of the default direction."""
         return [[*self.tags, *ids] for ids in self.translator.tokenizer.encode_batch(lines)]
 
     def translate(self, lines: Sequence[str]) -> list[str]:

@@ -45,7 +45,7 @@ class HuggingFaceSystem:
         self._ours = {int(theirs): ours for ours, theirs in enumerate(self._theirs)}
 
     def _bound_outputs(self, num_positions: int) -> None:
-        """Has `generate` end where the model's positions do, whatever the folder's generation_config.json says."""
+        """Has `generate` end where the model's positions do, overriding the folder's generation_config.json."""
         settings = self.model.generation_config
         if settings.max_length is not None:
             settings.max_length = min(settings.max_length, num_positions)

@@ -181,7 +181,7 @@ class _Layout:
         return array * self._query_factor if axes[0] == "q" else array
 
     def to_ours(self, array: np.ndarray, axes: str) -> np.ndarray:
-        """Orders dimensions as ours, and leaves out what fills up the heads."""
+        """Orders dimensions as ours, and removes the padding of the heads."""
         for axis, held in enumerate(axes):
             if held in self.places:
                 array = np.take(array, self.places[held][1], axis)

@@ -28,7 +28,7 @@ class NativeSystem:
         self.translator = Translator(self.engine, bundle.tokenizer, bundle.config.decode)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the token ids of each line, behind the tags of the default direction."""
+        """Returns the token ids of each line, after the tags of the default direction."""
         return [[*self.tags, *ids] for ids in self.translator.tokenizer.encode_batch(lines)]
 
     def translate(self, lines: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ class OnnxSystem:
         self.translator = OnnxTranslator(folder)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the token ids of each line, behind the tags of the default direction."""
+        """Returns the token ids of each line, after the tags of the default direction."""
         encodings = self.translator.tokenizer.encode_batch(list(lines), add_special_tokens=False)
         return [[*self.translator.settings.get("default_tags", []), *encoding.ids] for encoding in encodings]
 

@@ -1,4 +1,4 @@
-"""What a state dict of `torch.nn.Transformer` does not say: a small TOML file.
+"""What a state dict of `torch.nn.Transformer` does not contain: a small TOML file.
 
 num_heads = 8
 norm_first = false

@@ -6,7 +6,7 @@ of that layer change nothing, because the last one normalises again:
 
     LN(x) = LN(LN₀(x + 0) + 0)      with LN₀ of weight 1 and bias 0
 
-That holds as long as the ε that is added to a variance is small beside it.
+That holds as long as the ε that is added to a variance is small compared with it.
 """
 
 import math
@@ -35,7 +35,7 @@ _MODULES = {
     "linear1.": "feed_forward.inner.",
     "linear2.": "feed_forward.outer.",
 }
-_MAX_EPSILON = 1e-4  # of norms, where one is put behind others that normalise already: variances are about 1
+_MAX_EPSILON = 1e-4  # of norms, where one follows others that normalise already: variances are about 1
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def explorer_files(script: str) -> dict[str, str]:
 
 
 def _page(**parts: str) -> str:
-    # One pass over the HTML: text that looks like a placeholder is not replaced.
+    # One pass over the HTML, so that inserted text that looks like a placeholder is not replaced.
     return _PLACEHOLDER.sub(lambda match: parts[match[1]], _part("explorer.html"))
 
 

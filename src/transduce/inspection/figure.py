@@ -48,7 +48,7 @@ class Panel:
     view: View
     layer: int | None = None  # None: the last but one, the paper's choice
     heads: Sequence[int] | None = None  # None: all
-    word: str | None = None  # only the lines of this label of the left column, or of a word whose pieces stand there
+    word: str | None = None  # only the lines of this label of the left column, or of a word whose pieces are there
 
     @property
     def shown_layer(self) -> int:
@@ -100,7 +100,7 @@ def draw(
         path: ends in .png or .svg.
         layer: from 1; None for the last but one, the paper's choice.
         heads: from 1; None for all.
-        word: a label of the left column, or a word whose pieces stand there.
+        word: a label of the left column, or a word whose pieces are there.
 
     Raises:
         ConfigError: another ending; there is no such layer, head or word.

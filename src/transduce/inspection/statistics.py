@@ -1,4 +1,4 @@
-"""Statistics that tell heads apart: how far they attend, how widely, and whether to a fixed position.
+"""Statistics that distinguish heads: how far they attend, how widely, and whether to a fixed position.
 
 Each is a mean over the rows of a head, "</s>" included. Where the numbers of rows and columns differ (source and
 target), "the diagonal" is the straight line from the first row and column to the last.

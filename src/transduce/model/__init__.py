@@ -1,4 +1,4 @@
-"""The Transformer of §3. It knows nothing of decoding, training or export."""
+"""The Transformer of §3. It does not depend on decoding, training or export."""
 
 from transduce.model.cache import DecoderState, Memory
 from transduce.model.inference_weights import prepack

@@ -171,7 +171,7 @@ class DecoderState:
 
     @cached_property
     def own_keys_BKT(self) -> Tensor | None:
-        """Returns the indices of each beam's past among the keys from `first_seen` on; None where a mask says it."""
+        """Returns the indices of each beam's past among the keys from `first_seen` on; None where a mask selects it."""
         num_beams = self.ancestors_BKT.size(1)
         if num_beams <= _MOST_MASKED_BEAMS:
             return None

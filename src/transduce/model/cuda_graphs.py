@@ -132,7 +132,7 @@ class GraphBuffers:
             with _RECORDING, torch.cuda.device(device):
                 here, own_stream = torch.cuda.current_stream(), torch.cuda.Stream()
                 own_stream.wait_stream(here)
-                with torch.cuda.stream(own_stream):  # a stream of its own, so that it is left whatever happens
+                with torch.cuda.stream(own_stream):  # a separate stream, which is left even after an error
                     expected = self.warm_up()  # libraries initialise themselves here, which must not be recorded
                     graph = torch.cuda.CUDAGraph()
                     # "thread_local": other threads may allocate memory meanwhile.
@@ -269,7 +269,7 @@ class GraphDecoder:
         return replace(state, buffers=new, num_sentences=count)
 
     def _buffers(self, shape: _Shape) -> GraphBuffers:
-        """Returns buffers of a shape, with whatever the last search left in them."""
+        """Returns buffers of a shape, with the contents that the last search left in them."""
         buffers = self.buffers.pop(shape, None)
         if buffers is None:
             try:

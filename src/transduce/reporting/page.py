@@ -20,7 +20,7 @@ def page(title: str, body: str) -> str:
 
 
 def share_bar(share: float) -> str:
-    """Returns a bar whose length shows a share from 0 to 1; the number itself belongs beside it."""
+    """Returns a bar whose length shows a share from 0 to 1; the number itself belongs next to it."""
     return f'<span class="bar" aria-hidden="true"><i style="width:{min(1.0, max(0.0, share)):.2%}"></i></span>'
 
 
@@ -31,8 +31,8 @@ def histogram(edges: Sequence[float], before: Sequence[int], after: Sequence[int
 
     Args:
         edges: of the bins; one more than there are bins.
-        before: the counts behind.
-        after: the counts in front.
+        before: the counts in the background.
+        after: the counts in the foreground.
         label: what the picture shows, for those who cannot see it.
     """
     highest = max(max(before, default=0), max(after, default=0), 1) ** 0.5

@@ -69,7 +69,7 @@ class _NextScores:
 class QueuedEngine:
     """An `Engine` whose calls go through a scheduler."""
 
-    num_workers = 1  # a request makes one call after another
+    num_workers = 1  # a request makes its calls one after another
 
     def __init__(self, engine: Engine, scheduler: Scheduler, ticket: Ticket) -> None:
         """Takes the engine, the scheduler that computes with it, and the request's ticket."""

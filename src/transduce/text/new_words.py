@@ -129,7 +129,7 @@ def _text(word: str) -> str:
 
 
 def _is_word(tokenizer: SubwordTokenizer, piece: str) -> bool:
-    """Tells whether a piece can be a whole word of a text; special tokens and halves of characters cannot."""
+    """Returns whether a piece can be a whole word of a text; special tokens and halves of characters cannot."""
     try:
         words = tokenizer.words(_text(piece))
     except UnicodeDecodeError:

@@ -10,7 +10,7 @@ WORD_OR_SIGN = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")  # the po
 
 
 def is_in_word(character: str) -> bool:
-    """Returns whether a character beside a word makes it a longer word."""
+    """Returns whether a character next to a word makes it a longer word."""
     return _SPACED_WORD.match(character) is not None
 
 

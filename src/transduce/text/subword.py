@@ -157,7 +157,7 @@ class SubwordTokenizer:
         return cls(*parse_definition(text, "tokenizer.json"))
 
     def with_tags(self, names: Iterable[str]) -> "SubwordTokenizer":
-        """Returns the tokenizer with further tags behind its ids, which stay; itself if it has them all.
+        """Returns the tokenizer with further tags after its ids, which stay; itself if it has them all.
 
         Raises:
             TokenizerError: a name is not that of a tag.

@@ -1,11 +1,11 @@
-"""Tags: tokens in front of a source that tell the model which language to write, in which domain, and more.
+"""Tags: tokens in front of a source that select the language to write, the domain, and more.
 
     <2fr>           the target language
     <domain:law>    the domain
     <tag:bt>        what the recipe calls a corpus, such as back-translated text
 
 Tags are entries of the vocabulary, like `<s>`, and no text is encoded as one: in text, `<` is a word of its own, so
-that no piece begins with it and goes on (`text/subword.py`). They are never part of an output, and decoding leaves them
+that no longer piece begins with it (`text/subword.py`). They are never part of an output, and decoding leaves them
 out.
 """
 
@@ -37,7 +37,7 @@ def source_tags(*, target_language: str = "", domain: str = "", corpus: str = ""
 
 
 def is_tag(token: str) -> bool:
-    """Tells whether an entry of a vocabulary is a tag."""
+    """Returns whether an entry of a vocabulary is a tag."""
     return token.startswith("<") and _TAG.fullmatch(token) is not None
 
 

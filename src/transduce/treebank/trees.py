@@ -156,7 +156,7 @@ def parse_line(line: str, name: str, number: int = 1) -> list[Node]:
         number: The line's number in it.
 
     Raises:
-        DataError: As `parse_trees`; a tree that goes on beyond the line is an error as well.
+        DataError: As `parse_trees`; a tree that continues beyond the line is an error as well.
     """
     return [node for node, _ in _Reader(name).nodes([line], number)]
 

@@ -1,4 +1,4 @@
-"""Cleans a parallel corpus: learns what is usual in it, judges each pair, writes what is kept and logs what is not."""
+"""Cleans a parallel corpus: learns its usual properties, checks each pair, writes good ones and logs the others."""
 
 import contextlib
 from collections.abc import Iterator

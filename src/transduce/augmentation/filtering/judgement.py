@@ -1,4 +1,4 @@
-"""Which pairs of a corpus are dropped, by which rule: what is known of each pair, in some 70 bytes of memory.
+"""Which pairs of a corpus are dropped, by which rule: the facts about each pair, in some 70 bytes of memory.
 
 The corpus is read once to learn what is usual (`profile.py`), once to judge each pair, and once more to write what is
 kept (`writing.py`). Between the last two, what depends on other pairs is decided: alignment and duplicates.
@@ -29,7 +29,7 @@ _ALIGNMENT_REASONS = {
 
 @dataclass(eq=False)
 class Judgement:
-    """What is known of each pair. N pairs.
+    """The facts about each of N pairs.
 
     Attributes:
         part_sizes: pairs in each part of the corpus.

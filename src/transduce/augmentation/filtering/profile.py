@@ -30,7 +30,7 @@ class CorpusProfile:
     Attributes:
         codes: the languages of the two sides; "" where unknown.
         usual_ratio: the median of target length / source length, in characters.
-        languages: what the letters of the two sides look like; None if they cannot be told apart.
+        languages: what the letters of the two sides look like; None if they cannot be distinguished.
         unfamiliar: which words each side uses; None if there are too few pairs.
         alignment: which words translate which; None if there are too few pairs, or they do not fit at all.
         notes: what could not be learned, in words.
@@ -90,7 +90,7 @@ def require_one_pair(parts: Sequence[Part]) -> tuple[str, str]:
 def _learn(sampler: WindowSampler, languages: SideLanguages | None, codes: tuple[str, str]) -> CorpusProfile:
     windows = [(side_of(source), side_of(target)) for source, target in sampler.windows.values()]
     notes = (
-        [] if languages else ["the letters of the two sides are too similar, or too few, to tell the languages apart"]
+        [] if languages else ["the letters of the two sides are too similar, or too few, to distinguish the languages"]
     )
     lines = [[line for window in sampler.windows.values() for line in window[side]] for side in (0, 1)]
     ends = [ends_open(each) for each in lines]

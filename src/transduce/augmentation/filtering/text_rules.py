@@ -239,7 +239,7 @@ def _language(block: PairBlock, options: FilterOptions) -> Broken:
 
 
 def _named(line: str, own: str) -> str:
-    """Returns the language of a line in brackets, if its frequent words tell and it is not what it should be."""
+    """Returns the language of a line in brackets, if its frequent words show one and it is not the expected one."""
     words = _LETTERS.findall(line.lower())
     counts = {code: sum(word in known.split() for word in words) for code, known in FUNCTION_WORDS.items()}
     best, second = sorted(counts.values(), reverse=True)[:2]

@@ -1,4 +1,4 @@
-"""Writes what is kept, and logs what is dropped, in one pass over the corpus."""
+"""Writes the kept pairs and logs the dropped ones in one pass over the corpus."""
 
 import contextlib
 import gzip

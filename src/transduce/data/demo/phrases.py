@@ -1,7 +1,7 @@
 """The carrier phrases of the English→German demo, and the nouns and names in them, from `english_german.toml`.
 
 Each English phrase has one German counterpart with the same slots. A digit after a slot's name only distinguishes two
-of one kind (`{euros1}`, `{euros2}`). The case that a slot stands in is part of its meaning: see `german.py`.
+of one kind (`{euros1}`, `{euros2}`). The case of a slot is part of its meaning: see `german.py`.
 """
 
 import tomllib
@@ -17,7 +17,7 @@ PHRASES: list[Pair] = list(_TABLES["phrases"].items())
 
 
 def word_slots() -> Slots:
-    """Returns the slots of nouns and names. `{Event}` starts the sentence, `{event}` stands within it."""
+    """Returns the slots of nouns and names. `{Event}` starts the sentence, `{event}` is within it."""
     slots: Slots = {name: words(pairs.items()) for name, pairs in (_TABLES["words"] | _TABLES["subjects"]).items()}
     for name, pairs in _TABLES["subjects"].items():
         slots[name.capitalize()] = words((_capitalised(e), _capitalised(g)) for e, g in pairs.items())

@@ -65,7 +65,7 @@ class Learned:
         """Returns the table of the `num_candidates` best of each source id and the `num_frequent` of all."""
         table_VK = np.full((self.vocab_size, num_candidates + 1), EOS, dtype=np.int32)
         for source, targets in enumerate(self.lexicon.targets):
-            if source > EOS:  # no source has PAD (the empty token) or BOS; EOS ends every source, and says nothing
+            if source > EOS:  # no source has PAD (the empty token) or BOS; EOS ends every source
                 table_VK[source, 0] = source
                 found = targets[targets != source][:num_candidates]
                 table_VK[source, 1 : 1 + len(found)] = found

@@ -93,7 +93,7 @@ def load_shortlist(bundle: Bundle) -> Shortlist:
         BundleError: there is none, it is damaged, or it is that of another tokenizer.
     """
     path = bundle.path / FILE
-    mend = f"'transduce shortlist {bundle.path} --overwrite' makes it again."
+    remedy = f"'transduce shortlist {bundle.path} --overwrite' makes it again."
     require_shortlist(bundle)
     try:
         arrays, metadata = read_tensors(path)
@@ -107,13 +107,13 @@ def load_shortlist(bundle: Bundle) -> Shortlist:
         fingerprint = metadata["tokenizer_fingerprint"]
     except (BundleError, ValueError, KeyError, TypeError, RecursionError) as error:
         reason = str(error).removeprefix(f"{path}: cannot be read: ")
-        raise BundleError(f"{path}: cannot be read ({reason}). {mend}") from None
+        raise BundleError(f"{path}: cannot be read ({reason}). {remedy}") from None
     if fingerprint != bundle.tokenizer.fingerprint:
-        raise BundleError(f"{path}: was learned with another tokenizer than that beside it. {mend}")
+        raise BundleError(f"{path}: was learned with another tokenizer than the model's. {remedy}")
     vocab_size = bundle.tokenizer.vocab_size
     is_table = candidates.dtype == frequent.dtype == np.int32 and (candidates.ndim, frequent.ndim) == (2, 1)
     if not is_table or len(candidates) != vocab_size or not _within(vocab_size, candidates, frequent):
-        raise BundleError(f"{path}: damaged: its ids are not those of a vocabulary of {vocab_size} pieces. {mend}")
+        raise BundleError(f"{path}: damaged: its ids are not those of a vocabulary of {vocab_size} pieces. {remedy}")
     return Shortlist(candidates, frequent, facts)
 
 

@@ -51,7 +51,7 @@ def ablate(
         ablation: what is trained, and the output folder.
         rows: names of the rows to train now; none: all.
         jobs: trials trained in parallel; they share the machine's threads and its visible GPUs.
-        mirror: a folder that stands in for the network when the corpus is fetched.
+        mirror: a folder that the corpus is read from instead of the network.
         show_progress: whether to print progress on standard error.
 
     Raises:
@@ -142,7 +142,7 @@ def _start(trial: Trial, slot: int, jobs: int) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             [sys.executable, "-m", "transduce.experiments.ablation.worker", str(trial.folder)],
             env=shared_environment(os.environ, slot, jobs),
-            stdin=subprocess.PIPE,  # never written to: its end tells the process to stop
+            stdin=subprocess.PIPE,  # never written to: the process stops when it is closed
             stdout=log,
             stderr=log,
             start_new_session=True,  # Ctrl-C is for us: a second signal would cut its checkpoint short

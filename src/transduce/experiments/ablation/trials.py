@@ -77,7 +77,7 @@ class FinishedTrial:
     result: TrialResult
 
     def require_same_settings(self, other: "FinishedTrial") -> None:
-        """Checks that another trial was trained and measured with the same settings, whatever its source code.
+        """Checks that another trial was trained and measured with the same settings, under any source code.
 
         Raises:
             ConfigError: it was not; names the first few settings.
@@ -97,7 +97,7 @@ class Ablation:
     base: Config  # what the grid varies; its `train.max_steps` and `train.max_minutes` are the budget of each trial
     output: Path
     num_seeds: int = 1  # from the base's seed on
-    tokenized: bool = False  # whether the corpus is tokenised already, and BLEU takes its tokens as they stand
+    tokenized: bool = False  # whether the corpus is tokenised already, and BLEU uses its tokens as they are
     paper_bleu: bool = False  # whether BLEU is computed as the paper's authors did; otherwise it is sacreBLEU's
     any_source: bool = False  # whether trainings of other source code count too
 

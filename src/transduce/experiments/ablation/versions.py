@@ -142,7 +142,7 @@ def _sources(versions: Versions, trials: Mapping[_Key, FinishedTrial]) -> str:
 
 def _about_intervals(versions: Versions, rows: Sequence[str]) -> str:
     if all(len(versions.pairs(row, measure)) < 2 for row in rows for measure, _, _ in _MEASURES):
-        return "One seed in common: these figures cannot tell how much of a difference is chance."
+        return "One seed in common: these figures do not show how much of a difference is chance."
     return (
         "A difference is after minus before, each training against that of the same seed; ± is half of the 95 % "
         "interval of its mean, from the spread over seeds in all rows together. It is undecided where zero is inside."

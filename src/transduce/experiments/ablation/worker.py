@@ -67,7 +67,7 @@ def main(folder: Path) -> int:
 
 
 def bleu_metric(language: str, *, tokenized: bool, in_paper_way: bool) -> Metric:
-    """Returns the BLEU of an ablation: the paper's, that of tokens as they stand, or sacreBLEU's."""
+    """Returns the BLEU of an ablation: the paper's, that of tokens as they are, or sacreBLEU's."""
     if in_paper_way:
         return partial(paper_bleu, language=language, tokenized=tokenized)
     return tokenized_bleu if tokenized else bleu

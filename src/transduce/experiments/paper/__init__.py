@@ -1,1 +1,1 @@
-"""The paper's tables, figures and claims, measured: the code behind `transduce paper`."""
+"""The paper's tables, figures and claims, measured: the code of `transduce paper`."""

@@ -49,7 +49,7 @@ class CompatibilityAttention(nn.Module):
     """Multi-head self-attention with a choice of compatibility function.
 
     W_Q and W_K are drawn from N(0, 1/d_model): on normalised inputs, queries and keys then have components of variance
-    1 whatever d_k is, as the paper's argument assumes.
+    1 for any d_k, as the paper's argument assumes.
     """
 
     def __init__(self, kind: Kind, d_model: int, num_heads: int, d_k: int, d_v: int) -> None:

@@ -1,7 +1,7 @@
 """An experiment is a list of measurements: each is saved as soon as it is made, and all are rendered at the end.
 
 FOLDER/results.json    all finished measurements (its "cells"), written after each: a stopped run resumes from it
-FOLDER/table.md        printed beside measured, and what differs
+FOLDER/table.md        printed next to measured, and what differs
 FOLDER/*.png           the picture
 """
 
@@ -125,7 +125,7 @@ class _Results:
         used = sorted({cell["machine"] for cell in self.cells.values()})
         lines = [f"- {machine_line(self._values['machines'][index])}" for index in used]
         if len(used) > 1:
-            lines.append("- **Times of different machines stand in one table: see `machine` in results.json.**")
+            lines.append("- **Times of different machines are in one table: see `machine` in results.json.**")
         minutes = sum(cell["seconds"] for cell in self.cells.values()) / 60
         done = (
             f"Started {self._values['started']}; {len(self.cells)} cells in {minutes:.1f} minutes, scale "

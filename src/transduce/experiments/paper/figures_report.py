@@ -1,4 +1,4 @@
-"""The report of `transduce paper figures`: pictures like Figures 3 to 5, and the numbers behind them."""
+"""The report of `transduce paper figures`: pictures like Figures 3 to 5, and their numbers."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

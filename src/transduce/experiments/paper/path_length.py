@@ -105,7 +105,7 @@ def _shifted(x_BTD: Tensor) -> Tensor:
 def longest_chain(apply: Apply, x: Tensor) -> int:
     """Returns the length of the longest chain of operations in which each needs the result of the one before.
 
-    Every tensor operation of a forward pass counts one, whatever its size: even a machine of any width must do them one
+    Every tensor operation of a forward pass counts one at any size: even a machine of any width must do them one
     after another. Views count nothing. oneDNN is off: it would hide an LSTM's steps in one operation.
     """
     chains = _Chains()

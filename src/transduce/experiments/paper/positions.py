@@ -267,7 +267,7 @@ _DIFFERENCES = """\
 - The paper compared the two on English-German translation with its base model (Table 3, rows base and E); this is
   copying random symbols with a pre-norm model, where every prediction depends on position.
 - The two start at different scales: sinusoids have a root mean square of 0.71 a component, learned positions start at
-  1/√d_model, beside embeddings at 1. What differs within the trained lengths may come from that.
+  1/√d_model, but embeddings at 1. What differs within the trained lengths may come from that.
 - The paper measured nothing beyond training lengths. Rows of the learned table that no training sequence reached are
   random here, as drawn at the start.
 - Copying can also be done by content (find the symbol just written, take the next): what sinusoids keep beyond the

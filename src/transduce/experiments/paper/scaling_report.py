@@ -29,7 +29,7 @@ def _learned(measured: Measured, task: str, by: str) -> list[Values]:
     ]
 
 
-# What the paper claims, and what it prints of it; `render` sets what was measured beside each.
+# The paper's claims and printed figures; `render` puts the measured ones next to each.
 _CLAIMS = {
     "q · k has mean 0 and variance d_k (§3.2.1, note 4)": "d_k",
     "large scores push softmax to where gradients are extremely small (§3.2.1)": "suspected",
@@ -153,7 +153,7 @@ def _head_tables(measured: Measured) -> list[str]:
         "## One head against many: naming the symbols of two other places",
         table(["h", "loss", "answers right"], learned),
         "One layer; mean of all seeds. The task requires attention to two places at once: the average of two "
-        "symbols does not tell which of them was where.",
+        "symbols does not determine which of them was where.",
     ]
 
 

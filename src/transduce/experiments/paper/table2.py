@@ -191,8 +191,8 @@ def _test(system: System, test: HeldOutSetConfig, tokenized: bool, say: Say) -> 
     pairs = list(read_pairs([Path(data.folder, name) for name in test.files]))
     references = [target for _, target in pairs]
     translator, lines = Translator.load(system.model, engine="torch"), []
-    asked = TextOptions(target=test.target_language, domain=test.domain)
-    for found in translator.stream([source for source, _ in pairs], text_options=asked):
+    options = TextOptions(target=test.target_language, domain=test.domain)
+    for found in translator.stream([source for source, _ in pairs], text_options=options):
         lines.append(found[0].text)
         if len(lines) % 20 == 0 or len(lines) == len(pairs):
             say(f"translated {len(lines):,} of {len(pairs):,}")

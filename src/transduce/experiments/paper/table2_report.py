@@ -1,4 +1,4 @@
-"""Table 2 as printed, and the report and picture of what `transduce paper table2` measured beside it."""
+"""Table 2 as printed, and the report and picture of what `transduce paper table2` measured for comparison."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

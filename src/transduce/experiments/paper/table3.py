@@ -1,4 +1,4 @@
-"""Table 3: the paper's variations of its base model, trained by `ablation`, printed beside measured (§6.2).
+"""Table 3: the paper's variations of its base model, trained by `ablation`, printed next to measured (§6.2).
 
 Each row is a measurement: it is trained with all its seeds in OUTPUT/ablation, where a stopped training resumes.
 """
@@ -80,7 +80,7 @@ class Table3Options(Options):
     recipe: Path | None = None  # the base, given the scale's width and changes all the same
     data: Path | None = None  # its corpus, or a folder of corpora; None: where the recipe has it
     settings: Sequence[str] = ()  # more changes, as `section.key=value`
-    rows: Sequence[str] = ()  # rows of Table 3 beside the base; others may follow later
+    rows: Sequence[str] = ()  # rows of Table 3 besides the base; others may follow later
     seeds: int | None = None  # trainings of each row
     jobs: int = 1  # trainings of a row in parallel
     tokenized: bool = False  # whether the corpus of `recipe` is tokenised already
@@ -211,7 +211,7 @@ def _differences(study: Study, measured: Measured) -> list[str]:
     if "E" in measured:
         lines.append(
             "- Row E: the two kinds of positions start at different scales. Sinusoids have a root mean square of 0.71 "
-            f"a component, learned positions start at {model.d_model**-0.5:.3f} (1/√d_model), beside embeddings at 1. "
+            f"a component, learned positions start at {model.d_model**-0.5:.3f} (1/√d_model), but embeddings at 1. "
             "So the row changes two things at once. The paper does not say how its learned positions started."
         )
     left_out = [row.name for row in GRID.rows if row.name not in measured]

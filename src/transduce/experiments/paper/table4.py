@@ -1,7 +1,7 @@
-"""Table 4: a Transformer as a parser, trained on a treebank alone and with silver trees beside it (§6.3).
+"""Table 4: a Transformer as a parser, trained on a treebank alone and with silver trees as well (§6.3).
 
 The package makes its own silver trees: the first parser, trained on the treebank alone, parses sentences without trees.
-The second learns from its well-formed parses beside the gold trees.
+The second learns from its well-formed parses in addition to the gold trees.
 """
 
 import json

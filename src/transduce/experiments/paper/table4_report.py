@@ -1,4 +1,4 @@
-"""Table 4 as printed, and the report and picture of what `transduce paper table4` measured beside it."""
+"""Table 4 as printed, and the report and picture of what `transduce paper table4` measured for comparison."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -135,7 +135,7 @@ def _differences(measured: Measured) -> list[str]:
         lines.append("- The semi-supervised parser was not trained: it needs --raw or --silver.")
     return [
         *lines,
-        "- Test sets: ours stand in the table; the printed rows are all of section 23 of the Wall Street Journal.",
+        "- Test sets: ours are in the table; the printed rows are all of section 23 of the Wall Street Journal.",
         "- F1 is that of EVALB with the parameters of Collins, by our own scorer, which is tested against EVALB's "
         "samples; gold tags say what is punctuation, so that no sentence is left out.",
         "- Other parsers' rows are as quoted by the paper; they were not measured here.",

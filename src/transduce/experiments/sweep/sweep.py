@@ -107,7 +107,7 @@ def sweep(
         if all(point in results.points for point in points):
             continue
         translator, weights = _translator(subject, count, device)
-        asked = _in_direction(task, translator, data)
+        directed = _in_direction(task, translator, data)
         results.drop_stale({count: weights})  # the run may have been trained further
         for point in points:
             if point not in results.points:
@@ -115,7 +115,7 @@ def sweep(
                 if twin is not None:
                     results.add(replace(twin, point=point))
                 else:
-                    results.add(*_measure(translator, asked, point, weights, batch_size))
+                    results.add(*_measure(translator, directed, point, weights, batch_size))
                 say(_describe(results.points[point]))
     found = results.save()
     try:
@@ -179,7 +179,7 @@ class _Results:
 
 
 def _in_direction(task: Task, translator: Translator, data: DataConfig) -> Task:
-    """Returns the task with the language that is to be asked for: a run's translator knows no default."""
+    """Returns the task with the language to translate into: a run's translator has no default."""
     directions = Directions.of_data(translator.tokenizer, data)
     direction = directions.choose("", task.target, task.domain)
     return replace(task, target=direction.target if directions.targets else "", domain=direction.domain)
