@@ -1,4 +1,4 @@
-"""What an output must begin with and may not hold: bans on the next token, given the tokens before it.
+"""What an output must begin with and must not contain: bans on the next token, given the tokens before it.
 
 A ban sets log-probabilities to -inf and changes no others. Allowed tokens keep the model's own probability, so the
 score of an output is what the model gives it, and a bound on scores to come stays a bound. A ban is a function of the

@@ -73,7 +73,7 @@ class BeamSearch(Search[S]):
         num_groups = self._num_sentences * options.num_groups
         self._scores_BK = torch.zeros(num_groups, 1, device=task.device)  # log-probabilities, in any order
         self._parents_BK = torch.zeros(num_groups, 1, device=task.device, dtype=torch.long)
-        self._output_BKT: Tensor | None = None  # what bans and required phrases are functions of
+        self._output_BKT: Tensor | None = None  # the argument of bans and required phrases
         if constrained:
             self._output_BKT = torch.zeros(num_groups, 1, task.max_tokens + 1, device=task.device, dtype=torch.long)
 

@@ -24,7 +24,7 @@ def log_probabilities_(logits_RV: Tensor, never: Sequence[int]) -> Tensor:
 
 
 def top(values_RV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Returns what `values_RV.topk(count)` does: the greatest of each row, best first, and their indices, (R, count).
+    """Returns the same as `values_RV.topk(count)`: the greatest of each row, best first, and their indices, (R, count).
 
     The `count` greatest lie in the `count` groups of greatest maximum, and `amax` finds maxima far faster than `topk`
     or `max` find indices: 37 000 values are narrowed to some hundreds in one fast pass.

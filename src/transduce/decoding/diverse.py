@@ -50,7 +50,7 @@ def diverse_candidates(
 
 
 def merged(groups: Sequence[Sequence[Hypothesis]], n_best: int) -> list[Hypothesis]:
-    """Returns the `n_best` of what a sentence's groups have found, best first, none twice.
+    """Returns the `n_best` hypotheses of a sentence's groups, best first, without duplicates.
 
     The best of every group come before all others, so that a list of as many as there are groups has one of each where
     they differ. The very best is always among them: asking for more never changes the first.

@@ -8,7 +8,7 @@ from transduce.decoding.step import S
 
 
 class GreedySearch(RowSearch[S]):
-    """Finds one hypothesis a sentence: what `BeamSearch` finds with a beam of 1, at less cost.
+    """Finds one hypothesis a sentence: the same as `BeamSearch` with a beam of 1, at less cost.
 
     Where bans leave nothing, an output is unfinished.
     """

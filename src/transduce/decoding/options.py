@@ -1,4 +1,4 @@
-"""How a beam search goes about it."""
+"""The options of a beam search."""
 
 from dataclasses import dataclass
 

@@ -156,7 +156,7 @@ def required_phrases(
     joining: Sequence[Sequence[int]] = (),
     device: torch.device | str = "cpu",
 ) -> RequiredPhrases | None:
-    """Returns what the outputs of a batch must hold, or None where nothing is required.
+    """Returns the phrases that the outputs of a batch must contain, or None where nothing is required.
 
     Args:
         required: for each sentence its entries, each a choice of phrases; none of these is empty.

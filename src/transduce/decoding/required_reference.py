@@ -61,7 +61,7 @@ def _num_begun(ids: Ids, phrase: Ids, short: int = 0) -> int:
 def required_candidates_reference(
     gains_RV: Tensor, scores_BK: Tensor, past_BKT: Tensor, required: Sequence[RequiredEntries], beam_size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns what `required_candidates` does, but gaps come last; does not change the gains."""
+    """Returns the same as `required_candidates`, but gaps come last; does not change the gains."""
     gains_BKV = gains_RV.unflatten(0, scores_BK.shape).tolist()
     rows = [
         _of_sentence(gains_KV, scores_K, [tuple(past) for past in past_KT], entries, beam_size)

@@ -28,7 +28,7 @@ class RowSearch(Search[S]):
         super().__init__(task)
         self._num_outputs = num_outputs
         self.finished = FinishedRows(task.limits, length_penalty=length_penalty, num_outputs=num_outputs)
-        self._output_RT: Tensor | None = None  # what bans are functions of
+        self._output_RT: Tensor | None = None  # the argument of the bans
         if task.banned is not None:
             shape = (self._num_sentences * num_outputs, task.max_tokens + 1)
             self._output_RT = torch.zeros(shape, dtype=torch.long, device=task.device)

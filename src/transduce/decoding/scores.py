@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from transduce.config.special_ids import BOS, PAD, UNK
 
-# Ids that no output may hold.
+# Ids that no output may contain.
 NEVER_GENERATED = (PAD, BOS, UNK)
 
 

@@ -33,7 +33,7 @@ class SearchTask(Generic[S]):
     step: Step[S]
     state: S  # one row a sentence, nothing decoded yet
     limits: Sequence[int]  # for each sentence, the greatest number of tokens of its output; EOS is not counted
-    banned: BannedTokens | None = None  # what outputs must begin with and may not hold
+    banned: BannedTokens | None = None  # what outputs must begin with and must not contain
     device: torch.device | str = "cpu"  # where `step` works
     never: Sequence[int] = NEVER_GENERATED  # tokens that no output holds
     sync_steps: int | None = None  # steps between synchronisations with the host; None: 1 on a CPU, 8 elsewhere
@@ -45,7 +45,7 @@ class SearchTask(Generic[S]):
 
 
 class SyncInterval:
-    """When the host is handed what the device chose: every step on a CPU, every eighth on a GPU."""
+    """When the host receives the device's choices: every step on a CPU, every eighth on a GPU."""
 
     def __init__(self, num_steps: int | None, device: torch.device | str, last: int) -> None:
         """`num_steps` from one synchronisation to the next, None for the device's own; `last`: the last step."""
@@ -129,7 +129,7 @@ class Search(ABC, Generic[S]):
 
     @abstractmethod
     def choose(self, logits_RV: Tensor, state: S) -> Any:
-        """Sets the tokens that rows continue with, and returns what `finished` has to know; may overwrite the logits.
+        """Sets the tokens that rows continue with, and returns the argument of `finished`; may overwrite the logits.
 
         `state` is that after the step which gave the logits.
         """
@@ -140,7 +140,7 @@ class Search(ABC, Generic[S]):
 
     @abstractmethod
     def results(self) -> list[list[Hypothesis]]:
-        """Returns what was found for each sentence."""
+        """Returns the hypotheses of each sentence."""
 
     def keep(self, kept_B: Tensor) -> None:
         """Drops all sentences but these."""

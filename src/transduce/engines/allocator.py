@@ -35,7 +35,7 @@ def enter_command() -> None:
 
 
 def keep_memory_in_commands() -> None:
-    """Does what `keep_memory` does in our commands; other programs call that themselves, if they want it."""
+    """Calls `keep_memory` in our commands only; other programs can call it themselves."""
     if _in_command:
         keep_memory()
 

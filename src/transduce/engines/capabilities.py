@@ -1,4 +1,4 @@
-"""What each engine declares that it can do, known before it is loaded.
+"""The declared capabilities of each engine, known before it is loaded.
 
 The documents show it as a table (docs/guides/engines.md), an engine refuses what it has not declared, and "auto"
 chooses by it. A new engine adds its declaration to `ENGINES` here, and how it is loaded to `engines.loading`.
@@ -101,7 +101,7 @@ class EngineCapabilities:
         constraints: Sequence[TokenConstraints] = (),
         model: ModelConfig | None = None,
     ) -> Lack | None:
-        """Returns what a search needs and this engine does not have, or None.
+        """Returns the first capability that a search needs and this engine lacks, or None.
 
         With `model`, outputs that may grow beyond its positions count too, for a source of any length.
         """
@@ -181,7 +181,7 @@ QUANTIZATIONS = tuple(dict.fromkeys(name for each in (FAST, *ENGINES.values()) f
 
 
 def tried_first(name: str) -> EngineCapabilities:
-    """Returns what the named engine can do; for "auto", what the fast engine can, which it tries first."""
+    """Returns the capabilities of the named engine; for "auto", those of the fast engine, which it tries first."""
     return FAST if name == "auto" else ENGINES[name]
 
 
@@ -206,7 +206,7 @@ def require_plain_beam(options: DecodeConfig) -> None:
 
 
 def check(options: DecodeConfig, n_best: int, constraints: Sequence[TokenConstraints] | None, num_sources: int) -> None:
-    """Raises ConfigError for what cannot be searched for."""
+    """Raises ConfigError for invalid options or constraints."""
     options.require_n_best(n_best)
     if constraints is None:
         return

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-# CTranslate2 gives lower scores to what it was forbidden to write.
+# CTranslate2 gives lower scores to forbidden tokens.
 _IMPOSSIBLE = -1e8
 # Without a length penalty CTranslate2 stops before it has found all outputs. This one is too small to change a rank.
 _NO_PENALTY = 1e-6
@@ -235,7 +235,7 @@ class CTranslate2Engine:
     def _pairs(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> tuple[list[list[str]], list[list[str]]]:
-        """Returns the names of what is read of each source, and of each target, where they can be forced."""
+        """Returns the names of the tokens read from each source and each target, where they can be forced."""
         require_pairs(sources, targets, self._positions, "in the ctranslate2 engine this model's positions end at")
         self._require_own_process()
         return (

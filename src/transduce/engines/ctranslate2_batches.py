@@ -1,4 +1,4 @@
-"""The lines of a call of CTranslate2, which of them are searched together, and what is found for them."""
+"""The lines of a call of CTranslate2, which of them are searched together, and their results."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

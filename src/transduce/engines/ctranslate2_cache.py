@@ -37,7 +37,7 @@ from transduce.engines.shortlist import FILE as SHORTLIST_FILE
 from transduce.engines.shortlist import has_shortlist, require_shortlist
 
 _DIGITS = 16
-_log = logging.getLogger(__name__)  # of what is done, where nothing is wrong: `--quiet` silences it
+_log = logging.getLogger(__name__)  # of progress messages, which `--quiet` silences
 
 
 def converted(bundle: Bundle, quantization: str, *, shortlisted: bool = False) -> Path | None:
@@ -162,7 +162,7 @@ def _read_record(record: Path | None) -> dict[str, Any]:
 
 
 def _contents(folder: Path) -> dict[str, Any]:
-    """Returns the size and the checksum of each file in a folder; None for what is no file."""
+    """Returns the size and the checksum of each file in a folder; None for an entry that is no file."""
     return {
         path.name: {"bytes": path.stat().st_size, "sha256": files.sha256(path)} if path.is_file() else None
         for path in folder.iterdir()

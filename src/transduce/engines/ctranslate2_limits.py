@@ -1,4 +1,4 @@
-"""The limits of CTranslate2's format: what is known of a conversion before NumPy is loaded."""
+"""The limits of CTranslate2's format, checked before NumPy is loaded."""
 
 import math
 from dataclasses import replace
@@ -13,7 +13,7 @@ from transduce.errors import ConfigError
 # The types in which a model's weights can be stored.
 _FLOATS = ("float32", "bfloat16", "float16")
 QUANTIZATIONS = (*_FLOATS, "int8", *(f"int8_{name}" for name in _FLOATS), "int16")
-VERSION = 2  # raised when what `ctranslate2_model.convert` writes changes: older conversions are then made anew
+VERSION = 2  # raised when the output of `ctranslate2_model.convert` changes: older conversions are then made anew
 # Rows of the table of sinusoids in a converted model: no sequence may be longer.
 MAX_SINUSOIDS = 4096
 # What a converted model can express; `ctranslate2_model` writes each of these.

@@ -1,4 +1,4 @@
-"""Opens a converted model: device, numeric type, threads, and what happens to it in a fork."""
+"""Opens a converted model: device, numeric type, threads, and its behaviour after a fork."""
 
 import ctypes
 import os

@@ -85,7 +85,7 @@ def contents(bundle: Bundle, quantization: str, shortlist: Shortlist | None) -> 
 
 
 def bundle_arrays(bundle: Bundle) -> tuple[Arrays, dict[str, str]]:
-    """Returns what `model_arrays` does for a model folder, with the heads first whose attention aligns words."""
+    """Returns the `model_arrays` of a model folder; the heads whose attention aligns words come first."""
     config, weights = bundle.config.model, bundle.weights()
     heads = heads_or_layer(config, bundle.aligning_heads)
     arrays, aliases = model_arrays(config, with_heads_first(config, weights, heads), str(bundle.path))
@@ -199,7 +199,7 @@ def _cross_attention(config: ModelConfig, take: Take, ours: str, theirs: str) ->
 
 
 def _attention_end(config: ModelConfig, take: Take, ours: str, theirs: str, output: str) -> Arrays:
-    """Converts what every attention has: output projection, norm, width of a head and 1/√d_k."""
+    """Converts the parts of every attention: output projection, norm, width of a head and 1/√d_k."""
     depth, num_heads, d_model = max(config.d_k, config.d_v), config.num_heads, config.d_model
     output_DHE = take(f"{ours}.output.weight").reshape(d_model, num_heads, -1)
     arrays = {

@@ -61,7 +61,7 @@ def ranked(
 def _targets(
     engine: Engine, line: Line, outputs: Sequence[Output], options: DecodeConfig, *, shortlisted: bool
 ) -> list[Ids]:
-    """Returns what has to be scored of a line: its prefix, and outputs whose scores do not follow from that."""
+    """Returns the targets of a line to be scored: its prefix, and outputs whose scores do not follow from it."""
     given = line.constraints
     forbids = line.suppress or bool(given.forbidden) or options.no_repeat_ngram > 0 or options.min_tokens > 0
     scored = [given.prefix] if given.prefix else []

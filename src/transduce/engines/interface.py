@@ -12,7 +12,7 @@ from transduce.errors import ConfigError, suggestion
 if TYPE_CHECKING:
     import numpy as np  # at run time it would slow down `transduce --help`
 
-# Longest source that is read, in tokens. Attention over more would be far outside of what any model has seen.
+# Longest source that is read, in tokens. Longer ones are far outside of any model's training data.
 MAX_SOURCE_TOKENS = 1024
 # More CPU threads are never of use, and some systems do not survive the attempt.
 THREADS = Range(1, 1024)
@@ -21,7 +21,7 @@ SHORTLIST_CHOICES = ("on", "off", "auto")  # see `engines.loading.uses_shortlist
 
 @dataclass(frozen=True, slots=True)
 class TokenConstraints:
-    """What the outputs of one source must begin with, must hold and may not hold, in token ids."""
+    """What the outputs of one source must begin with, must contain and must not contain, in token ids."""
 
     prefix: tuple[int, ...] = ()  # what each output begins with
     # At position p of the prefix, one of `completions[p]` may replace the rest of it: " Hund" for " H", "u". A
@@ -30,7 +30,7 @@ class TokenConstraints:
     required: tuple[tuple[tuple[int, ...], ...], ...] = ()  # each a choice of phrases, one of which must occur
     # A required phrase does not count if one of these tokens follows: it makes the last word another, "dogs" for "dog".
     joining: tuple[int, ...] = ()
-    forbidden: tuple[tuple[int, ...], ...] = ()  # phrases that no output may hold
+    forbidden: tuple[tuple[int, ...], ...] = ()  # phrases that no output may contain
 
 
 def require_threads(threads: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Whether `transduce.model` computes what the conversions were written for: they compute it in their own way.
+"""Whether the source of `transduce.model` is the one that the conversions, which reimplement it, were written for.
 
 `ctranslate2_model` writes an activation, a scale and norms that the format names; it never reads `model/`, and neither
 do the exports to other formats. If a layer is changed there, a converted model still computes what the layer was

@@ -7,7 +7,7 @@ from transduce.config.choices import interleaves_sinusoids
 
 
 def sinusoids(num_positions: int, config: ModelConfig) -> np.ndarray:
-    """Returns what `model.positions.sinusoids` does, shape (T, D), float32."""
+    """Returns the same as `model.positions.sinusoids`, shape (T, D), float32."""
     half = config.d_model // 2
     pairs = np.arange(half, dtype=np.float64)
     interleaved = interleaves_sinusoids(config)

@@ -1,4 +1,4 @@
-"""An engine whose sources begin with tags: callers give and get what they would without."""
+"""An engine whose sources begin with tags: callers see sources and alignments without them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

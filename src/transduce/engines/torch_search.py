@@ -181,7 +181,7 @@ def _sampling(encoded: EncodedBatch, options: DecodeConfig, draws: SearchRound) 
 
 
 def _task(encoded: EncodedBatch, options: DecodeConfig, num_beams: int) -> SearchTask[Any]:
-    """Returns what every mode searches: the models as one step function, the limits and bans of the batch.
+    """Returns the input of every search mode: the models as one step function, the limits and bans of the batch.
 
     Raises:
         ConfigError: a least length or a prefix is longer than the positions that a model has learned.
