@@ -13,7 +13,6 @@ Times, numbers and settings of cues, notes and styles are copied.
 
 import html
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -195,25 +194,28 @@ def _closed(cues: Sequence[Sequence[Item]]) -> list[list[Item]]:
                 path = [tag for tag in path if tag.number != item.number]
             found.append(item)
         result.append([*found, *(Tag("close", tag.number) for tag in reversed(path))])
-    return [_without_empty(cue) for cue in result] if any(map(_is_cut, cues)) else result
+    cut = _cut_elements(cues) & closing
+    return [_without_empty(cue, cut) for cue in result]
 
 
-def _is_cut(cue: Sequence[Item]) -> bool:
-    """Returns whether an element begins or ends in another cue."""
-    opened = Counter(item.number for item in cue if isinstance(item, Tag) and item.kind == "open")
-    return opened != Counter(item.number for item in cue if isinstance(item, Tag) and item.kind == "close")
+def _cut_elements(cues: Sequence[Sequence[Item]]) -> set[int]:
+    """Returns the numbers of the elements that do not begin and end in the same cue."""
+    cut: set[int] = set()
+    for cue in cues:
+        tags = [item for item in cue if isinstance(item, Tag)]
+        cut |= {tag.number for tag in tags if tag.kind == "open"} ^ {tag.number for tag in tags if tag.kind == "close"}
+    return cut
 
 
-def _without_empty(cue: Sequence[Item]) -> list[Item]:
-    """Returns a cue without elements that hold nothing but white space."""
+def _without_empty(cue: Sequence[Item], numbers: Collection[int]) -> list[Item]:
+    """Returns a cue without those of these elements that hold nothing but white space."""
     found: list[Item] = []
     for item in cue:
         blanks: list[Item] = []
-        while found and isinstance(item, Tag) and item.kind == "close" and isinstance(last := found[-1], str):
-            if last.strip():
-                break
+        is_end = isinstance(item, Tag) and item.kind == "close" and item.number in numbers
+        while is_end and found and isinstance(last := found[-1], str) and not last.strip():
             blanks.append(found.pop())
-        if isinstance(item, Tag) and item.kind == "close" and found and found[-1] == Tag("open", item.number):
+        if isinstance(item, Tag) and is_end and found and found[-1] == Tag("open", item.number):
             found.pop()
             found.extend(blanks)
         else:
