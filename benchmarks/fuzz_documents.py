@@ -73,8 +73,8 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\ud800
 _TARGET = re.compile(r"<target\b[^>]*/>|<target\b[^>]*(?<!/)>.*?</target>|<tuv xml:lang=\"de\">.*?</tuv>", re.DOTALL)
 _STATE = re.compile(r"\sstate(?:-qualifier)?=(?:\"[^\"]*\"|'[^']*')|\strgLang=\"de\"")
 
-# Damage that cannot be told from a new target here: a target in a source, or in a target that is replaced.
-_NESTED = re.compile(r"<(?P<name>source|target)\b[^>]*(?<!/)>(?:(?!</(?P=name)>).)*<target\b", re.DOTALL)
+_SIDE = re.compile(r"<(?P<end>/?)(?:[\w.-]+:)?(?P<name>source|seg-source|target)\b[^>]*?(?P<point>/?)>")
+_LABEL = re.compile(r"\[([^\[\]]+)\]\[\1\]")
 
 
 class Slow(BaseException):
@@ -124,8 +124,8 @@ def faults(extension: str, data: bytes, folder: Path, translator: Any, *, change
 
 def lost(extension: str, given: bytes, found: bytes) -> Iterator[str]:
     """Yields where a translation has other characters than its source, but for case and white space."""
-    if extension in FILLED and _NESTED.search(given.decode("utf-8", "replace")):
-        return
+    if extension in FILLED and nested(given.decode("utf-8", "replace")):
+        return  # such damage looks like a new target here
     if extension not in ARCHIVES:
         sides = [folded(extension, each) for each in (given, found)]
         if Counter(sides[0]) != Counter(sides[1]):
@@ -152,19 +152,31 @@ def lost(extension: str, given: bytes, found: bytes) -> Iterator[str]:
                 yield f"{before.filename}: not only letters"
 
 
+def nested(text: str) -> bool:
+    """Returns whether a target is in a source, or in another target."""
+    depth = 0
+    for match in _SIDE.finditer(text):
+        if depth and match["name"] == "target" and not match["end"]:
+            return True
+        depth += -1 if match["end"] else not match["point"]
+    return False
+
+
 def folded(extension: str, data: bytes) -> str:
     """Returns what a translation in capitals has in common with its source."""
     text = data.decode("utf-8", "replace")
-    if extension == ".po":
-        return re.sub(
-            r"^msgstr.*(?:\n[ \t]*\".*)*", "", text.replace("charset=CHARSET", "charset=UTF-8"), flags=re.MULTILINE
-        )
+    if extension == ".po":  # a single return ends a line; a text goes on after empty lines
+        text = re.sub(r"\r\n?", "\n", text.replace("charset=CHARSET", "charset=UTF-8"))
+        return re.sub(r"^msgstr.*(?:\n\s*\".*)*", "", text, flags=re.MULTILINE)
     if extension in FILLED:
         return "".join(_STATE.sub("", _TARGET.sub("", text)).split())
-    text = _FORBIDDEN.sub("", html.unescape(html.unescape(text)))
+    for _ in range(2):  # without what no document may hold, "&\x05amp;" is an entity too
+        text = html.unescape(_FORBIDDEN.sub("", text))
+    text = _FORBIDDEN.sub("", text)
     if extension in (".md", ".mdx", ".txt"):
         text = re.sub(r"[\\>|]", "", text)  # escapes, and marks of lines that were wrapped again
-    return "".join(text.split()).upper().lower()
+    text = "".join(text.split()).upper().lower()
+    return _LABEL.sub(r"[\1]", text) if extension in (".md", ".mdx") else text  # "[dog]" becomes "[HUND][dog]"
 
 
 def unreadable(extension: str, found: bytes) -> list[str]:
