@@ -90,6 +90,22 @@ def test_a_member_that_is_larger_than_it_says() -> None:
         translated(bytes(data), "a.docx")
 
 
+@pytest.mark.parametrize(
+    ("name", "offset", "damage"),
+    [
+        ("word/document.xml", 0, b"NO"),  # no header
+        ("word/document.xml", 30 + len("word/document.xml"), b"\xff" * 8),  # DEFLATE has no such blocks
+        ("word/media/picture.png", 0, b"NO"),  # copied, not read
+    ],
+)
+def test_a_damaged_member_is_named(name: str, offset: int, damage: bytes) -> None:
+    data = bytearray(LETTER)
+    start = LETTER.index(name.encode()) - 30 + offset  # a header has 30 bytes before the name
+    data[start : start + len(damage)] = damage
+    with pytest.raises(DataError, match=f"^a.docx, {name}: is damaged or incomplete"):
+        translated(bytes(data), "a.docx")
+
+
 @pytest.mark.parametrize("name", ["letter.xyz", "letter", ""])
 def test_unknown_formats(name: str) -> None:
     with pytest.raises(ConfigError, match="Name one "):

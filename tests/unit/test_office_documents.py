@@ -137,6 +137,12 @@ PARAGRAPHS = {
         "<w:ins>" + run("see ") + LINK.format(run("the dog", "<w:u/>")) + "</w:ins>",
         "<w:ins>" + run("SEE ") + LINK.format(run("THE DOG", "<w:u/>")) + "</w:ins>",
     ),
+    "text outside its element": (  # no program shows it; it is kept all the same, but white space
+        f"<w:r><w:rPr>{BOLD}</w:rPr>\n one<w:t>a dog </w:t>two<w:t>runs</w:t>\n</w:r>",
+        f"<w:r><w:rPr>{BOLD}</w:rPr>\n one</w:r>"
+        f'<w:r><w:rPr>{BOLD}</w:rPr><w:t xml:space="preserve">A DOG </w:t></w:r><w:r><w:rPr>{BOLD}</w:rPr>two</w:r>'
+        f'<w:r><w:rPr>{BOLD}</w:rPr><w:t xml:space="preserve">RUNS</w:t></w:r>',
+    ),
     "empty": ("", ""),
 }
 

@@ -72,7 +72,7 @@ class Archive:
                 raise DataError(f"{name}: {what}.")
         if not head.startswith(b"PK"):
             raise DataError(f"{name}: is not {title}, or damaged. If it has another format, name it (--format).")
-        with self._reading():
+        with self._reading(name):
             self.zip = _opened(file)
         self.members = self.zip.infolist()
         if len(self.members) > MAX_MEMBERS:
@@ -108,7 +108,7 @@ class Archive:
         if member.file_size > MAX_MEMBER_BYTES or self._num_bytes > MAX_TEXT_BYTES:
             limit = (MAX_MEMBER_BYTES if member.file_size > MAX_MEMBER_BYTES else MAX_TEXT_BYTES) >> 20
             raise DataError(f"{self.name_of(member)}: unpacked it is larger than {limit} MB. Split the document.")
-        with self._reading():
+        with self._reading(self.name_of(member)):
             return self.zip.read(member)
 
     def require_text(self, name: str) -> bytes:
@@ -125,11 +125,11 @@ class Archive:
         return self.read(member)
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _reading(self, name: str) -> Iterator[None]:
         try:
             yield
         except DAMAGE as error:
-            raise DataError(f"{self.name}: is damaged or incomplete ({error}). Get the file again.") from None
+            raise DataError(f"{name}: is damaged or incomplete ({error}). Get the file again.") from None
 
     def write(self, translated: Iterator[tuple[Part, bytes]], output: IO[bytes]) -> None:
         """Writes the archive with translated parts: its members keep their order, names, dates and compression.
@@ -147,7 +147,7 @@ class Archive:
                     self._copy(member, target)
                     continue
                 _, data = waiting
-                with self._reading():
+                with self._reading(self.name_of(member)):
                     is_same = self.zip.read(member) == data
                 if is_same:
                     self._copy(member, target)
@@ -170,11 +170,11 @@ class Archive:
         source, sink = self.zip.fp, target.fp
         assert source is not None  # both are open
         assert sink is not None
-        with self._reading():
+        with self._reading(self.name_of(member)):
             source.seek(member.header_offset)
             header = source.read(_LOCAL_HEADER_BYTES)
             if len(header) < _LOCAL_HEADER_BYTES or not header.startswith(b"PK\x03\x04"):
-                raise BadZipFile(f"no header of {member.filename}")
+                raise BadZipFile("no header")
             name_bytes, extra_bytes = struct.unpack("<HH", header[26:30])
             source.seek(name_bytes + extra_bytes, 1)
         copied = copy.copy(member)
@@ -185,7 +185,7 @@ class Archive:
         while left:
             chunk = source.read(min(left, _COPY_BYTES))
             if not chunk:
-                raise DataError(f"{self.name}: is damaged or incomplete: {member.filename} ends early. Get it again.")
+                raise DataError(f"{self.name_of(member)}: is damaged or incomplete: ends early. Get the file again.")
             sink.write(chunk)
             left -= len(chunk)
         target.filelist.append(copied)

@@ -119,6 +119,10 @@ class ParagraphReader:
     def _is_text(self, node: Node) -> bool:
         return node.name == self._names.text and all(each.name == "#text" for each in node.children)
 
+    def _is_blank(self, node: Node) -> bool:
+        """Returns whether a node is white space between elements, or a comment or instruction."""
+        return node.name == "#other" or (node.name == "#text" and not self._document.characters(node).strip())
+
     def _characters(self, text: Node) -> str:
         return "".join(map(self._document.characters, text.children))
 
@@ -241,7 +245,7 @@ class ParagraphReader:
             original = document.text[position:end]
             if self._is_text(each):
                 self._add_text(self._characters(each), original, envelope, builder, joined=not is_last)
-            elif each.name in names.dropped or each.name in names.characters or each.name.startswith("#"):
+            elif each.name in names.dropped or each.name in names.characters or self._is_blank(each):
                 builder.text(names.characters.get(each.name, ""), original, joined=not is_last)
             else:
                 inner = list(pieces_within(document, each, {names.paragraph}, self.read))
