@@ -75,7 +75,7 @@ _TARGET = re.compile(r"<target\b[^>]*/>|<target\b[^>]*(?<!/)>.*?</target>|<tuv x
 _STATE = re.compile(r"\sstate(?:-qualifier)?=(?:\"[^\"]*\"|'[^']*')|\strgLang=\"de\"")
 
 _SIDE = re.compile(r"<(?P<end>/?)(?:[\w.-]+:)?(?P<name>source|seg-source|target)\b[^>]*?(?P<point>/?)>")
-_LABEL = re.compile(r"\[([^\[\]]+)\]\[\1\]")
+_LABEL = re.compile(r"\[([^\[\]]+)\](?:\[\1\])+")
 
 
 class Slow(BaseException):
