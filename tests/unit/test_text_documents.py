@@ -322,3 +322,10 @@ def test_a_wrapped_item_keeps_its_indents() -> None:
     first, second = "a" * 50 + " dog", "b" * 50 + " cat"
     found = translated(f"1. {first}\n   {second}\n   runs\n".encode(), "a.txt", str.upper).decode()
     assert found == f"1. {first.upper()}\n   {second.upper()}\n   RUNS\n"
+
+
+def test_code_right_after_a_comment_is_code() -> None:
+    """In CommonMark a comment ends with its line, not with the next empty one."""
+    source = "<!-- prettier-ignore -->\n```sh\nkeep x\n```\n\n<!-- a\n\nb --> dog\n- a *dog*\n"
+    found = translated(source.encode(), "a.md").decode()
+    assert found == source.replace("> dog", "> DOG").replace("a *dog*", "A *DOG*")

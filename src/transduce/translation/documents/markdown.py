@@ -191,8 +191,12 @@ class _Reader:
         """Yields the pieces of a block of HTML, which an empty line ends, or its end tag if it has no text."""
         start = self.position
         last = "-->" if rest.startswith("<!--") else f"</{name}" if name in ("pre", "script", "style") else ""
-        ends = (i for i in range(start, len(self.lines)) if last in self.lines[i][0].lower())
-        self.position = self._block_end(next(ends, start) if last else start)
+        ends = (i for i in range(start, len(self.lines)) if last and last in self.lines[i][0].lower())
+        end = next(ends, None)
+        if end is not None and last == "-->":  # a comment ends with its line: code may follow
+            self.position = end + 1
+        else:
+            self.position = self._block_end(start if end is None else end)
         yield from read_html("".join(line + end for line, end in self.lines[start : self.position]))
 
     def _heading(self, prefix: str, heading: re.Match[str]) -> Iterator[Piece]:
