@@ -104,6 +104,12 @@ def test_a_translation_with_items_counts_if_it_begins_as_it_must_and_has_each_of
     assert not list(waiting)
 
 
+def test_what_only_looks_like_a_placeholder_without_its_tags_stays() -> None:
+    """In "50 %cats", the text between the tags, "%c" was taken for an invention of the model."""
+    line = "50\u00a0%<b>cats</b> run"
+    assert text_translator(str).translate([line], text_options=HTML) == [line]
+
+
 def test_placeholders_only() -> None:
     assert plain("<b>%s</b> a &amp; {x}", "placeholders") == ["a"]
     assert plain("100% sure, 50 %, a 3%d", "placeholders") == ["100% sure, 50 %, a 3%d"]

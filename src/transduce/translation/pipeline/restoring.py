@@ -146,8 +146,8 @@ def _restored(
     """Returns the translation with the marks of the source; if that fails, the source, or plain text without them."""
     items = frozenset(mark.text for mark in marked.marks)
     cleaned_texts = (
-        without_items(best.text, markup),
-        without_items(best.text, markup, items),
+        without_items(best.text, markup, source=marked.plain),
+        without_items(best.text, markup, items, marked.plain),
         _SUSPICIOUS.sub("", best.text),
     )
     for cleaned in dict.fromkeys(cleaned_texts):

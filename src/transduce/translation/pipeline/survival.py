@@ -50,11 +50,15 @@ def item_spans(text: str, markup: Markup, items: Collection[str]) -> list[tuple[
     return [(found.start, found.end) for found in scan(text, _in_text(markup)) if found.text in items]
 
 
-def without_items(text: str, markup: Markup, also: Collection[str] = ()) -> str:
-    """Returns `text` without `also`, and without placeholders, URLs, addresses and tags: a model may invent some."""
+def without_items(text: str, markup: Markup, also: Collection[str] = (), source: str = "") -> str:
+    """Returns `text` without `also`, and without placeholders, URLs, addresses and tags: a model may invent some.
+
+    What the plain text of the source looks like too is kept: "50 %cats", where a tag was between the two, has a "%c".
+    """
+    own = {found.text for found in scan(source, _in_text(markup))} if source else set()
     kept, start = [], 0
     for found in scan(text, _in_text(markup)):
-        if found.kind != "literal" or found.text in also:
+        if found.text in also or (found.kind != "literal" and found.text not in own):
             kept.append(text[start : found.start])
             start = found.end
     return "".join([*kept, text[start:]])
