@@ -5,7 +5,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -38,7 +38,7 @@ def translation(text: str, *, truncated: bool = False, warnings: tuple[str, ...]
 WORDS = {"en": "a dog", "es": "un perro"}
 
 
-def texts_of(document: bytes, name: str, **job: Unpack[DocumentJob]) -> list[str]:
+def texts_of(document: bytes, name: str, **job: Any) -> list[str]:
     """Returns the texts that are translated, with their tags."""
     found: list[str] = []
 
@@ -46,7 +46,7 @@ def texts_of(document: bytes, name: str, **job: Unpack[DocumentJob]) -> list[str
         found.extend(texts)
         return [translation(text) for text in texts]
 
-    translate_document(noted, document, io.BytesIO(), name=name, **job)
+    translate_document(noted, document, io.BytesIO(), DocumentJob(name=name, **job))
     return found
 
 
@@ -246,7 +246,7 @@ def test_the_languages_of_a_document_are_those_that_are_asked_for(monkeypatch: p
         (TextOptions(language="es", target="fr"), "fr", 2),
     ):
         output = io.BytesIO()
-        translate_document(text_translator(), memory.encode(), output, name="a.tmx", text_options=options)
+        translate_document(text_translator(), memory.encode(), output, DocumentJob(name="a.tmx", text_options=options))
         found = output.getvalue().decode()
         assert re.findall(r'<tuv xml:lang="(..)"><seg>(\w+ \w+)</seg></tuv></tu>', found)[count - 1][0] == language
         assert found.count("<tuv") == 3

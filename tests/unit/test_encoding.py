@@ -36,7 +36,10 @@ def encoded(
     """Encodes pairs of the second part, in front of which others were read: 3 in the part, and 5 in the corpus."""
     chunk = Chunk(PairReader(files), part=1, start=5, line=4, pairs=pairs)
     tokenizer: Any = Letters()
-    return _encode_chunk(chunk, tokenizer, str.lower, [[1], [2, 3]], kept, limits)
+    examination: Any = None
+    if kept is not None:
+        examination = SimpleNamespace(kept=kept, dropped_repeats=lambda chunk: {})
+    return _encode_chunk(chunk, tokenizer, str.lower, [[1], [2, 3]], examination, limits)
 
 
 def ids(*texts: str, before: tuple[int, ...] = ()) -> list[list[int]]:
@@ -48,7 +51,7 @@ def test_pairs_with_text_on_both_sides_are_encoded(files: tuple[Path, Path]) -> 
     assert found.sources == ids("ab", "d", before=(2, 3))  # as the model reads them, behind the tags of their part
     assert found.targets == ids("X", "Zz")
     assert found.places == [Place(files, 4), Place(files, 7)]
-    assert (found.part, found.num_read, found.over_long, found.odd_ratio) == (1, 4, [], [])
+    assert (found.part, found.num_read, found.dropped) == (1, 4, [])
 
 
 def test_what_is_kept_is_said_of_the_whole_corpus(files: tuple[Path, Path]) -> None:
@@ -70,14 +73,19 @@ def test_pairs_beyond_the_limits_are_left_out_and_located(files: tuple[Path, Pat
         *((9, 9), (2, 5), (8, 4))
     ]
     assert found.places == [Place(files, number) for number in (4, 6, 11)]
-    assert found.over_long == [f"{files[0]}:5 (10 to 9 subwords)", f"{files[0]}:10 (1 to 12 subwords)"]
-    assert found.odd_ratio == [f"{files[0]}:7 (2 to 6 subwords)", f"{files[0]}:8 (9 to 4 subwords)"]
+    assert [(each.location, each.rule, each.reason) for each in found.dropped] == [
+        (f"{files[0]}:5", "length", "10 to 9 subwords"),
+        (f"{files[0]}:7", "ratio", "2 to 6 subwords"),
+        (f"{files[0]}:8", "ratio", "9 to 4 subwords"),
+        (f"{files[0]}:10", "length", "1 to 12 subwords"),
+    ]
+    assert (found.dropped[1].source, found.dropped[1].target) == ("aa", "x" * 6)
     assert found.num_read == 8
 
 
 def test_without_a_ratio_only_the_length_counts(files: tuple[Path, Path]) -> None:
     found = encoded(files, [("a", "x" * 9), ("a", "x" * 10)], limits=DataConfig(max_tokens=9, max_ratio=0.0))
-    assert (len(found.sources), len(found.over_long), found.odd_ratio) == (1, 1, [])
+    assert (len(found.sources), [each.rule for each in found.dropped]) == (1, ["length"])
 
 
 @pytest.mark.parametrize(

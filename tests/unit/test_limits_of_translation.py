@@ -13,8 +13,8 @@ from made_documents import archive
 from transduce.config import DecodeConfig
 from transduce.decoding.search import HostRecord, SyncInterval
 from transduce.errors import DataError
+from transduce.translation.documents import DocumentJob, translate_document
 from transduce.translation.documents import archive as archives
-from transduce.translation.documents import translate_document
 from transduce.translation.documents.formats import require_size
 from transduce.translation.documents.markdown import read_markdown
 from transduce.translation.documents.segments import SegmentBuilder, SegmentError, Tag, _checked
@@ -118,7 +118,7 @@ def test_texts_of_a_document_that_are_translated_together(page: str, sizes: list
             windows.append(len(texts))
         return [Translation(text, 0.0, 0.0, (), finished=True, source_truncated=False) for text in texts]
 
-    translate_document(noted, page.encode(), io.BytesIO(), name="a.html")
+    translate_document(noted, page.encode(), io.BytesIO(), DocumentJob(name="a.html"))
     assert windows == sizes
 
 

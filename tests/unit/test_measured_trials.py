@@ -22,6 +22,7 @@ from transduce.experiments.ablation.trials import Ablation
 from transduce.experiments.sweep import sweep as sweeping
 from transduce.experiments.sweep.results import Axes, Measured, Point, SweepResults
 from transduce.experiments.sweep.sweep import Task, sweep
+from transduce.translation.pipeline import TextOptions
 
 
 def test_a_trial_is_measured_by_its_own_search_on_all_pairs(noting: Noting) -> None:
@@ -284,7 +285,8 @@ def test_a_point_is_decoded_with_its_own_search(noting: Noting) -> None:
     task = replace(TASK, metric="chrf", tokenized=True, lowercase=True, language="de", target="fr", domain="law")
     translator: Any = SimpleNamespace(translate=translate)
     measured, signature = sweeping._measure(translator, task, Point(1, 4, 0.3), "w1", 9)
-    options = {"beam_size": 4, "length_penalty": 0.3, "batch_size": 9, "target": "fr", "domain": "law"}
+    directed = TextOptions(target="fr", domain="law")
+    options = {"beam_size": 4, "length_penalty": 0.3, "batch_size": 9, "text_options": directed}
     assert asked == [(["a", "b"], options)]
     assert (replace(measured, seconds=0.0), signature) == (Measured(Point(1, 4, 0.3), "w1", 7.0, 0.5, 0.0), "sig")
     [((text, references), further)] = scored

@@ -11,6 +11,7 @@ import pytest
 from transduce.augmentation import student_measurement as module
 from transduce.augmentation.student_measurement import Comparison, Measure, SystemFigures, _System, compare, mean_of
 from transduce.errors import DataError, EngineError
+from transduce.translation.pipeline import TextOptions
 
 
 def system(name: str, seconds: tuple[float, ...], bleu: float, size: int) -> SystemFigures:
@@ -135,7 +136,7 @@ def test_four_systems_are_measured_alike(
     timed = len(range(0, num_pairs, step))
     asked = [(4, "fr", "law"), (1, "fr", "law"), (1, "", ""), (2, "", "")]
     for each, (beam, target, domain) in zip(loaded, asked, strict=True):
-        options = {"beam_size": beam, "batch_size": 32, "target": target, "domain": domain}
+        options = {"beam_size": beam, "batch_size": 32, "text_options": TextOptions(target=target, domain=domain)}
         assert each.asked == [(num_pairs, options)] + [(timed, options)] * 5  # all lines, and five rounds for the time
     assert scored == [
         ({f"{each.path.name} {beam}"}, num_pairs, f"t{num_pairs - 1}")

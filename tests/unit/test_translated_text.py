@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from text_engine import text_translator
+from transduce.augmentation import CorpusJob
 from transduce.augmentation import translated_text as module
 from transduce.augmentation.made_corpus import RECORDS
 from transduce.augmentation.translated_text import back_translate, distill, forward_translate
@@ -16,6 +17,7 @@ from transduce.augmentation.translation_records import TranslationRecords
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
 from transduce.translation.pipeline import TextOptions
+from transduce.translation.streams.file_job import FileJob
 
 COUNTS = {"lines": 9, "pairs": 7, "left_out": {"empty line": 2}}
 
@@ -33,8 +35,9 @@ class Job:
 def job(monkeypatch: pytest.MonkeyPatch) -> Job:
     job = Job([], [])
 
-    def translate_file(translator: Any, source: Path, output: Path, **options: Any) -> Any:
-        lines = options.pop("lines")
+    def translate_file(translator: Any, source: Path, output: Path, job_of_file: FileJob) -> Any:
+        options = {name: getattr(job_of_file, name) for name in [*DEFAULTS, "layout"]}
+        lines = job_of_file.lines
         job.translated.append((source, output, None if lines is None else [*lines], options))
         return SimpleNamespace(was_finished=job.done is not None, num_resumed=4)
 
@@ -86,7 +89,7 @@ def test_a_text_is_translated_and_becomes_one_side(
 def test_the_options_of_a_job_are_passed_on(tmp_path: Path, job: Job) -> None:
     options, texts = DecodeConfig(beam_size=3), TextOptions(guard=False, target="fr")
     given = {"options": options, "window": 7, "progress": True, "warn": print, "overwrite": True}
-    back_translate(TRANSLATOR, tmp_path / "a", tmp_path / "out", text_options=texts, **given)  # type: ignore[arg-type]
+    back_translate(TRANSLATOR, tmp_path / "a", tmp_path / "out", CorpusJob(text_options=texts, **given))  # type: ignore[arg-type]
     [(*_, found)] = job.translated
     layout = TranslationRecords("back-translate", guard=False)
     expected = {**given, "text_options": texts, "n_best": 1, "resume": False, "layout": layout, **ALWAYS}
@@ -132,7 +135,8 @@ def test_a_teacher_translates_the_sources(tmp_path: Path, job: Job, corpus: tupl
 def test_of_as_many_translations_as_the_beam_has_the_nearest_is_taken(
     tmp_path: Path, job: Job, corpus: tuple[Path, Path], given: dict[str, Any], n_best: int
 ) -> None:
-    distill(TRANSLATOR, corpus, tmp_path / "out", nearest="chrf", **given)
+    job_of_corpus = CorpusJob(options=given["options"]) if "options" in given else None
+    distill(TRANSLATOR, corpus, tmp_path / "out", job_of_corpus, nearest="chrf", n_best=given.get("n_best"))
     [(source, _, lines, options)] = job.translated
     assert (source, options["n_best"], options["options"]) == (corpus[0], n_best, given.get("options"))
     assert options["layout"] == TranslationRecords("distill", "chrf")

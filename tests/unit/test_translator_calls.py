@@ -52,9 +52,7 @@ def test_a_list_of_lines(piped: list[tuple[Window, Request]], translator: Transl
         "forbidden": ["x"],
         "required": [["y"], [["z", "w"]]],
         "glossary": {"dog": "Hund"},
-        "text_options": TextOptions(confidence=True),
-        "target": "de",
-        "domain": "law",
+        "text_options": TextOptions(confidence=True, target="de", domain="law"),
         "beam_size": 2,
         "min_tokens": 4,
         "length_penalty": None,
@@ -81,13 +79,14 @@ def test_a_list_of_lines(piped: list[tuple[Window, Request]], translator: Transl
 def test_a_stream_of_lines(piped: list[tuple[Window, Request]], translator: Translator) -> None:
     own, constraints = DecodeConfig(beam_size=2, batch_size=1), [Constraints(prefix=text) for text in "xyz"]
     found = translator.stream(
-        iter(["a", "b", "c"]), options=own, n_best=2, window=2, text_options=TextOptions(guard=True),
-        constraints=iter(constraints), glossary={"dog": "Hund"}, first_line=7, origin="f, ", target="fr", domain="law",
+        iter(["a", "b", "c"]), options=own, n_best=2, window=2,
+        text_options=TextOptions(guard=True, target="fr", domain="law"),
+        constraints=iter(constraints), glossary={"dog": "Hund"},
     )  # fmt: skip
     assert [[best.text for best in line] for line in found] == [[f"{x} 0", f"{x} 1"] for x in "abc"]
     assert [window for window, _ in piped] == [
-        Window(7, ["a", "b"], constraints[:2], "f, "),
-        Window(9, ["c"], constraints[2:], "f, "),
+        Window(1, ["a", "b"], constraints[:2]),
+        Window(3, ["c"], constraints[2:]),
     ]
     for _, request in piped:
         assert (request.options, request.n_best) == (own, 2)
@@ -104,9 +103,9 @@ def test_a_pair_that_the_model_was_not_trained_on_is_named(
 ) -> None:
     for translate in (translator.translate, lambda lines, **given: translator.translate_n_best(lines, 1, **given)):
         with pytest.warns(UserWarning, match="^fr → fr is zero-shot") as caught:
-            translate(["a"], target="fr", text_options=TextOptions(language="fr"))
+            translate(["a"], text_options=TextOptions(language="fr", target="fr"))
         assert caught[0].filename == __file__
-        translate(["a"], target="de", text_options=TextOptions(language="fr"))
+        translate(["a"], text_options=TextOptions(language="fr", target="de"))
 
 
 def test_questions_about_one_pair(monkeypatch: pytest.MonkeyPatch) -> None:

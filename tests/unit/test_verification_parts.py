@@ -192,16 +192,19 @@ class Made:
 
 def test_verify_hands_on_what_it_is_asked_for(monkeypatch: pytest.MonkeyPatch, bundle: Bundle) -> None:
     made = Made(monkeypatch, {"e": False})
-    report = verify(
-        bundle.path, sentences="lines.txt", quick=True, device="cpu", threads=3, target_language="fr", domain="law"
-    )
+    settings = Settings(**QUICK, target_language="fr", domain="law")
+    report = verify(bundle.path, sentences="lines.txt", settings=settings, device="cpu", threads=3)
     assert [result.name for result in report.checks] == ["first", "loads", "c", "d", "e", "g"]  # f would say nothing
     [((folder, given, count, target), _)] = made.chosen
     assert (folder.path, given, count, target) == (bundle.path, Path("lines.txt"), 16, "fr")
     [((_,), options)] = made.loaded
     assert options == {"device": "cpu", "threads": 3}
     [((tested, threads), _)] = made.others
-    assert (threads, tested.settings, tested.engine.name) == (3, Settings(**QUICK), "an engine")
+    assert (threads, tested.settings, tested.engine.name) == (
+        3,
+        Settings(**QUICK, target_language="fr", domain="law"),
+        "an engine",
+    )
     assert (tested.direction.target, tested.direction.tags) == ("fr", ("<2fr>", "<domain:law>"))
     assert [each for name, each in made.tested if name in "cdeg"] == [tested] * 4
     assert report.model == (
@@ -226,7 +229,7 @@ def test_verify_as_it_is_called_without_options(monkeypatch: pytest.MonkeyPatch,
         verify(bundle.path, precision="int8")  # type: ignore[call-arg]
     for wrong in ({"target_language": "it"}, {"domain": "medicine"}):
         with pytest.raises(ConfigError, match=f"'{next(iter(wrong.values()))}': this model does not know it"):
-            verify(bundle.path, device="cpu", **wrong)  # type: ignore[arg-type]
+            verify(bundle.path, device="cpu", settings=Settings(**wrong))  # type: ignore[arg-type]
 
 
 def test_a_model_that_does_not_load_is_checked_no_further(monkeypatch: pytest.MonkeyPatch, bundle: Bundle) -> None:
