@@ -156,13 +156,13 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     generator.shuffle(kinds)
     most_steps = max(1, args.steps // max(1, len(kinds)))  # so that training does not end before the last one
     arguments = [*command, "--output", str(run)]
-    sittings = []
+    interruptions = []
     for number, kind in enumerate(kinds, 1):
-        sittings.append(interrupt(kind, Options(args.ranks, arguments, nan_steps), run, most_steps, generator))
-        print(f"{number}/{len(kinds)} {sittings[-1]}", file=sys.stderr, flush=True)
+        interruptions.append(interrupt(kind, Options(args.ranks, arguments, nan_steps), run, most_steps, generator))
+        print(f"{number}/{len(kinds)} {interruptions[-1]}", file=sys.stderr, flush=True)
     require_success(Processes(args.ranks, arguments, folder, nan_steps))
     compared = compare(whole, run, nan_steps)
-    dead = [each for each in sittings if each["kind"] == "dead rank" and each["sent"] == "while training"]
+    dead = [each for each in interruptions if each["kind"] == "dead rank" and each["sent"] == "while training"]
     counts = {kind: kinds.count(kind) for kind in sorted(set(kinds))} | {"NaN batch": len(nan_steps)}
     return {
         "date": datetime.date.today().isoformat(),
@@ -174,13 +174,13 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "compared": compared,
         "counts": counts,
         "in_all": sum(counts.values()),
-        "took_effect": sum(any(each["exit_codes"]) for each in sittings),
+        "took_effect": sum(any(each["exit_codes"]) for each in interruptions),
         "dead_ranks_while_training": {
             "number": len(dead),
             "named_by_the_others": sum(each["names_the_rank"] for each in dead),
             "most_seconds_until_the_others_ended": max((each["seconds_to_end"] for each in dead), default=None),
         },
-        "interruptions": sittings,
+        "interruptions": interruptions,
         "left_over": sorted(str(path.relative_to(run)) for path in run.rglob(".*") if path.name != ".lock"),
     }
 
@@ -357,7 +357,7 @@ def require_success(processes: Processes) -> None:
 
 
 class Options:
-    """What all sittings of the interrupted training have in common."""
+    """What all interruptions of the interrupted training have in common."""
 
     def __init__(self, ranks: int, arguments: list[str], nan_steps: Sequence[int]) -> None:
         self.ranks, self.arguments, self.nan_steps = ranks, arguments, nan_steps

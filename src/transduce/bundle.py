@@ -141,6 +141,8 @@ class Bundle:
         file = self.path / ALIGNMENT
         if ALIGNMENT not in self.checksums:
             return None
+        if not file.is_file():
+            raise BundleError(f"{file}: missing, though {_CONFIG} has its checksum. Get the folder again.")
         self.check_checksum(ALIGNMENT)
         try:
             values = files.read_json_object(file)
