@@ -67,7 +67,9 @@ def namespaces(count: int, rate: str) -> Iterator[list[str]]:
             subprocess.run(["tc", "-n", name, *shaping.split()], check=True)
         yield names
     finally:
-        for name in names:
+        for number, name in enumerate(names):
+            # A namespace takes its links with it, but only some time later, when their names may be wanted again.
+            subprocess.run(["ip", "link", "del", f"tr-out-{number}"], stderr=subprocess.DEVNULL)
             subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
         subprocess.run(["ip", "link", "del", _BRIDGE], stderr=subprocess.DEVNULL)
 

@@ -1,4 +1,4 @@
-"""What version 0.1.0 wrote still loads, translates and resumes: tests/fixtures/0.1.0/make.py says how it was made."""
+"""What earlier versions wrote still loads, translates and resumes: tests/fixtures/make.py says how it was made."""
 
 import json
 import shutil
@@ -11,18 +11,21 @@ from transduce import Parser, Translator
 from transduce.cli.main import main
 from transduce.data.prepared import load_prepared
 from transduce.data.store import ParallelStore
+from transduce.translation.pipeline import TextOptions
 
 pytestmark = pytest.mark.computes
 
-_FIXTURES = Path(__file__).parents[1] / "fixtures" / "0.1.0"
+_FIXTURES = Path(__file__).parents[1] / "fixtures"
+_VERSIONS = ("0.1.0", "0.2.0")
+_since_0_2_0 = pytest.mark.parametrize("folder", _VERSIONS[1:], indirect=True)
 # Scores of about 1; float32 sums in another order differ by some 1e-6 a token.
 _ROUNDING = 1e-4
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a copy: engines write their conversions beside a model."""
-    return Path(shutil.copytree(_FIXTURES, tmp_path_factory.mktemp("older") / "0.1.0"))
+@pytest.fixture(scope="module", params=_VERSIONS)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a copy of a version's fixtures: engines write their conversions into the model folder."""
+    return Path(shutil.copytree(_FIXTURES / request.param, tmp_path_factory.mktemp("older") / request.param))
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +43,35 @@ def test_models_translate_as_before(folder: Path, expected: dict[str, Any], mode
     assert [best.text for best in found] == before["translations"]
     assert [best.score for best in found] == pytest.approx(before["scores"], abs=_ROUNDING)
     assert translator.translate(before["sources"], beam_size=1) == before["greedy"]
+
+
+@_since_0_2_0
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_model_of_several_directions_translates_as_before(
+    folder: Path, expected: dict[str, Any], engine: str
+) -> None:
+    before = expected["model-many"]
+    texts = TextOptions(target="en", domain="home")
+    translator = Translator.load(folder / "model-many", engine=engine, device="cpu")
+    assert translator.translate(before["sources"], text_options=texts) == before["translations"]
+    assert translator.translate(before["sources"], text_options=texts, beam_size=1) == before["greedy"]
+
+
+@_since_0_2_0
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_shortlist_is_used_as_before(folder: Path, expected: dict[str, Any], engine: str) -> None:
+    before = expected["model"]
+    translator = Translator.load(folder / "model", engine=engine, shortlist="on", device="cpu")
+    assert translator.translate(before["sources"]) == before["with a shortlist"]
+
+
+@_since_0_2_0
+def test_confidence_is_as_before(folder: Path, expected: dict[str, Any]) -> None:
+    before, texts = expected["model"], TextOptions(confidence=True)
+    translator = Translator.load(folder / "model", engine="torch", device="cpu")
+    found = [best for [best] in translator.translate_n_best(before["sources"], 1, text_options=texts)]
+    assert all(best.calibrated for best in found)
+    assert [best.confidence for best in found] == pytest.approx(before["confidence"], abs=_ROUNDING)
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
