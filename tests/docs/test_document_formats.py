@@ -12,11 +12,11 @@ _OPENAPI = files("transduce.serve.web") / "openapi.json"
 
 
 def test_the_guide_has_a_row_for_each_format_with_its_extensions() -> None:
+    _, _, table = _GUIDE.read_text(encoding="utf-8").partition("| `--format` | extensions |")
     found = {}
-    for line in _GUIDE.read_text(encoding="utf-8").splitlines():
-        cells = [re.findall(r"`([^`]+)`", cell) for cell in line.split("|")[1:3]]
-        if len(cells) == 2 and all(name in FORMATS for name in cells[0]):
-            found |= {name: cells[1] for name in cells[0]}
+    for row in table.partition("\n\n")[0].splitlines()[2:]:
+        names, extensions = (re.findall(r"`([^`]+)`", cell) for cell in row.split("|")[1:3])
+        found |= dict.fromkeys(names, extensions)
     assert sorted(found) == sorted(FORMATS)
     for name, extensions in found.items():
         assert set(FORMATS[name].extensions) <= set(extensions), name
