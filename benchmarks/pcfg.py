@@ -3,7 +3,7 @@
     python benchmarks/pcfg.py --train DIR/gum/train --test gum DIR/gum/test --parses parses
     python benchmarks/pcfg.py --train DIR/gum/train DIR/wsj-sample/train --name gum+wsj --test gum DIR/gum/test \
         --test wsj DIR/wsj-sample/test --output result.json
-    transduce parse score --gold parses/gum.gold --parsed parses/gum.parsed --gold-punctuation --analysis
+    transduce parse score --reference parses/gum.gold --hypothesis parses/gum.parsed --gold-punctuation --analysis
 
 Treebanks are files of bracketed trees in any layout, folders of them or patterns; what is training data and what is
 test is what the paths say. A training tree over the words of a test sentence is left out, as are sentences of more than

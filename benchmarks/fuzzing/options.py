@@ -161,7 +161,7 @@ def _numeric_options() -> Iterator[Case]:
 def _ends_of_searches(folder: Path, model: Path, source: Path) -> Iterator[Case]:
     """The smallest and largest values of the options of a search, which must work or be refused."""
     output = folder / "out.txt"
-    base = ["translate", str(model), "--input", str(source), "--output", str(output), "--overwrite", "--device", "cpu"]
+    base = ["translate", str(model), "--source", str(source), "--output", str(output), "--overwrite", "--device", "cpu"]
 
     def check(outcome: Outcome) -> str:
         if outcome.exit_code:
@@ -226,11 +226,11 @@ def _odd_texts(folder: Path, model: Path, parser: Path, source: Path) -> Iterato
     """Odd texts for what is no number: names of files, devices, languages."""
     lines, out = str(source), str(folder / "odd.txt")
     commands = {
-        "translate": [str(model), "--input", lines, "--output", out, "--overwrite"],
+        "translate": [str(model), "--source", lines, "--output", out, "--overwrite"],
         "score": [str(model), "--source", lines, "--target", lines, "--output", out, "--overwrite"],
         "calibrate": [str(model), "--source", lines, "--reference", lines],
         "evaluate": ["--hypothesis", lines, "--reference", lines],
-        "parse run": [str(parser), "--input", lines, "--output", out, "--overwrite"],
+        "parse run": [str(parser), "--source", lines, "--output", out, "--overwrite"],
         "info": [],
         "prepare": ["--check-only"],
     }

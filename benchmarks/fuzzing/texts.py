@@ -112,7 +112,7 @@ def text_cases(runner: Runner, count: int, seed: int) -> Iterator[Case]:
         _, wrong = expected(data)
         for engine in ENGINES:
             yield Case(
-                ["translate", model, "--input", str(source), "--output", str(output), "--engine", engine],
+                ["translate", model, "--source", str(source), "--output", str(output), "--engine", engine],
                 damage=kind,
                 must_fail=wrong is not None,
                 named=(f"{source}, line {wrong}:",),

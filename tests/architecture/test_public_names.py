@@ -1,10 +1,8 @@
 """The names that users may rely on are there, are what they say, and are no more than these."""
 
 import inspect
-import sys
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -12,13 +10,9 @@ import pytest
 import python_reference
 import transduce
 import transduce.config
-from text_engine import text_translator
-from transduce.errors import ConfigError, DataError
 from transduce.evaluation import evaluate
 from transduce.evaluation.evaluation import ScoreOptions
-from transduce.translation.constraints.line_constraints import Constraints
-from transduce.translation.pipeline import TextOptions
-from transduce.translation.streams import FileJob, translate_file
+from transduce.translation.streams import FileJob
 from transduce.translation.streams.cluster import ray_workers
 
 PUBLIC = {
@@ -188,47 +182,6 @@ def test_the_site_documents_the_public_packages() -> None:
     assert set(python_reference.PACKAGES) == set(PUBLIC)
 
 
-@pytest.mark.parametrize(
-    ("old", "name"), [("parsing", "read_trees"), ("passages", "TextOptions"), ("streams", "translate_file")]
-)
-def test_packages_of_0_1_can_be_imported_by_their_old_names(old: str, name: str) -> None:
-    sys.modules.pop(f"transduce.{old}", None)
-    with pytest.warns(DeprecationWarning, match=rf"transduce\.{old} is now transduce\."):
-        module = import_module(f"transduce.{old}")
-    assert name in module.__all__
-    assert getattr(module, name).__module__.startswith(module.__name__)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("doubts_about_leaks", "transduce.evaluation.leakage_warnings")]
-    + [
-        (name, f"transduce.treebank.{name}")
-        for name in [
-            "BracketAnalysis",
-            "BracketEvaluation",
-            "BracketParameters",
-            "BracketSummary",
-            "COLLINS",
-            "LabelScore",
-            "SentenceBrackets",
-            "analyse_brackets",
-            "parse_scores",
-            "read_bracket_parameters",
-            "score_brackets",
-            "summarise_parses",
-        ]
-    ],
-)
-def test_evaluation_keeps_its_names_of_0_1(old: str, new: str) -> None:
-    evaluation = import_module("transduce.evaluation")
-    module, name = new.rsplit(".", 1)
-    with pytest.warns(DeprecationWarning, match=rf"transduce\.evaluation\.{old} is now {new}; "):
-        assert getattr(evaluation, old) is getattr(import_module(module), name)
-    with pytest.raises(AttributeError, match="has no attribute 'bluer'"):
-        _ = evaluation.bluer
-
-
 def test_evaluate_keeps_its_keywords() -> None:
     keywords = inspect.signature(evaluate).parameters
     options = {"language", "tokenized", "lowercase", "confidence"}
@@ -236,50 +189,7 @@ def test_evaluate_keeps_its_keywords() -> None:
     assert set(ScoreOptions.__annotations__) == options
 
 
-def test_the_old_name_of_text_options_can_be_imported() -> None:
-    pipeline = import_module("transduce.translation.pipeline")
-    with pytest.warns(DeprecationWarning, match="Handling is now TextOptions"):
-        assert pipeline.Handling is pipeline.TextOptions
-    with pytest.raises(AttributeError, match="Handlin"):
-        _ = pipeline.Handlin
-
-
-def test_the_old_keyword_for_text_options_still_works() -> None:
-    translator, lines = text_translator(str.upper), ["A dog. A man."]
-    options, renamed = TextOptions(split="always"), "handling is now text_options"
-    with pytest.warns(DeprecationWarning, match=renamed):
-        assert translator.translate(lines, handling=options) == ["A DOG. A MAN."]
-    with pytest.warns(DeprecationWarning, match=renamed):
-        [[best]] = translator.translate_n_best(lines, 1, handling=options)
-    with pytest.warns(DeprecationWarning, match=renamed):
-        [[other]] = translator.stream(lines, handling=options)
-    assert best.num_parts == other.num_parts == 2
-
-
-def test_the_lines_of_a_stream_can_still_be_numbered() -> None:
-    translator = text_translator(str.upper)
-    stream = translator.stream(["a", "b"], constraints=[Constraints()], first_line=7, origin="a.en, ", window=1)
-    with pytest.warns(DeprecationWarning, match=r"first_line and origin will be removed in 0\.3"):
-        assert next(stream)[0].text == "A"
-    with pytest.raises(DataError, match=r"a\.en, line 8: there are constraints up to line 7 only"):
-        next(stream)
-    for keyword in ("handlin", "target"):
-        with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'"):
-            next(translator.stream(["a"], **{keyword: "x"}))
-
-
-def test_keywords_of_a_file_still_work(tmp_path: Path) -> None:
-    translator, source, output = text_translator(str.upper), tmp_path / "in", tmp_path / "out"
-    source.write_text("A dog. A man.\n")
-    with pytest.warns(DeprecationWarning, match=r"one object: FileJob\(window=…, text_options=…\)\. Keywords"):
-        translate_file(translator, source, output, handling=TextOptions(split="always"), window=7)
-    assert output.read_text() == "A DOG. A MAN.\n"
-    with pytest.raises(ConfigError, match="was made with split = always, and now split = auto"):
-        translate_file(translator, source, output, FileJob(resume=True))
-    with pytest.raises(TypeError, match="got a job and 'resume'"):
-        translate_file(translator, source, output, FileJob(), resume=True)
-    with pytest.raises(TypeError, match="resumed"):
-        translate_file(translator, source, output, resumed=True)
+def test_a_file_job_keeps_its_fields() -> None:
     assert set(FileJob.__dataclass_fields__) >= {
         "layout", "options", "n_best", "text_options", "constraints", "glossary", "constraints_name", "inline_terms",
         "check_end", "window", "resume", "progress", "warn",

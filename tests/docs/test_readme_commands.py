@@ -88,7 +88,7 @@ def test_command_parses_and_names_what_exists(
         if end.code:
             pytest.fail(f"{where}: transduce {' '.join(arguments)}\n{capsys.readouterr().err}")
         return
-    assert capsys.readouterr().err == ""  # no old name of an option
+    assert capsys.readouterr().err == ""
     for recipe in _RECIPE.findall(" ".join(arguments)):
         assert (_REPOSITORY / recipe).is_file(), f"{where}: there is no {recipe}"
     recipe = getattr(args, "recipe", None)

@@ -105,15 +105,13 @@ def test_nothing_is_written_where_something_is_wrong(
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_the_corpus_by_its_old_options(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_corpus_must_be_named(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, source, target = files
-    output = ["--output", str(tmp_path / "mine.toml")]
-    for wrong in ([], ["--source", source], [*files, "--target", target]):
-        assert main(["init", *wrong, *output]) == 2
-        assert "Name the corpus: --train SOURCE TARGET." in capsys.readouterr().err
-    assert main(["init", "--source", source, "--target", target, *output]) == 0
-    assert "is now --train SOURCE TARGET; the old name will be removed in 0.3" in capsys.readouterr().err
-    assert load_recipe(tmp_path / "mine.toml").data.train == (("train.en", "train.de"),)
+    for wrong in ([], ["--source", source, "--target", target]):
+        with pytest.raises(SystemExit, match="2"):
+            main(["init", *wrong, "--output", str(tmp_path / "mine.toml")])
+        assert "the following arguments are required: --train" in capsys.readouterr().err
+    assert not (tmp_path / "mine.toml").exists()
 
 
 @pytest.mark.parametrize("num_pairs", [20, 500, 29_000, 75_000, 400_000, 5_000_000])

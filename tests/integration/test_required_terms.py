@@ -244,7 +244,7 @@ def test_forced_terms_are_named_and_counted_separately(
     monkeypatch.setattr("transduce.translation.constraints.forced_terms.LEAST", 0.0)  # whatever did not come by itself
     source = write(tmp_path / "in", ['{"text": "A dog runs."}', '{"text": "a man"}'])
     terms = write(tmp_path / "terms", ["ball", ""])
-    arguments = ["translate", str(models / "a"), "--input", source, "--field", "text", "--require-by-line", terms]
+    arguments = ["translate", str(models / "a"), "--source", source, "--field", "text", "--require-by-line", terms]
     assert command_line.main([*arguments, "--output", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().err
     assert f"warning: {source}, line 1: the required term 'ball' was forced: the model saw no place for it" in said

@@ -322,7 +322,7 @@ def test_what_is_finished_is_finished(model_folder: Path, tmp_path: Path, capsys
 def test_a_closed_output_and_a_reader_that_goes_away_are_no_success(model_folder: Path, tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.write_text("A dog runs.\n" * 2000)
-    command = f"{sys.executable} -m transduce translate {model_folder} --beam-size 1 --input {source} --window 20"
+    command = f"{sys.executable} -m transduce translate {model_folder} --beam-size 1 --source {source} --window 20"
     closed = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True, check=False)
     assert closed.returncode == 1
     assert "standard output is closed" in closed.stderr

@@ -16,7 +16,6 @@ import shlex
 import sys
 from pathlib import Path
 
-from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
 
@@ -29,11 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--train",
         type=Path,
         nargs=2,
+        required=True,
         metavar=("SOURCE", "TARGET"),
         help="the training corpus, .gz or .zst, and its translations, line by line",
     )
-    for side, name in enumerate(("--source", "--target")):  # of 0.1
-        parser.add_argument(name, type=Path, dest=f"side_{side}", help=argparse.SUPPRESS)
     parser.add_argument(
         "--validation",
         type=Path,
@@ -51,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     """Writes the recipe, and returns the exit code."""
     from transduce.data.first_recipe import language_of, measure_corpus, write_recipe
 
-    source, target = _corpus(args)
+    source, target = args.train
     if args.output.suffix != ".toml":
         raise ConfigError(f"--output {args.output}: a recipe's name ends in .toml.")
     if args.output.exists():
@@ -77,14 +75,3 @@ def run(args: argparse.Namespace) -> int:
     print(f"next: transduce prepare {recipe} --check-only", file=sys.stderr)
     print(f"then: transduce train {recipe} --output runs/{shlex.quote(args.output.stem)}", file=sys.stderr)
     return 0
-
-
-def _corpus(args: argparse.Namespace) -> tuple[Path, Path]:
-    """Returns the files of the corpus: those of --train, or of its old names --source and --target."""
-    old = (args.side_0, args.side_1)
-    if (args.train is None) == (old == (None, None)) or (args.train is None and None in old):
-        raise ConfigError("Name the corpus: --train SOURCE TARGET.")
-    if args.train is None:
-        warn_of_old_name("--source SOURCE --target TARGET is now --train SOURCE TARGET")
-    source, target = args.train or old
-    return source, target

@@ -32,7 +32,6 @@ from transduce.cli.arguments import add_device, add_direction, add_overwrite
 from transduce.cli.numbers import whole
 from transduce.cli.open_model import require_named_target
 from transduce.cli.output import open_output, require_no_input, warn_truncated
-from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError
 from transduce.files import require_free, write_text
 from transduce.reporting.tables import counted
@@ -87,7 +86,6 @@ def run(args: argparse.Namespace) -> int:
     from transduce.cli.requirements import require
 
     require("train", ["torch"])
-    _take_old_meaning(args)
     _check(args)
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.translation.translator import Translator
@@ -105,14 +103,6 @@ def run(args: argparse.Namespace) -> int:
     if args.pharaoh is not None:
         _align(args, translator, pairs, direction)
     return 0
-
-
-def _take_old_meaning(args: argparse.Namespace) -> None:
-    """Moves sentences from --source and --target, where they were until 0.1, and still may be."""
-    if args.source is not None and any(map(str.isspace, str(args.source))) and not Path(args.source).exists():
-        warn_of_old_name("--source with a sentence is now --sentence, --target with one --translation")
-        args.sentence, args.translation = (text and str(text) for text in (args.source, args.target))
-        args.source = args.target = None
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -13,7 +13,6 @@ from transduce.cli.failures import REPORTED, lack_of_memory, replace_closed_stre
 from transduce.cli.help import HelpFormatter, add_commands
 from transduce.cli.numbers import Number
 from transduce.cli.output import require_no_input
-from transduce.cli.renamed import with_new_names
 from transduce.engines.allocator import enter_command
 from transduce.errors import MissingDependencyError, suggestion
 
@@ -76,16 +75,9 @@ class CommandParser(argparse.ArgumentParser):
             return action.type.read(arg_string, action.option_strings[-1])
         return super()._get_value(action, arg_string)
 
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        """Accepts the old names of options too."""
-        given = sys.argv[1:] if args is None else args
-        return super().parse_known_args(with_new_names(self.prog.removeprefix("transduce "), given), namespace)
-
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         values = super()._get_values(action, arg_strings)
-        if values == [] and action.nargs in (None, "+"):  # `--input=--`: argparse removes the dashes
+        if values == [] and action.nargs in (None, "+"):  # `--source=--`: argparse removes the dashes
             raise argparse.ArgumentError(action, "expected at least one argument")
         return values
 

@@ -28,7 +28,6 @@ from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
 from transduce.translation.constraints.line_constraints import Constraints, constraints_of
 from transduce.translation.directions import Directions, directed
 from transduce.translation.forced_scores import TargetScore, score_targets
-from transduce.translation.old_keywords import old_numbering, old_text_options
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
 from transduce.translation.pipeline.many_sentences import lines_of_many_sentences, many_sentences_warning
 from transduce.translation.result import Alternative, Attention, Translation
@@ -162,7 +161,7 @@ class Translator:
             DataError: a prefix or required term holds a forbidden phrase, or the glossary cannot be read.
         """
         constraints = constraints_of(len(lines), prefixes, forbidden, required)
-        texts = old_text_options(text_options, options)
+        texts = text_options or TextOptions()
         texts = replace(texts, target=target or texts.target)
         request = Request(self.with_options(**options), 1, texts, glossary_of(glossary))
         return [best.text for best, *_ in self._run(Window(1, lines, constraints), request)]
@@ -189,8 +188,8 @@ class Translator:
         all of its translations must satisfy them, so it may be searched again where the first alone would have passed.
         """
         constraints = constraints_of(len(lines), prefixes, forbidden, required)
-        texts = old_text_options(text_options, options)
-        request = Request(self.with_options(**options), n_best, texts, glossary_of(glossary))
+        search = self.with_options(**options)
+        request = Request(search, n_best, text_options or TextOptions(), glossary_of(glossary))
         return self._run(Window(1, lines, constraints), request)
 
     def _run(self, window: Window, request: Request) -> list[list[Translation]]:
@@ -250,23 +249,20 @@ class Translator:
         text_options: TextOptions | None = None,
         constraints: Iterable[Constraints] | None = None,
         glossary: GlossaryLike = None,
-        **old: Any,
     ) -> Iterator[list[Translation]]:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
 
         `window` lines are read at a time and translated in batches of similar length; None chooses by batch size.
-        `constraints` has an entry for each line, and is read alongside. `old` is what version 0.1 took further
-        (`handling`, `first_line`, `origin`), with a warning; until 0.3.
+        `constraints` has an entry for each line, and is read alongside.
 
         Raises:
             DataError: there are fewer constraints than lines, or a prefix holds a forbidden phrase.
         """
         if isinstance(lines, str):
             raise TypeError("Give an iterable of lines: for a single one, [line].")
-        texts, (first, origin) = old_text_options(text_options, old), old_numbering(old)
-        request = Request(options or self.options, n_best, texts, glossary_of(glossary))
+        request = Request(options or self.options, n_best, text_options or TextOptions(), glossary_of(glossary))
         size = window or self.window_lines(request.options)
-        for each in cut_windows(lines, size, constraints, first=first, origin=origin):
+        for each in cut_windows(lines, size, constraints):
             yield from run_pipeline(self, each, request)
 
     @staticmethod

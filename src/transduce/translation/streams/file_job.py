@@ -83,7 +83,7 @@ class FileJob:
 
 
 def translate_file(
-    translator: Translator | Workers, source: Path, output: Path | None, job: FileJob | None = None, **old: Any
+    translator: Translator | Workers, source: Path, output: Path | None, job: FileJob | None = None
 ) -> Summary:
     """Translates the lines of a file, in order, into a file of the same layout.
 
@@ -95,13 +95,12 @@ def translate_file(
         source: plain, `.gz` or `.zst`; "-" is standard input.
         output: likewise; None is standard output.
         job: how; None takes all defaults.
-        old: the fields of the job as version 0.1 took them, with a warning; until 0.3.
 
     Raises:
         ConfigError: an option is wrong, or is not the one with which the job was begun.
         DataError: a file cannot be read or written, or `output` exists; the message names file and line.
     """
-    job = _job_of_0_1(job, old) if old else job or FileJob()
+    job = job or FileJob()
     workers = _OneTranslator(translator, job.progress) if isinstance(translator, Translator) else translator
     text_options = job.text_options or TextOptions()
     translation = Request(job.options or workers.options, job.n_best, text_options, glossary_of(job.glossary))
@@ -134,19 +133,6 @@ def translate_file(
             job.check_end()
         was_finished = isinstance(sink, ResumableOutput) and sink.already_whole
         return Summary(sink.num_lines, num_resumed, tally.num_terms, tally.num_honoured, tally.num_forced, was_finished)
-
-
-def _job_of_0_1(job: FileJob | None, old: dict[str, Any]) -> FileJob:
-    """Returns the job that keywords describe, and warns."""
-    if job is not None:
-        raise TypeError(f"translate_file() got a job and '{min(old)}': name it in the job.")
-    if "handling" in old:
-        old["text_options"] = old.pop("handling")
-    named = ", ".join(f"{name}=…" for name in old)
-    job = FileJob(**old)
-    message = f"Give translate_file one object: FileJob({named}). Keywords will be removed in 0.3."
-    warnings.warn(message, DeprecationWarning, stacklevel=3)
-    return job
 
 
 class _OneTranslator:
