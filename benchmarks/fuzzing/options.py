@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from fuzzing.runner import Case, Outcome, Runner, accept
 from transduce.bundle import Bundle
 from transduce.cli.main import build_parser
-from transduce.cli.numbers import Number
+from transduce.cli.options import Number
 from transduce.config.ranges import ranges_of
 from transduce.config.schema import SECTIONS
 from transduce.errors import TransduceError

@@ -3,7 +3,7 @@
 import errno
 import json
 import math
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +14,7 @@ from transduce.cli import calibrate, evaluate, info, score, translate
 from transduce.cli.arguments import decode_changes, require_both
 from transduce.cli.constraint_files import ConstraintFiles
 from transduce.cli.failures import report
-from transduce.cli.numbers import real, whole
+from transduce.cli.options import add_number, real, whole
 from transduce.errors import ConfigError, DataError, EvaluationError
 from transduce.files import sha256
 from transduce.translation.constraints.line_constraints import Constraints
@@ -289,8 +289,8 @@ def test_errors_have_one_line_and_a_code(
 
 
 def test_numbers_are_read_within_their_range() -> None:
-    assert [whole(1, 10).read(text, "--x") for text in ("1", "10")] == [1, 10]
-    assert [real(0, 1, above=True).read(text, "--x") for text in ("1e-9", "1")] == [1e-9, 1]
+    assert [whole(1, 10)(text) for text in ("1", "10")] == [1, 10]
+    assert [real(0, 1, above=True)(text) for text in ("1e-9", "1")] == [1e-9, 1]
     for number, text, message in (
         (whole(1, 10), "0", "--x 0: must be a whole number from 1 to 10."),
         (whole(1, 10), "11", "--x 11: must be a whole number"),
@@ -300,6 +300,8 @@ def test_numbers_are_read_within_their_range() -> None:
         (real(0, 1), "7" * 50, f"--x {'7' * 40}…: must be"),
         (real(0, 1), "7" * 40, f"--x {'7' * 40}: must be"),
     ):
+        parser = ArgumentParser()
+        add_number(parser, "--x", number, "N", "a number")
         with pytest.raises(ConfigError) as caught:
-            number.read(text, "--x")
+            parser.parse_args(["--x", text])
         assert str(caught.value).startswith(message)

@@ -11,7 +11,7 @@ import pytest
 
 from transduce import Translator
 from transduce.cli import translate
-from transduce.cli.numbers import Number
+from transduce.cli.options import Number
 from transduce.config import (
     Config,
     DataConfig,
@@ -253,7 +253,7 @@ def test_every_decoding_key_is_an_option_of_translate() -> None:
         assert options[key].option_strings == [f"--{key.replace('_', '-')}"]
         assert (options[key].help or "").startswith(flag.help)
         assert options[key].metavar == flag.metavar
-        assert options[key].type == Number(*ranges_of(DecodeConfig)[key])
+        assert options[key].type == Number(*ranges_of(DecodeConfig)[key], options[key].option_strings[0])
         assert options[key].default is None  # the model's value stays
 
 

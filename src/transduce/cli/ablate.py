@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.numbers import real, whole
+from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, real, whole
 from transduce.errors import ConfigError, TrainingError, suggestion
 from transduce.reporting.tables import counted
 
@@ -45,30 +45,26 @@ _WITHOUT_LIMIT = 1_000_000_000  # steps, where minutes alone bound a training
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    recipe = "the base, a file or a preset; default: the one that the grid's file names"
-    parser.add_argument("recipe", metavar="RECIPE", type=Path, nargs="?", help=recipe)
-    parser.add_argument("--grid", metavar="NAME|FILE", default="table3", help="see above; default: %(default)s")
-    parser.add_argument("--output", metavar="DIR", type=Path, help="folder to write; needed unless --compare is given")
+    base = "the base, a file or a preset; default: the one that the grid's file names"
+    add_path(parser, "recipe", "RECIPE", base, nargs="?")
+    add_text(parser, "--grid", "NAME|FILE", "see above; default: %(default)s", default="table3")
+    add_path(parser, "--output", "DIR", "folder to write; needed unless --compare is given")
     both = "train nothing: print the differences between two output folders, by row, with an interval by seeds"
-    parser.add_argument("--compare", metavar=("BEFORE", "AFTER"), nargs=2, type=Path, help=both)
-    parser.add_argument("--rows", metavar="NAMES", help="these rows only, such as base,A1,B2; more may follow later")
-    seeds = "trainings of each row; default: %(default)s"
-    parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), default=1, help=seeds)
+    add_path(parser, "--compare", ("BEFORE", "AFTER"), both, nargs=2)
+    add_text(parser, "--rows", "NAMES", "these rows only, such as base,A1,B2; more may follow later")
+    add_number(parser, "--seeds", whole(1, 1000), "N", "trainings of each row", 1)
     budget = parser.add_argument_group("budget of each training (default: the recipe's steps)")
-    steps = "updates; row 'big' of table3 makes three times as many"
-    budget.add_argument("--steps", metavar="N", type=whole(1), help=steps)
+    add_number(budget, "--steps", whole(1), "N", "updates; row 'big' of table3 makes three times as many")
     minutes = "of training, not counting validation; the same for each row"
-    budget.add_argument("--minutes", metavar="M", type=real(0, 10_000_000, above=True), help=minutes)
+    add_number(budget, "--minutes", real(0, 10_000_000, above=True), "M", minutes)
     width = "give the base the paper's layers and proportions at this d_model"
-    parser.add_argument("--width", metavar="D", type=whole(1, 1_000_000), help=width)
-    jobs = "trainings in parallel, sharing the threads; default: %(default)s"
-    parser.add_argument("--jobs", metavar="K", type=whole(1, 1024), default=1, help=jobs)
-    parser.add_argument("--tokenized", action="store_true", help="the corpus is tokenised already: BLEU of its tokens")
-    source = "also count trainings of other source code, which do not compare"
-    parser.add_argument("--any-source", action="store_true", help=source)
-    parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder with downloaded corpora")
-    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="change a value of the recipe")
-    parser.add_argument("--quiet", action="store_true", help="say nothing until the end")
+    add_number(parser, "--width", whole(1, 1_000_000), "D", width)
+    add_number(parser, "--jobs", whole(1, 1024), "K", "trainings in parallel, sharing the threads", 1)
+    add_switch(parser, "--tokenized", "the corpus is tokenised already: BLEU of its tokens")
+    add_switch(parser, "--any-source", "also count trainings of other source code, which do not compare")
+    add_path(parser, "--mirror", "DIR", "folder with downloaded corpora")
+    add_settings(parser, "change a value of the recipe")
+    add_switch(parser, "--quiet", "say nothing until the end")
 
 
 def run(args: argparse.Namespace) -> int:

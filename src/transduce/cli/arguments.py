@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from transduce.cli.numbers import THREADS, setting, whole
+from transduce.cli.options import THREADS, add_number, add_path, add_switch, add_text, setting, whole
 from transduce.config import DecodeConfig
 from transduce.config.ranges import flags_of
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
@@ -18,26 +18,29 @@ _SPLIT = ("auto", "always", "never")
 
 def add_files(parser: argparse.ArgumentParser, what: str) -> None:
     """Declares the model folder, the input file and the output file."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    parser.add_argument(
-        "--source", type=Path, default=Path("-"), metavar="FILE", help=f"{what}, .gz or .zst; default: stdin"
-    )
-    parser.add_argument(
-        "--output", type=Path, default=None, metavar="FILE", help="written whole or not at all; default: stdout"
-    )
+    add_path(parser, "model", "MODEL", "model folder")
+    add_path(parser, "--source", "FILE", f"{what}, .gz or .zst; default: stdin", default=Path("-"))
+    add_output(parser)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Declares the output file of a command that else writes to standard output."""
+    add_path(parser, "--output", "FILE", "written whole or not at all; default: stdout")
     add_overwrite(parser)
+
+
+def add_corpora(group: Any) -> None:
+    """Declares the files of a training corpus, instead of a recipe's."""
+    about = "two aligned files or one TSV file; may be repeated"
+    add_text(group, "--train", "FILE", about, nargs="+", action="append")
 
 
 def add_document(parser: argparse.ArgumentParser) -> None:
     """Declares a document to translate instead of lines."""
-    parser.add_argument(
-        "document", metavar="DOCUMENT", type=Path, nargs="?", help="a document to translate, instead of lines"
-    )
+    add_path(parser, "document", "DOCUMENT", "a document to translate, instead of lines", nargs="?")
     group = parser.add_argument_group("documents")
-    group.add_argument("--format", default="", metavar="NAME", help="docx, html, …; default: by the file's extension")
-    group.add_argument(
-        "--target-language", default="", metavar="CODE", help="written where a format names it; default: the model's"
-    )
+    add_text(group, "--format", "NAME", "docx, html, …; default: by the file's extension", default="")
+    add_text(group, "--target-language", "CODE", "written where a format names it; default: the model's", default="")
 
 
 def add_direction(parser: argparse.ArgumentParser, *, target: str = "--target", source: bool = False) -> None:
@@ -49,23 +52,21 @@ def add_direction(parser: argparse.ArgumentParser, *, target: str = "--target", 
         source: whether to declare the source language too.
     """
     group = parser.add_argument_group("direction (for a model of several languages or domains)")
-    group.add_argument(target, default="", metavar="CODE", help="target language; default: that of the recipe")
-    group.add_argument("--domain", default="", metavar="NAME", help="domain; default: none")
+    add_text(group, target, "CODE", "target language; default: that of the recipe", default="")
+    add_text(group, "--domain", "NAME", "domain; default: none", default="")
     if source:
-        group.add_argument(
-            "--source-language", default="", metavar="CODE", help="source language; default: the model's"
-        )
+        add_text(group, "--source-language", "CODE", "source language; default: the model's", default="")
 
 
 def add_overwrite(parser: Any, what: str = "an existing output") -> None:
     """Declares --overwrite; see `files.require_free`."""
-    parser.add_argument("--overwrite", action="store_true", help=f"replace {what}")
+    add_switch(parser, "--overwrite", f"replace {what}")
 
 
 def add_option(group: Any, key: str, note: str = "") -> None:
     """Declares the option that sets a key of `DecodeConfig`, as the schema describes it."""
     flag = flags_of(DecodeConfig)[key]
-    group.add_argument(f"--{key.replace('_', '-')}", type=setting(key), metavar=flag.metavar, help=flag.help + note)
+    add_number(group, f"--{key.replace('_', '-')}", setting(key), flag.metavar, flag.help + note)
 
 
 def add_options(parser: argparse.ArgumentParser, name: str, paper: DecodeConfig | None = None) -> Any:
@@ -84,17 +85,12 @@ def add_options(parser: argparse.ArgumentParser, name: str, paper: DecodeConfig 
 def add_constraints(parser: argparse.ArgumentParser) -> None:
     """Declares what must or must not appear in translations."""
     group = parser.add_argument_group("constraints")
-    for name, metavar, about in (
-        ("--prefix", "FILE", "how the translation of each line begins; empty: anything"),
-        ("--forbid", "FILE", "phrases that no translation may contain, one a line"),
-        ("--forbid-by-line", "FILE", "phrases for each line, tab-separated"),
-        ("--glossary", "TSV", "source term, tab, required translation"),
-        ("--require-by-line", "FILE", "required terms for each line, tab-separated"),
-    ):
-        group.add_argument(name, type=Path, metavar=metavar, help=about)
-    group.add_argument(
-        "--inline-terms", action="store_true", help='input lines mark required terms: <term to="Hund">dog</term>'
-    )
+    add_path(group, "--prefix", "FILE", "how the translation of each line begins; empty: anything")
+    add_path(group, "--forbid", "FILE", "phrases that no translation may contain, one a line")
+    add_path(group, "--forbid-by-line", "FILE", "phrases for each line, tab-separated")
+    add_path(group, "--glossary", "TSV", "source term, tab, required translation")
+    add_path(group, "--require-by-line", "FILE", "required terms for each line, tab-separated")
+    add_switch(group, "--inline-terms", 'input lines mark required terms: <term to="Hund">dog</term>')
 
 
 def add_split(group: Any) -> None:
@@ -118,24 +114,15 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         help="what is kept as it is: URLs, addresses, placeholders, emoji, code and tags of plain text (placeholders, "
         "the default), the same and the notation of HTML (html), or nothing",
     )
-    lines.add_argument("--guard", action="store_true", help="search again if an output loops or copies the source")
-    lines.add_argument("--confidence", action="store_true", help="add a column with how sure the model is, 0 to 1")
-    lines.add_argument(
-        "--alignment", action="store_true", help="add what each word was translated from; needs JSON lines (--field)"
-    )
-    lines.add_argument("--source-language", default="", metavar="CODE", help="for that; default: the model's")
+    add_switch(lines, "--guard", "search again if an output loops or copies the source")
+    add_switch(lines, "--confidence", "add a column with how sure the model is, 0 to 1")
+    add_switch(lines, "--alignment", "add what each word was translated from; needs JSON lines (--field)")
+    add_text(lines, "--source-language", "CODE", "for that; default: the model's", default="")
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
     """Declares the other models of an ensemble."""
-    parser.add_argument(
-        "--ensemble",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="MODEL",
-        help="more models: the mean of all predictions is used",
-    )
+    add_path(parser, "--ensemble", "MODEL", "more models: the mean of all predictions is used", nargs="+", default=[])
 
 
 def add_shortlist(parser: argparse.ArgumentParser) -> None:
@@ -151,22 +138,18 @@ def add_shortlist(parser: argparse.ArgumentParser) -> None:
 
 def add_window(group: Any) -> None:
     """Declares how many lines are translated together."""
-    group.add_argument(
-        "--window",
-        type=whole(1, 10_000_000),
-        metavar="LINES",
-        help="lines read, sorted by length and written together: fewer for slow input (1: each line is "
-        "answered at once), more for speed; default: 32 batches",
+    about = (
+        "lines read, sorted by length and written together: fewer for slow input (1: each line is answered at once), "
+        "more for speed; default: 32 batches"
     )
+    add_number(group, "--window", whole(1, 10_000_000), "LINES", about)
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Declares workers on many machines."""
     cluster = parser.add_argument_group("many machines (needs the extra 'ray')")
-    cluster.add_argument("--ray", metavar="ADDRESS", help="local, auto, HOST:6379 or ray://HOST:10001")
-    cluster.add_argument(
-        "--workers", type=whole(1, 100_000), metavar="N", help="default: one a GPU, else one a processor or --threads"
-    )
+    add_text(cluster, "--ray", "ADDRESS", "local, auto, HOST:6379 or ray://HOST:10001")
+    add_number(cluster, "--workers", whole(1, 100_000), "N", "default: one a GPU, else one a processor or --threads")
 
 
 def require_cluster(args: argparse.Namespace) -> None:
@@ -210,10 +193,10 @@ def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> Non
         "float16, int16, int8_bfloat16, int8_float16",
     )
     add_device(machine)
-    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    add_switch(parser, "--quiet", "print warnings and errors only")
 
 
 def add_device(group: Any) -> None:
     """Declares device and threads."""
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
-    group.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads")
+    add_number(group, "--threads", THREADS, "N", "CPU threads")

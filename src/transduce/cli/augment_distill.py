@@ -15,10 +15,9 @@ instead of the most probable one. It chooses among all translations of the beam,
 
 import argparse
 from functools import partial
-from pathlib import Path
 
 from transduce.cli.augment_job import add_job, run_job
-from transduce.cli.numbers import whole
+from transduce.cli.options import add_number, add_path, add_switch, whole
 from transduce.errors import ConfigError
 
 SUMMARY = "a teacher's translations of training sources, for a student"
@@ -28,14 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     add_job(parser, "training text in the source language")
     group = parser.add_argument_group("references")
-    group.add_argument("--reference", type=Path, metavar="FILE", help="the translations of TEXT, line by line")
-    group.add_argument("--columns", action="store_true", help="instead: TEXT is a TSV of sources and references")
+    add_path(group, "--reference", "FILE", "the translations of TEXT, line by line")
+    add_switch(group, "--columns", "instead: TEXT is a TSV of sources and references")
     group.add_argument(
         "--nearest-reference", choices=("bleu", "chrf"), help="keep the translation closest to the reference"
     )
-    group.add_argument(
-        "--n-best", type=whole(1, 1_000_000), metavar="N", help="translations to choose from; default: the beam size"
-    )
+    add_number(group, "--n-best", whole(1, 1_000_000), "N", "translations to choose from; default: the beam size")
 
 
 def run(args: argparse.Namespace) -> int:

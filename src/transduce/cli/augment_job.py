@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import (
@@ -19,6 +18,7 @@ from transduce.cli.arguments import (
     require_cluster,
 )
 from transduce.cli.open_model import loaded_workers, open_translator
+from transduce.cli.options import add_path, add_switch
 from transduce.config import DecodeConfig
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
@@ -41,13 +41,13 @@ copies the source. If the command is stopped, run it again to continue; the file
 def add_job(parser: argparse.ArgumentParser, text: str) -> None:
     """Declares model, text, output and the options of translation, and adds the output to the description."""
     parser.description = f"{parser.description}{_OUTPUT}"
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    parser.add_argument("text", metavar="TEXT", type=Path, help=f"{text}, line by line; .gz or .zst, or - for stdin")
-    parser.add_argument("--output", metavar="DIR", type=Path, required=True, help="folder to write or to continue")
+    add_path(parser, "model", "MODEL", "model folder")
+    add_path(parser, "text", "TEXT", f"{text}, line by line; .gz or .zst, or - for stdin")
+    add_path(parser, "--output", "DIR", "folder to write or to continue", required=True)
     add_overwrite(parser, "what an earlier run wrote, and start again")
     lines = parser.add_argument_group("lines")
     add_split(lines)
-    lines.add_argument("--no-guard", action="store_true", help="keep translations that loop or copy their source")
+    add_switch(lines, "--no-guard", "keep translations that loop or copy their source")
     add_window(lines)
     add_options(parser, "search", paper=DecodeConfig())
     for group in ("limits", "diversity", "sampling"):

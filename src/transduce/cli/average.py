@@ -12,23 +12,21 @@ or for a run that is still training.
 
 import argparse
 import sys
-from pathlib import Path
 
-from transduce.cli.numbers import whole
+from transduce.cli.arguments import add_overwrite
+from transduce.cli.options import add_number, add_path, add_switch, whole
 
 SUMMARY = "average a run's checkpoints into a model folder"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("run_folder", metavar="RUN", type=Path, help="run folder of 'transduce train'")
-    parser.add_argument("--output", metavar="MODEL", type=Path, required=True, help="model folder to write")
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing model")
+    add_path(parser, "run_folder", "RUN", "run folder of 'transduce train'")
+    add_path(parser, "--output", "MODEL", "model folder to write", required=True)
+    add_overwrite(parser, "an existing model")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--last", metavar="K", type=whole(1), default=5, help="how many checkpoints; default: %(default)s"
-    )
-    which.add_argument("--best", action="store_true", help="the one with the best validation score, not an average")
+    add_number(which, "--last", whole(1), "K", "how many checkpoints", 5)
+    add_switch(which, "--best", "the one with the best validation score, not an average")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import add_direction, add_machine, add_options, add_overwrite, decode_changes, require_both
 from transduce.cli.open_model import load_translator, open_translator, require_named_target
+from transduce.cli.options import add_path, add_switch, add_text
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
@@ -36,20 +37,15 @@ SUMMARY = "fit the confidence of a model's translations to how good they are"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder; the fit is written into it")
-    parser.add_argument("--source", required=True, type=Path, metavar="FILE", help="lines to translate")
-    parser.add_argument("--reference", required=True, type=Path, metavar="FILE", help="their translations")
-    parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the fit")
-    parser.add_argument("--test-reference", type=Path, metavar="FILE", help="their translations")
-    parser.add_argument(
-        "--threshold",
-        type=float,
-        default=60.0,
-        metavar="CHRF",
-        help="least chrF of a good translation; default: %(default)s",
-    )
+    add_path(parser, "model", "MODEL", "model folder; the fit is written into it")
+    add_path(parser, "--source", "FILE", "lines to translate", required=True)
+    add_path(parser, "--reference", "FILE", "their translations", required=True)
+    add_path(parser, "--test-source", "FILE", "other lines, to measure the fit")
+    add_path(parser, "--test-reference", "FILE", "their translations")
+    threshold = "least chrF of a good translation; default: %(default)s"
+    add_text(parser, "--threshold", "CHRF", threshold, type=float, default=60.0)
     add_overwrite(parser, "the existing calibration")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_switch(parser, "--json", "print JSON")
     add_options(parser, "search", paper=DecodeConfig())
     add_direction(parser)
     add_machine(parser)

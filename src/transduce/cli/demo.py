@@ -14,7 +14,8 @@ import argparse
 from pathlib import Path
 from shlex import quote as quoted
 
-from transduce.cli.numbers import whole
+from transduce.cli.arguments import add_overwrite
+from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, whole
 
 SUMMARY = "train and try a small translator on built-in data, in minutes"
 _SHOWN = 8
@@ -23,16 +24,12 @@ _SHOWN = 8
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     output, languages = Path("runs/demo"), ("SOURCE", "TARGET")
-    parser.add_argument(
-        "--output", metavar="DIR", type=Path, default=output, help="folder to write; default: %(default)s"
-    )
-    two = "two CLDR locales; default: en de"
-    parser.add_argument("--languages", nargs=2, metavar=languages, default=["en", "de"], help=two)
-    pairs = "training pairs to make; default: %(default)s"
-    parser.add_argument("--pairs", type=whole(1, 10_000_000), default=60_000, metavar="N", help=pairs)
-    parser.add_argument("--overwrite", action="store_true", help="replace a demo that is there")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a value of preset demo")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_path(parser, "--output", "DIR", "folder to write; default: %(default)s", default=output)
+    add_text(parser, "--languages", languages, "two CLDR locales; default: en de", nargs=2, default=["en", "de"])
+    add_number(parser, "--pairs", whole(1, 10_000_000), "N", "training pairs to make", 60_000)
+    add_overwrite(parser, "a demo that is there")
+    add_settings(parser, "change a value of preset demo")
+    add_switch(parser, "--quiet", "no progress bar")
 
 
 def run(args: argparse.Namespace) -> int:

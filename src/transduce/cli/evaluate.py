@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import add_direction, add_machine, add_options, decode_changes
 from transduce.cli.open_model import Opened, load_translator, open_model, open_translator, require_named_target
+from transduce.cli.options import add_path, add_switch, add_text
 from transduce.cli.output import print_report
 from transduce.errors import EvaluationError
 from transduce.reporting.tables import counted
@@ -57,40 +58,25 @@ _STANDARD_INPUT = "-"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("--hypothesis", metavar="FILE", help="translations, one per line; needed without --model")
-    parser.add_argument("--reference", default=[], nargs="+", metavar="FILE", help="one or more references")
-    parser.add_argument("--source", metavar="FILE", help="the source: adds a warning of untranslated lines")
-    parser.add_argument("--model", type=Path, metavar="MODEL", help="measure this model; see above")
-    parser.add_argument(
-        "--metrics",
-        nargs="+",
-        default=["bleu", "chrf"],
-        metavar="NAME",
-        help="see above; default: bleu chrf",
-    )
-    parser.add_argument("--paper", action="store_true", help="add BLEU as the paper computed it")
-    parser.add_argument("--tokenized", action="store_true", help="the text is tokenised already")
-    parser.add_argument("--lowercase", action="store_true", help="ignore case")
-    parser.add_argument(
-        "--target-language",
-        metavar="CODE",
-        help="target language, for the paper's BLEU; default: from the reference's name, as in test.de",
-    )
-    parser.add_argument("--intervals", action="store_true", help="add 95 %% confidence intervals (bootstrap)")
-    parser.add_argument(
-        "--train",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="training text: adds a warning of test lines that occur in it",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, warnings included")
+    add_text(parser, "--hypothesis", "FILE", "translations, one per line; needed without --model")
+    add_text(parser, "--reference", "FILE", "one or more references", default=[], nargs="+")
+    add_text(parser, "--source", "FILE", "the source: adds a warning of untranslated lines")
+    add_path(parser, "--model", "MODEL", "measure this model; see above")
+    add_text(parser, "--metrics", "NAME", "see above; default: bleu chrf", nargs="+", default=["bleu", "chrf"])
+    add_switch(parser, "--paper", "add BLEU as the paper computed it")
+    add_switch(parser, "--tokenized", "the text is tokenised already")
+    add_switch(parser, "--lowercase", "ignore case")
+    language = "target language, for the paper's BLEU; default: from the reference's name, as in test.de"
+    add_text(parser, "--target-language", "CODE", language)
+    add_switch(parser, "--intervals", "add 95 %% confidence intervals (bootstrap)")
+    training = "training text: adds a warning of test lines that occur in it"
+    add_path(parser, "--train", "FILE", training, nargs="+", default=[])
+    add_switch(parser, "--json", "print JSON, warnings included")
     sets = parser.add_argument_group("translating with --model")
-    sets.add_argument("--translate", action="store_true", help="translate --source and score that")
-    sets.add_argument("--sets", nargs="+", default=[], metavar="NAME", help="test sets of the recipe; default: all")
-    sets.add_argument("--recipe", type=Path, metavar="FILE", help="whose test sets; default: the model's own recipe")
-    sets.add_argument("--corpus", type=Path, metavar="DIR", help="their folder; default: as the recipe says")
+    add_switch(sets, "--translate", "translate --source and score that")
+    add_text(sets, "--sets", "NAME", "test sets of the recipe; default: all", nargs="+", default=[])
+    add_path(sets, "--recipe", "FILE", "whose test sets; default: the model's own recipe")
+    add_path(sets, "--corpus", "DIR", "their folder; default: as the recipe says")
     add_options(parser, "search")
     add_direction(parser, source=True)
     add_machine(parser)

@@ -24,11 +24,10 @@ docs/guides/export.md has the table.
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_overwrite
-from transduce.cli.numbers import real, whole
+from transduce.cli.options import add_number, add_path, add_switch, add_text, real, whole
 from transduce.cli.output import print_report
 from transduce.engines.ctranslate2_limits import QUANTIZATIONS
 
@@ -41,51 +40,27 @@ FORMATS = ("huggingface", "onnx", "ctranslate2")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
+    add_path(parser, "model", "MODEL", "model folder")
     parser.add_argument("--format", choices=FORMATS, required=True, help="the format to write")
-    parser.add_argument(
-        "--output", metavar="DIR", type=Path, required=True, help="folder to write, whole or not at all"
-    )
+    add_path(parser, "--output", "DIR", "folder to write, whole or not at all", required=True)
     add_overwrite(parser, "an earlier export")
-    parser.add_argument(
-        "--quantization",
-        metavar="KIND",
-        default="float32",
-        help=f"ctranslate2 only: {', '.join(QUANTIZATIONS)}; default: %(default)s",
-    )
-    parser.add_argument(
-        "--shortlist", action="store_true", help="ctranslate2 only: write the model's shortlist too, as vmap.txt"
-    )
+    kinds = f"ctranslate2 only: {', '.join(QUANTIZATIONS)}; default: %(default)s"
+    add_text(parser, "--quantization", "KIND", kinds, default="float32")
+    add_switch(parser, "--shortlist", "ctranslate2 only: write the model's shortlist too, as vmap.txt")
     add_certificate(parser)
 
 
 def add_certificate(parser: argparse.ArgumentParser) -> None:
     """Declares the sentences and the thresholds of the certificate."""
     group = parser.add_argument_group("certificate")
-    group.add_argument("--source", metavar="FILE", type=Path, help="source lines; default: the validation data")
-    group.add_argument("--reference", metavar="FILE", type=Path, help="their translations, for BLEU")
-    group.add_argument(
-        "--sample",
-        metavar="N",
-        type=whole(1, 1_000_000),
-        default=200,
-        help="lines compared at most, evenly spread; default: %(default)s",
-    )
-    group.add_argument(
-        "--threshold",
-        metavar="SHARE",
-        type=real(0, 1),
-        help="least share of positions with the same most probable token; default: 0.999, quantised 0.97",
-    )
-    group.add_argument(
-        "--max-difference",
-        metavar="D",
-        type=real(0, 1000),
-        help="largest mean difference of log-probabilities; default: 0.001, quantised 0.1",
-    )
-    group.add_argument(
-        "--force", action="store_true", help="write the result even below a threshold; the certificate says so"
-    )
+    add_path(group, "--source", "FILE", "source lines; default: the validation data")
+    add_path(group, "--reference", "FILE", "their translations, for BLEU")
+    add_number(group, "--sample", whole(1, 1_000_000), "N", "lines compared at most, evenly spread", 200)
+    threshold = "least share of positions with the same most probable token; default: 0.999, quantised 0.97"
+    add_number(group, "--threshold", real(0, 1), "SHARE", threshold)
+    difference = "largest mean difference of log-probabilities; default: 0.001, quantised 0.1"
+    add_number(group, "--max-difference", real(0, 1000), "D", difference)
+    add_switch(group, "--force", "write the result even below a threshold; the certificate says so")
 
 
 def comparison_options(args: argparse.Namespace) -> "ComparisonOptions":

@@ -39,8 +39,8 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import add_device, add_overwrite, require_both
-from transduce.cli.numbers import Number
+from transduce.cli.arguments import add_corpora, add_device, add_overwrite, require_both
+from transduce.cli.options import Number, add_number, add_path, add_switch, add_text
 from transduce.cli.output import print_report
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.config.ranges import flags_of, ranges_of
@@ -56,36 +56,25 @@ SUMMARY = "clean a parallel corpus, and log what was dropped and why"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("recipe", metavar="RECIPE", type=Path, nargs="?", help="TOML file; or give --train")
-    parser.add_argument(
-        "--train", nargs="+", action="append", metavar="FILE", help="two aligned files or one TSV file; may be repeated"
-    )
-    parser.add_argument(
-        "--languages",
-        nargs=2,
-        metavar=("SOURCE", "TARGET"),
-        help="filter the corpora of this language pair, such as en fr, if the recipe has others too",
-    )
-    parser.add_argument("--output", type=Path, metavar="DIR", help="folder to write; optional with --dry-run")
+    add_path(parser, "recipe", "RECIPE", "TOML file; or give --train", nargs="?")
+    add_corpora(parser)
+    languages = "filter the corpora of this language pair, such as en fr, if the recipe has others too"
+    add_text(parser, "--languages", ("SOURCE", "TARGET"), languages, nargs=2)
+    add_path(parser, "--output", "DIR", "folder to write; optional with --dry-run")
     add_overwrite(parser, "a folder that was written by a filter")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="write no corpus; write the reports if --output is given"
-    )
+    add_switch(parser, "--dry-run", "write no corpus; write the reports if --output is given")
     rules = parser.add_argument_group("rules")
     rules.add_argument("--off", nargs="+", default=[], choices=RULES, metavar="RULE", help="rules to switch off")
     defaults = FilterOptions()
     for key, flag in flags_of(FilterOptions).items():
         kind = Number(*ranges_of(FilterOptions)[key])
-        about = f"{flag.help}; default: %(default)s"
-        rules.add_argument(
-            f"--{key.replace('_', '-')}", type=kind, metavar=flag.metavar, help=about, default=getattr(defaults, key)
-        )
+        add_number(rules, f"--{key.replace('_', '-')}", kind, flag.metavar, flag.help, getattr(defaults, key))
     models = parser.add_argument_group("models, for the rule cross-entropy")
-    models.add_argument("--forward", type=Path, metavar="MODEL", help="model folder, from source to target")
-    models.add_argument("--backward", type=Path, metavar="MODEL", help="model folder, from target to source")
+    add_path(models, "--forward", "MODEL", "model folder, from source to target")
+    add_path(models, "--backward", "MODEL", "model folder, from target to source")
     models.add_argument("--engine", choices=ENGINE_NAMES, default="auto", help="default: %(default)s")
     add_device(models)
-    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    add_switch(parser, "--quiet", "no progress on standard error")
 
 
 def run(args: argparse.Namespace) -> int:

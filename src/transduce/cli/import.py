@@ -25,10 +25,10 @@ is installed, both models are compared as in 'transduce export'; certificate.jso
 
 import argparse
 import sys
-from pathlib import Path
 
 from transduce.cli.arguments import add_overwrite
 from transduce.cli.export import add_certificate, comparison_options
+from transduce.cli.options import add_path
 from transduce.cli.output import print_report
 
 SUMMARY = "make a model folder from a transformers checkpoint or a torch.nn.Transformer"
@@ -37,12 +37,12 @@ FORMATS = ("huggingface", "torch")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("path", metavar="PATH", type=Path, help="transformers folder, or safetensors file")
+    add_path(parser, "path", "PATH", "transformers folder, or safetensors file")
     parser.add_argument("--format", choices=FORMATS, help="the format of PATH; default: recognised")
-    parser.add_argument("--output", metavar="MODEL", type=Path, required=True, help="model folder to write")
+    add_path(parser, "--output", "MODEL", "model folder to write", required=True)
     add_overwrite(parser, "an earlier import")
-    parser.add_argument("--description", metavar="FILE", type=Path, help="torch: the TOML file")
-    parser.add_argument("--tokenizer", metavar="PATH", type=Path, help="torch: tokenizer.json, or a folder that has it")
+    add_path(parser, "--description", "FILE", "torch: the TOML file")
+    add_path(parser, "--tokenizer", "PATH", "torch: tokenizer.json, or a folder that has it")
     add_certificate(parser)
 
 

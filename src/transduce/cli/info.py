@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.bundle import Bundle, format_metric
+from transduce.cli.options import add_settings, add_switch, add_text
 from transduce.cli.output import print_report
 from transduce.config import Config, apply_settings, load_recipe, preset, preset_names, to_dict
 from transduce.config.differences import differences
@@ -45,14 +46,10 @@ SUMMARY = "show the configuration, size and cost of a model, run, recipe or pres
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument(
-        "subject", metavar="WHAT", nargs="?", help="model folder, run folder, prepared folder, recipe or preset"
-    )
-    parser.add_argument("--presets", action="store_true", help="list all presets with their parameter counts")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change one value of the recipe or preset"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_text(parser, "subject", "WHAT", "model folder, run folder, prepared folder, recipe or preset", nargs="?")
+    add_switch(parser, "--presets", "list all presets with their parameter counts")
+    add_settings(parser, "change one value of the recipe or preset")
+    add_switch(parser, "--json", "print JSON")
 
 
 # What --json shows of a run's progress.

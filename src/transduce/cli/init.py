@@ -16,6 +16,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from transduce.cli.options import add_path, add_text
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
 
@@ -24,25 +25,12 @@ SUMMARY = "write a first recipe for two files of your own"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument(
-        "--train",
-        type=Path,
-        nargs=2,
-        required=True,
-        metavar=("SOURCE", "TARGET"),
-        help="the training corpus, .gz or .zst, and its translations, line by line",
-    )
-    parser.add_argument(
-        "--validation",
-        type=Path,
-        nargs=2,
-        metavar=("SOURCE", "TARGET"),
-        help="validation set; default: some pairs of the corpus",
-    )
-    parser.add_argument(
-        "--languages", nargs=2, metavar=("SOURCE", "TARGET"), help="codes, such as en de; default: from the file names"
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="RECIPE", help="the file to write, .toml")
+    sides = ("SOURCE", "TARGET")
+    corpus = "the training corpus, .gz or .zst, and its translations, line by line"
+    add_path(parser, "--train", sides, corpus, nargs=2, required=True)
+    add_path(parser, "--validation", sides, "validation set; default: some pairs of the corpus", nargs=2)
+    add_text(parser, "--languages", sides, "codes, such as en de; default: from the file names", nargs=2)
+    add_path(parser, "--output", "RECIPE", "the file to write, .toml", required=True)
 
 
 def run(args: argparse.Namespace) -> int:

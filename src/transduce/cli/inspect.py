@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_device, add_direction, add_overwrite
-from transduce.cli.numbers import whole
 from transduce.cli.open_model import require_named_target
+from transduce.cli.options import add_number, add_path, add_switch, add_text, whole
 from transduce.cli.output import open_output, require_no_input, warn_truncated
 from transduce.errors import ConfigError
 from transduce.files import require_free, write_text
@@ -51,32 +51,28 @@ _LARGE_PAGE = 10_000_000  # characters; browsers become slow
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
+    add_path(parser, "model", "MODEL", "model folder")
     pair = parser.add_argument_group("sentences")
-    pair.add_argument("--sentence", metavar="TEXT", help="a source sentence")
-    pair.add_argument("--translation", metavar="TEXT", help="its translation; default: the model's own")
-    pair.add_argument("--source", type=Path, metavar="FILE", help="source lines; default without --sentence: stdin")
-    pair.add_argument("--target", type=Path, metavar="FILE", help="their translations; default: the model's own")
-    pair.add_argument(
-        "--line", type=whole(1), default=1, metavar="N", help="the line of --source to show; default: %(default)s"
-    )
+    add_text(pair, "--sentence", "TEXT", "a source sentence")
+    add_text(pair, "--translation", "TEXT", "its translation; default: the model's own")
+    add_path(pair, "--source", "FILE", "source lines; default without --sentence: stdin")
+    add_path(pair, "--target", "FILE", "their translations; default: the model's own")
+    add_number(pair, "--line", whole(1), "N", "the line of --source to show", 1)
     output = parser.add_argument_group(f"output (default: the page, as {_DEFAULT_PAGE})")
-    output.add_argument("--output", type=Path, metavar="FILE", help="the page, .html")
-    output.add_argument("--figure", type=Path, metavar="FILE", help="a picture of one layer, .png or .svg")
-    output.add_argument("--arrays", type=Path, metavar="FILE", help="all weights and pieces, .npz or .json")
-    output.add_argument("--pharaoh", type=Path, metavar="FILE", help="word alignments, one line per pair; - is stdout")
+    add_path(output, "--output", "FILE", "the page, .html")
+    add_path(output, "--figure", "FILE", "a picture of one layer, .png or .svg")
+    add_path(output, "--arrays", "FILE", "all weights and pieces, .npz or .json")
+    add_path(output, "--pharaoh", "FILE", "word alignments, one line per pair; - is stdout")
     add_overwrite(output, "existing outputs")
-    output.add_argument("--words", action="store_true", help="show words instead of subword pieces")
+    add_switch(output, "--words", "show words instead of subword pieces")
     figure = parser.add_argument_group("picture")
     # As in `inspection.view`; importing that would load numpy for `--help`.
     kinds = ("encoder", "decoder", "cross")
     figure.add_argument("--attention", choices=kinds, default="encoder", help="default: %(default)s")
-    figure.add_argument("--layer", type=whole(1, 1000), metavar="N", help="default: the last but one, as in the paper")
-    figure.add_argument("--heads", metavar="N,N", help="default: all")
-    figure.add_argument("--word", metavar="TEXT", help="draw the lines of this word only")
-    parser.add_argument_group("alignment").add_argument(
-        "--align-heads", metavar="HEADS", help="see above; default: best"
-    )
+    add_number(figure, "--layer", whole(1, 1000), "N", "default: the last but one, as in the paper")
+    add_text(figure, "--heads", "N,N", "default: all")
+    add_text(figure, "--word", "TEXT", "draw the lines of this word only")
+    add_text(parser.add_argument_group("alignment"), "--align-heads", "HEADS", "see above; default: best")
     add_direction(parser, target="--target-language")
     add_device(parser.add_argument_group("machine"))
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from transduce.__about__ import __version__
 from transduce.cli.failures import REPORTED, lack_of_memory, replace_closed_streams, report
 from transduce.cli.help import HelpFormatter, add_commands
-from transduce.cli.numbers import Number
 from transduce.cli.output import require_no_input
 from transduce.engines.allocator import enter_command
 from transduce.errors import MissingDependencyError, suggestion
@@ -69,11 +68,6 @@ class CommandParser(argparse.ArgumentParser):
             choices = list(map(str, action.choices))
             nearest = suggestion(str(value), choices)
             raise argparse.ArgumentError(action, f"'{value}' is not one of {', '.join(choices)}.{nearest}")
-
-    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        if isinstance(action.type, Number):  # its errors are one line, without the usage
-            return action.type.read(arg_string, action.option_strings[-1])
-        return super()._get_value(action, arg_string)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         values = super()._get_values(action, arg_strings)

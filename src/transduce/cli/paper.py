@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.cli.help import HelpFormatter
-from transduce.cli.numbers import whole
+from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, whole
 from transduce.cli.output import print_report
 from transduce.experiments.paper.scales import SCALES
 
@@ -82,9 +82,8 @@ def _add(experiments: Any, name: str, summary: str, about: str = "", *examples: 
     )
     parser.set_defaults(parser=parser)
     parser.add_argument("--scale", choices=SCALES, default="laptop", help=_SCALE)
-    output = f"folder to write; default: runs/paper-{name}-SCALE"
-    parser.add_argument("--output", metavar="DIR", type=Path, help=output)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_path(parser, "--output", "DIR", f"folder to write; default: runs/paper-{name}-SCALE")
+    add_switch(parser, "--quiet", "no progress")
     return parser
 
 
@@ -92,9 +91,8 @@ def _add_training(experiments: Any, name: str, summary: str, about: str, *exampl
     """Declares an experiment that trains recipes, with the arguments that all such have, and returns its parser."""
     parser = _add(experiments, name, summary, about, *examples)
     corpus = "the corpus, or a folder of corpora; default: where the recipe has it"
-    parser.add_argument("--corpus", dest="data", metavar="DIR", type=Path, help=corpus)
-    change = "change a value of the recipe"
-    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help=change)
+    add_path(parser, "--corpus", "DIR", corpus, dest="data")
+    add_settings(parser, "change a value of the recipe", dest="settings")
     return parser
 
 
@@ -111,10 +109,10 @@ def _add_table2(experiments: Any) -> None:
         "--model runs/base/model --model runs/big/model:en-de --corpus data/wmt14-en-de",
     )
     recipe = "a system to train instead of those of the scale; may be repeated"
-    parser.add_argument("--recipe", dest="recipes", metavar="FILE", type=Path, action="append", default=[], help=recipe)
+    add_path(parser, "--recipe", "FILE", recipe, dest="recipes", action="append", default=[])
     model = "a finished system, in place of those of the scale; PAIR: en-de or en-fr; may be repeated"
-    parser.add_argument("--model", dest="models", metavar="DIR[:PAIR]", action="append", default=[], help=model)
-    parser.add_argument("--tokenized", action="store_true", help="the corpus is tokenised already")
+    add_text(parser, "--model", "DIR[:PAIR]", model, dest="models", action="append", default=[])
+    add_switch(parser, "--tokenized", "the corpus is tokenised already")
 
 
 def _add_table3(experiments: Any) -> None:
@@ -128,14 +126,14 @@ def _add_table3(experiments: Any) -> None:
         "--corpus data/multi30k-en-de-tok --jobs 2",
         "--corpus data/multi30k-en-de-tok --rows A1,D3,E --seeds 1 --set train.max_steps=1000",
     )
-    parser.add_argument("--recipe", metavar="FILE", type=Path, help="another base")
+    add_path(parser, "--recipe", "FILE", "another base")
     rows = "these rows besides the base, such as A1,B2; more may follow later"
-    parser.add_argument("--rows", metavar="NAMES", type=_names, default=[], help=rows)
-    parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), help="trainings of each row")
-    parser.add_argument("--jobs", metavar="K", type=whole(1, 1024), default=1, help="seeds trained in parallel")
-    parser.add_argument("--tokenized", action="store_true", help="the corpus of --recipe is tokenised already")
-    source = "also count trainings of other source code, which do not compare"
-    parser.add_argument("--any-source", action="store_true", help=source)
+    add_text(parser, "--rows", "NAMES", rows, type=_names, default=[])
+    add_number(parser, "--seeds", whole(1, 1000), "N", "trainings of each row")
+    add_number(parser, "--jobs", whole(1, 1024), "K", "seeds trained in parallel")
+    parser.set_defaults(jobs=1)
+    add_switch(parser, "--tokenized", "the corpus of --recipe is tokenised already")
+    add_switch(parser, "--any-source", "also count trainings of other source code, which do not compare")
 
 
 def _add_table4(experiments: Any) -> None:
@@ -150,13 +148,13 @@ def _add_table4(experiments: Any) -> None:
         "--corpus data/treebanks --set 'data.train=[[\"gum/train\"]]' --seeds 1 --baseline pcfg.json",
         "--scale paper --corpus PTB/parsed/mrg --silver silver.trees",
     )
-    parser.add_argument("--recipe", metavar="FILE", type=Path, help="another parser")
+    add_path(parser, "--recipe", "FILE", "another parser")
     raw = "tokenised sentences, one a line: parsed by the supervised parser into silver trees"
-    parser.add_argument("--raw", metavar="FILE", type=Path, help=raw)
-    parser.add_argument("--silver", metavar="TREES", type=Path, help="silver trees, instead of --raw")
-    parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), help="trainings of each parser")
+    add_path(parser, "--raw", "FILE", raw)
+    add_path(parser, "--silver", "TREES", "silver trees, instead of --raw")
+    add_number(parser, "--seeds", whole(1, 1000), "N", "trainings of each parser")
     baseline = 'another parser\'s results, for comparison: what benchmarks/pcfg.py writes, or {"f1": 77}'
-    parser.add_argument("--baseline", metavar="JSON", type=Path, help=baseline)
+    add_path(parser, "--baseline", "JSON", baseline)
 
 
 def _add_figures(experiments: Any) -> None:
@@ -172,15 +170,14 @@ def _add_figures(experiments: Any) -> None:
         '--model runs/m30k/model --sentence "A man who holds two dogs smiles." --word smiles --related man',
         '--model runs/m30k/model --anaphora "A dog chases its tail." --anaphor its --antecedent dog',
     )
-    parser.add_argument("--model", metavar="DIR", type=Path, help="model folder")
-    parser.add_argument("--layer", metavar="N", type=whole(1, 1000), help="default: the last but one")
-    parser.add_argument("--sentence", metavar="TEXT", help="of Figure 3, with --word")
-    parser.add_argument("--word", metavar="TEXT", help="the word of it whose attention is shown")
-    related = "words in it that --word is related to"
-    parser.add_argument("--related", metavar="WORDS", type=_names, default=[], help=related)
-    parser.add_argument("--anaphora", metavar="TEXT", help="of Figures 4 and 5, with --anaphor and --antecedent")
-    parser.add_argument("--anaphor", metavar="WORD", help="a word of it that stands for another")
-    parser.add_argument("--antecedent", metavar="WORD", help="that other word")
+    add_path(parser, "--model", "DIR", "model folder")
+    add_number(parser, "--layer", whole(1, 1000), "N", "default: the last but one")
+    add_text(parser, "--sentence", "TEXT", "of Figure 3, with --word")
+    add_text(parser, "--word", "TEXT", "the word of it whose attention is shown")
+    add_text(parser, "--related", "WORDS", "words in it that --word is related to", type=_names, default=[])
+    add_text(parser, "--anaphora", "TEXT", "of Figures 4 and 5, with --anaphor and --antecedent")
+    add_text(parser, "--anaphor", "WORD", "a word of it that stands for another")
+    add_text(parser, "--antecedent", "WORD", "that other word")
 
 
 def _names(text: str) -> list[str]:

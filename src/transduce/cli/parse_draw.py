@@ -23,8 +23,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import add_overwrite
-from transduce.cli.numbers import whole
+from transduce.cli.arguments import add_output
+from transduce.cli.options import add_number, add_path, add_switch, whole
 from transduce.errors import ConfigError, DataError
 from transduce.files import require_free, write_text
 
@@ -39,17 +39,14 @@ _NEVER_WRITTEN = (".png", ".pdf", ".jpg", ".jpeg", ".html", ".gz", ".zst")  # re
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("trees", type=Path, nargs="?", default=Path("-"), metavar="TREES", help="default: stdin")
+    add_path(parser, "trees", "TREES", "default: stdin", nargs="?", default=Path("-"))
     parser.add_argument(
         "--format", choices=("text", "svg", "brackets"), help="default: by the ending of --output, else text"
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="written whole or not at all; default: stdout")
-    add_overwrite(parser)
-    parser.add_argument("--number", type=whole(1), metavar="N", help="only the N-th tree, from 1")
-    parser.add_argument("--normalise", action="store_true", help="remove traces, function tags and the TOP label")
-    parser.add_argument(
-        "--width", type=whole(1, 100_000), metavar="N", help="columns of text; default: the terminal's width"
-    )
+    add_output(parser)
+    add_number(parser, "--number", whole(1), "N", "only the N-th tree, from 1")
+    add_switch(parser, "--normalise", "remove traces, function tags and the TOP label")
+    add_number(parser, "--width", whole(1, 100_000), "N", "columns of text; default: the terminal's width")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_files, add_machine, add_options
 from transduce.cli.open_model import loading_arguments, open_model, say_engine
+from transduce.cli.options import add_switch
 from transduce.cli.output import open_output, warn_truncated, with_progress
 from transduce.config import DecodeConfig
 from transduce.reporting.tables import counted
@@ -37,14 +38,8 @@ SUMMARY = "parse tokenised sentences with a trained parser"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     add_files(parser, "tokenised text, one sentence per line")
-    parser.add_argument(
-        "--trees", action="store_true", help="the input is trees: parse their words, and score the parses"
-    )
-    parser.add_argument(
-        "--only-well-formed",
-        action="store_true",
-        help="write an empty line for a repaired parse; for silver training data",
-    )
+    add_switch(parser, "--trees", "the input is trees: parse their words, and score the parses")
+    add_switch(parser, "--only-well-formed", "write an empty line for a repaired parse; for silver training data")
     add_options(parser, "search", paper=DecodeConfig(beam_size=21, length_penalty=0.3, max_extra_tokens=300))  # §6.3
     add_machine(parser)
 

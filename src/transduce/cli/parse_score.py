@@ -31,10 +31,9 @@ import argparse
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.numbers import whole
+from transduce.cli.options import add_number, add_path, add_switch, whole
 from transduce.cli.output import print_report
 from transduce.errors import EvaluationError
 from transduce.reporting.tables import counted
@@ -47,25 +46,17 @@ SUMMARY = "compare parses with gold trees: recall, precision, F1"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="gold trees, one per line")
-    parser.add_argument("--hypothesis", type=Path, required=True, metavar="FILE", help="parses to score, one per line")
-    parser.add_argument("--parameters", type=Path, metavar="FILE", help="an EVALB parameter file; default: COLLINS.prm")
-    parser.add_argument(
-        "--gold-punctuation", action="store_true", help="find punctuation by the gold tags, not by each tree's own"
-    )
-    parser.add_argument("--max-words", type=whole(1), metavar="N", help="leave out sentences of more than N words")
-    parser.add_argument(
-        "--max-errors",
-        type=whole(0),
-        metavar="N",
-        help="sentences that may fail to compare; default: MAX_ERROR of the parameters, 10",
-    )
-    parser.add_argument("--compare", type=Path, metavar="FILE", help="another parser's trees: is F1 better, or chance?")
-    parser.add_argument("--per-sentence", action="store_true", help="add a row for each sentence")
-    parser.add_argument("--analysis", action="store_true", help="add tables of the errors")
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON, with the sentences that could not be compared and why"
-    )
+    add_path(parser, "--reference", "FILE", "gold trees, one per line", required=True)
+    add_path(parser, "--hypothesis", "FILE", "parses to score, one per line", required=True)
+    add_path(parser, "--parameters", "FILE", "an EVALB parameter file; default: COLLINS.prm")
+    add_switch(parser, "--gold-punctuation", "find punctuation by the gold tags, not by each tree's own")
+    add_number(parser, "--max-words", whole(1), "N", "leave out sentences of more than N words")
+    errors = "sentences that may fail to compare; default: MAX_ERROR of the parameters, 10"
+    add_number(parser, "--max-errors", whole(0), "N", errors)
+    add_path(parser, "--compare", "FILE", "another parser's trees: is F1 better, or chance?")
+    add_switch(parser, "--per-sentence", "add a row for each sentence")
+    add_switch(parser, "--analysis", "add tables of the errors")
+    add_switch(parser, "--json", "print JSON, with the sentences that could not be compared and why")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -27,10 +27,10 @@ on another machine, or only checks them.
 
 import argparse
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.numbers import THREADS
+from transduce.cli.arguments import add_corpora, add_overwrite
+from transduce.cli.options import THREADS, add_number, add_path, add_settings, add_switch, add_text
 from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,27 +41,19 @@ SUMMARY = "check a parallel corpus, learn its tokenizer, encode it"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("recipe", metavar="RECIPE", type=Path, nargs="?", help="TOML file; or give --train")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="folder to write; --check-only needs none")
+    add_path(parser, "recipe", "RECIPE", "TOML file; or give --train", nargs="?")
+    add_path(parser, "--output", "DIR", "folder to write; --check-only needs none")
     corpus = parser.add_argument_group("corpus, instead of the recipe's")
-    corpus.add_argument(
-        "--train", nargs="+", action="append", metavar="FILE", help="two aligned files or one TSV file; may be repeated"
-    )
-    corpus.add_argument("--validation", nargs="+", metavar="FILE", help="two aligned files or one TSV file")
-    corpus.add_argument("--preset", metavar="NAME", help="configuration to start from, without a recipe")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="set section.key of the configuration"
-    )
-    parser.add_argument(
-        "--tokenizer", type=Path, metavar="FILE", help="use this tokenizer.json, or that of a model folder; learn none"
-    )
-    parser.add_argument(
-        "--mirror", type=Path, metavar="DIR", help="folder with downloaded corpora, used instead of the network"
-    )
-    parser.add_argument("--threads", type=THREADS, metavar="N", help="threads that encode; default: all cores")
-    parser.add_argument("--overwrite", action="store_true", help="replace a folder that was prepared differently")
-    parser.add_argument("--check-only", action="store_true", help="only report on the text; write nothing")
-    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    add_corpora(corpus)
+    add_text(corpus, "--validation", "FILE", "two aligned files or one TSV file", nargs="+")
+    add_text(corpus, "--preset", "NAME", "configuration to start from, without a recipe")
+    add_settings(parser, "set section.key of the configuration")
+    add_path(parser, "--tokenizer", "FILE", "use this tokenizer.json, or that of a model folder; learn none")
+    add_path(parser, "--mirror", "DIR", "folder with downloaded corpora, used instead of the network")
+    add_number(parser, "--threads", THREADS, "N", "threads that encode; default: all cores")
+    add_overwrite(parser, "a folder that was prepared differently")
+    add_switch(parser, "--check-only", "only report on the text; write nothing")
+    add_switch(parser, "--quiet", "no progress on standard error")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,11 +22,11 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import add_direction, add_ensemble, add_machine, add_option, add_overwrite
+from transduce.cli.arguments import add_direction, add_ensemble, add_machine, add_option, add_output
 from transduce.cli.open_model import load_translator, open_model, require_named_target
+from transduce.cli.options import add_path, add_switch
 from transduce.cli.output import open_output, warn_truncated
 from transduce.errors import ConfigError, DataError
 
@@ -40,14 +40,13 @@ _WINDOW = 1024  # pairs read at a time, and scored in batches of similar length
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="text, .gz or .zst; - is stdin")
-    parser.add_argument("--target", type=Path, required=True, metavar="FILE", help="its translation, line for line")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="written whole or not at all; default: stdout")
-    add_overwrite(parser)
+    add_path(parser, "model", "MODEL", "model folder")
+    add_path(parser, "--source", "FILE", "text, .gz or .zst; - is stdin", required=True)
+    add_path(parser, "--target", "FILE", "its translation, line for line", required=True)
+    add_output(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--tokens", action="store_true", help="write a row for each piece")
-    form.add_argument("--json", action="store_true", help="write an object for each pair")
+    add_switch(form, "--tokens", "write a row for each piece")
+    add_switch(form, "--json", "write an object for each pair")
     add_option(parser, "length_penalty", "; default: the model's")
     add_direction(parser, target="--target-language")
     add_ensemble(parser)

@@ -17,10 +17,9 @@ describes the interface. What the options do not set is in serve.toml: docs/guid
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.numbers import THREADS, whole
+from transduce.cli.options import THREADS, add_number, add_path, add_switch, add_text, whole
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
 from transduce.engines.interface import SHORTLIST_CHOICES
 from transduce.errors import ConfigError
@@ -35,38 +34,31 @@ _MOST_CHARACTERS = 10**15
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="model folders, one for each pair of languages")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="serve.toml; options given here win over it")
-    parser.add_argument("--host", metavar="NAME", help="address to listen at; 0.0.0.0: all; default: 127.0.0.1")
-    parser.add_argument("--port", type=whole(0, 65_535), metavar="N", help="0: any that is free; default: 5000")
-    parser.add_argument(
-        "--state",
-        metavar="URL",
-        help="where glossaries, usage and documents are kept: an SQLite file, postgresql://…, or memory; default: "
-        "~/.local/state/transduce/serve.db",
+    add_text(parser, "models", "MODEL", "model folders, one for each pair of languages", nargs="*")
+    add_path(parser, "--config", "FILE", "serve.toml; options given here win over it")
+    add_text(parser, "--host", "NAME", "address to listen at; 0.0.0.0: all; default: 127.0.0.1")
+    add_number(parser, "--port", whole(0, 65_535), "N", "0: any that is free; default: 5000")
+    state = (
+        "where glossaries, usage and documents are kept: an SQLite file, postgresql://…, or memory; default: "
+        "~/.local/state/transduce/serve.db"
     )
+    add_text(parser, "--state", "URL", state)
     machine = parser.add_argument_group("machine (for all models)")
     machine.add_argument("--engine", choices=ENGINE_NAMES, help="default: auto")
     machine.add_argument(
         "--quantization", choices=QUANTIZATIONS, metavar="TYPE", help="float32 (default), int8, …: faster, less memory"
     )
-    machine.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads of each model")
+    add_number(machine, "--threads", THREADS, "N", "CPU threads of each model")
     machine.add_argument("--shortlist", choices=SHORTLIST_CHOICES, help="default: off")
     keys = parser.add_argument_group("keys")
-    keys.add_argument("--keys", type=Path, metavar="FILE", help="each client needs a key of this file")
-    keys.add_argument("--add-key", metavar="NAME", help="add a new key to the file, print it, and end")
+    add_path(keys, "--keys", "FILE", "each client needs a key of this file")
+    add_text(keys, "--add-key", "NAME", "add a new key to the file, print it, and end")
     limit = whole(0, _MOST_CHARACTERS)
     for period in ("minute", "day"):
-        keys.add_argument(
-            f"--characters-per-{period}", type=limit, metavar="N", help="limit of the new key; 0: none (default)"
-        )
-    keys.add_argument("--bulk", action="store_true", help="requests with the new key wait for those of others")
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="ask whether the service with these options runs, and end: with 0 if it does",
-    )
-    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+        add_number(keys, f"--characters-per-{period}", limit, "N", "limit of the new key; 0: none (default)")
+    add_switch(keys, "--bulk", "requests with the new key wait for those of others")
+    add_switch(parser, "--check", "ask whether the service with these options runs, and end: with 0 if it does")
+    add_switch(parser, "--quiet", "print warnings and errors only")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import add_overwrite, require_both
-from transduce.cli.numbers import whole
+from transduce.cli.options import add_number, add_path, add_switch, whole
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
 
@@ -41,23 +41,19 @@ SUMMARY = "learn a shortlist from the training corpus: faster translation with a
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder; the shortlist is written into it")
-    parser.add_argument("--source", type=Path, metavar="FILE", help="the training corpus, .gz or .zst")
-    parser.add_argument("--target", type=Path, metavar="FILE", help="its translations, line by line")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="instead: a prepared folder or a run folder")
-    parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the coverage")
-    parser.add_argument("--test-reference", type=Path, metavar="FILE", help="their translations")
+    add_path(parser, "model", "MODEL", "model folder; the shortlist is written into it")
+    add_path(parser, "--source", "FILE", "the training corpus, .gz or .zst")
+    add_path(parser, "--target", "FILE", "its translations, line by line")
+    add_path(parser, "--data", "FOLDER", "instead: a prepared folder or a run folder")
+    add_path(parser, "--test-source", "FILE", "other lines, to measure the coverage")
+    add_path(parser, "--test-reference", "FILE", "their translations")
     # docs/guides/shortlist.md has the coverage of these numbers.
-    candidates = "pieces kept for each source piece; default: %(default)s"
-    parser.add_argument("--candidates", type=whole(1, 1_000_000), default=100, metavar="K", help=candidates)
-    frequent = "pieces in the shortlist of every sentence; default: %(default)s"
-    parser.add_argument("--frequent", type=whole(0, 1_000_000), default=300, metavar="F", help=frequent)
-    max_pairs = "learn from at most N pairs, evenly spread; default: %(default)s"
-    parser.add_argument("--max-pairs", type=whole(1), default=500_000, metavar="N", help=max_pairs)
-    iterations = "iterations of EM; default: %(default)s"
-    parser.add_argument("--iterations", type=whole(1, 1000), default=5, metavar="N", help=iterations)
+    add_number(parser, "--candidates", whole(1, 1_000_000), "K", "pieces kept for each source piece", 100)
+    add_number(parser, "--frequent", whole(0, 1_000_000), "F", "pieces in the shortlist of every sentence", 300)
+    add_number(parser, "--max-pairs", whole(1), "N", "learn from at most N pairs, evenly spread", 500_000)
+    add_number(parser, "--iterations", whole(1, 1000), "N", "iterations of EM", 5)
     add_overwrite(parser, "the existing shortlist")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_switch(parser, "--json", "print JSON")
 
 
 def run(args: argparse.Namespace) -> int:

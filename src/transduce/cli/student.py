@@ -32,12 +32,11 @@ and is slower than a narrow one. docs/guides/students.md helps to choose.
 import argparse
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_cluster, add_ensemble, add_machine, add_option, require_cluster
-from transduce.cli.numbers import whole
 from transduce.cli.open_model import loaded_workers, open_translator
+from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, whole
 from transduce.cli.output import print_report
 
 if TYPE_CHECKING:
@@ -48,36 +47,16 @@ SUMMARY = "make a small and fast student of a large model, and measure both"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("model", metavar="TEACHER", type=Path, help="model folder of the teacher")
-    parser.add_argument(
-        "recipe", metavar="RECIPE", type=Path, help="TOML file: the data, and how the student is trained"
-    )
-    parser.add_argument("--output", metavar="DIR", type=Path, required=True, help="folder to write or to continue")
+    add_path(parser, "model", "TEACHER", "model folder of the teacher")
+    add_path(parser, "recipe", "RECIPE", "TOML file: the data, and how the student is trained")
+    add_path(parser, "--output", "DIR", "folder to write or to continue", required=True)
     student = parser.add_argument_group("student")
-    student.add_argument(
-        "--preset", metavar="NAME", default="", help="its shape: student-6-1, student-6-2, student-tiny"
-    )
-    student.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change one value of the recipe, such as train.max_steps=2000; may be repeated",
-    )
-    student.add_argument(
-        "--from-teacher",
-        action="store_true",
-        help="give it the teacher's width, and start from some of the teacher's layers",
-    )
-    student.add_argument(
-        "--own-vocabulary",
-        action="store_true",
-        help="learn a vocabulary as the recipe's [text] says; default: the teacher's",
-    )
-    candidates = "shortlist entries for each source piece; default: %(default)s"
-    student.add_argument("--candidates", type=whole(1, 1_000_000), default=50, metavar="K", help=candidates)
-    frequent = "frequent pieces that are in every shortlist; default: %(default)s"
-    student.add_argument("--frequent", type=whole(0, 1_000_000), default=100, metavar="F", help=frequent)
+    add_text(student, "--preset", "NAME", "its shape: student-6-1, student-6-2, student-tiny", default="")
+    add_settings(student)
+    add_switch(student, "--from-teacher", "give it the teacher's width, and start from some of the teacher's layers")
+    add_switch(student, "--own-vocabulary", "learn a vocabulary as the recipe's [text] says; default: the teacher's")
+    add_number(student, "--candidates", whole(1, 1_000_000), "K", "shortlist entries for each source piece", 50)
+    add_number(student, "--frequent", whole(0, 1_000_000), "F", "frequent pieces that are in every shortlist", 100)
     teacher = parser.add_argument_group("the teacher's translations")
     add_option(teacher, "beam_size")
     teacher.add_argument(

@@ -14,11 +14,12 @@ Choose settings on validation text, never on the text that a result is reported 
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from transduce.cli.arguments import add_direction
-from transduce.cli.numbers import setting, whole
+from transduce.cli.options import add_number, add_path, add_switch, add_text, setting, whole
 from transduce.errors import ConfigError
 
 SUMMARY = "decode with many beam sizes, length penalties and averages, and compare"
@@ -26,26 +27,24 @@ SUMMARY = "decode with many beam sizes, length penalties and averages, and compa
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("subject", metavar="RUN|MODEL", type=Path, help="run folder or model folder")
-    parser.add_argument("--source", metavar="FILE", required=True, help="what to translate")
-    parser.add_argument("--reference", metavar="FILE", required=True, nargs="+", help="one or more references")
-    parser.add_argument("--output", metavar="DIR", type=Path, required=True, help="folder to write")
+    add_path(parser, "subject", "RUN|MODEL", "run folder or model folder")
+    add_text(parser, "--source", "FILE", "what to translate", required=True)
+    add_text(parser, "--reference", "FILE", "one or more references", required=True, nargs="+")
+    add_path(parser, "--output", "DIR", "folder to write", required=True)
     grid = parser.add_argument_group("grid: values with commas between them")
-    grid.add_argument("--beam-size", metavar="N,…", default="1,2,4,8", help="default: %(default)s")
-    grid.add_argument("--length-penalty", metavar="A,…", default="0,0.6,1", help="GNMT's α; default: %(default)s")
-    grid.add_argument("--average", metavar="K,…", help="checkpoints averaged; default: as many as the recipe says")
+    add_text(grid, "--beam-size", "N,…", "default: %(default)s", default="1,2,4,8")
+    add_text(grid, "--length-penalty", "A,…", "GNMT's α; default: %(default)s", default="0,0.6,1")
+    add_text(grid, "--average", "K,…", "checkpoints averaged; default: as many as the recipe says")
     score = parser.add_argument_group("score: as in 'transduce evaluate'")
-    score.add_argument("--metric", metavar="NAME", default="bleu", help="bleu, bleu-paper, …; default: %(default)s")
-    score.add_argument("--tokenized", action="store_true", help="the text is tokenised already")
-    score.add_argument("--lowercase", action="store_true", help="ignore case")
-    score.add_argument("--target-language", metavar="CODE", help="for the paper's BLEU; default: the model's")
+    add_text(score, "--metric", "NAME", "bleu, bleu-paper, …; default: %(default)s", default="bleu")
+    add_switch(score, "--tokenized", "the text is tokenised already")
+    add_switch(score, "--lowercase", "ignore case")
+    add_text(score, "--target-language", "CODE", "for the paper's BLEU; default: the model's")
     add_direction(parser)
     machine = parser.add_argument_group("machine")
-    machine.add_argument(
-        "--batch-size", type=setting("batch_size"), metavar="N", help="lines translated together; changes speed only"
-    )
+    add_number(machine, "--batch-size", setting("batch_size"), "N", "lines translated together; changes speed only")
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
-    parser.add_argument("--quiet", action="store_true", help="say nothing until the end")
+    add_switch(parser, "--quiet", "say nothing until the end")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -85,9 +84,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _numbers(args: argparse.Namespace, name: str) -> tuple[Any, ...]:
     """Returns the values of an option such as `1,2,4`, without repetitions."""
-    number = whole(1) if name == "average" else setting(name)
-    parts, option = getattr(args, name).split(","), f"--{name.replace('_', '-')}"
+    bounds = whole(1) if name == "average" else setting(name)
+    number = replace(bounds, option=f"--{name.replace('_', '-')}")
     try:
-        return tuple(dict.fromkeys(number.read(part, option) for part in parts))
+        return tuple(dict.fromkeys(map(number, getattr(args, name).split(","))))
     except ConfigError as error:
         raise ConfigError(f"{error} Write several with commas between them, such as 1,2,4.") from None

@@ -22,8 +22,9 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from transduce.cli.options import add_path, add_settings, add_switch, add_text
 
 if TYPE_CHECKING:
     from transduce.config import Config
@@ -34,24 +35,14 @@ SUMMARY = "train a model from a recipe"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("recipe", metavar="RECIPE", type=Path, help="TOML file; see recipes/")
-    parser.add_argument("--output", metavar="RUN", type=Path, required=True, help="run folder to write")
-    parser.add_argument(
-        "--from", metavar="MODEL", dest="ancestor", help="start from this model or run, not from random weights"
-    )
-    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint in RUN")
-    parser.add_argument(
-        "--data", metavar="DIR", type=Path, help="folder made by 'transduce prepare'; default: RUN/data"
-    )
-    parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder with downloaded corpora")
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change one value of the recipe, such as train.max_steps=2000; may be repeated",
-    )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_path(parser, "recipe", "RECIPE", "TOML file; see recipes/")
+    add_path(parser, "--output", "RUN", "run folder to write", required=True)
+    add_text(parser, "--from", "MODEL", "start from this model or run, not from random weights", dest="ancestor")
+    add_switch(parser, "--resume", "continue from the last checkpoint in RUN")
+    add_path(parser, "--data", "DIR", "folder made by 'transduce prepare'; default: RUN/data")
+    add_path(parser, "--mirror", "DIR", "folder with downloaded corpora")
+    add_settings(parser)
+    add_switch(parser, "--quiet", "no progress")
 
 
 def run(args: argparse.Namespace) -> int:

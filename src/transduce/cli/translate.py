@@ -101,8 +101,8 @@ from transduce.cli.arguments import (
     require_cluster,
 )
 from transduce.cli.constraint_files import ConstraintFiles
-from transduce.cli.numbers import whole
 from transduce.cli.open_model import Opened, loaded_workers, open_translator
+from transduce.cli.options import add_number, add_switch, add_text, whole
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
@@ -119,19 +119,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "text")
     add_document(parser)
     files = parser.add_argument_group("files")
-    files.add_argument("--resume", action="store_true", help="continue what an earlier run of this command left")
+    add_switch(files, "--resume", "continue what an earlier run of this command left")
     add_window(files)
-    files.add_argument("--field", metavar="NAME", help="lines are JSON objects; translate this field")
-    files.add_argument("--into", metavar="NAME", help="the new field for the translation; default: translation")
-    files.add_argument(
-        "--column", type=whole(1, 1_000_000), metavar="N", help="lines are tab-separated; translate column N (from 1)"
-    )
-    files.add_argument("--replace", action="store_true", help="the translation replaces the column")
+    add_text(files, "--field", "NAME", "lines are JSON objects; translate this field")
+    add_text(files, "--into", "NAME", "the new field for the translation; default: translation")
+    add_number(files, "--column", whole(1, 1_000_000), "N", "lines are tab-separated; translate column N (from 1)")
+    add_switch(files, "--replace", "the translation replaces the column")
     search = add_options(parser, "search", paper=DecodeConfig())
-    search.add_argument(
-        "--n-best", type=whole(1, 1_000_000), default=1, metavar="N", help="translations for each line, as rows"
-    )
-    search.add_argument("--scores", action="store_true", help="add a column with the score")
+    add_number(search, "--n-best", whole(1, 1_000_000), "N", "translations for each line, as rows")
+    search.set_defaults(n_best=1)
+    add_switch(search, "--scores", "add a column with the score")
     for group in ("limits", "diversity", "sampling"):
         add_options(parser, group)
     add_direction(parser)

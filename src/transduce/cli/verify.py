@@ -28,43 +28,27 @@ by rounding only may come in either order: such ties are listed, and are no fail
 """
 
 import argparse
-from pathlib import Path
 
 from transduce.cli.arguments import add_device, add_direction, add_overwrite
-from transduce.cli.numbers import real, whole
+from transduce.cli.options import add_number, add_path, add_switch, real, whole
 
 SUMMARY = "check the properties of your own model: causality, padding, batches, cache, scores, engines"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    parser.add_argument(
-        "--source", type=Path, metavar="FILE", help="sentences to verify with, one per line; .gz or .zst"
-    )
-    parser.add_argument(
-        "--sample",
-        type=whole(1, 1_000_000),
-        metavar="N",
-        help="sentences to translate; default: 40, or 16 with --quick",
-    )
-    parser.add_argument("--quick", action="store_true", help="check less: takes seconds for a small model")
-    parser.add_argument("--no-engines", action="store_true", help="do not check other engines")
-    parser.add_argument(
-        "--export", type=Path, nargs="+", default=[], metavar="DIR", help="exports of this model to certify again"
-    )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write the whole report as JSON")
+    add_path(parser, "model", "MODEL", "model folder")
+    add_path(parser, "--source", "FILE", "sentences to verify with, one per line; .gz or .zst")
+    add_number(parser, "--sample", whole(1, 1_000_000), "N", "sentences to translate; default: 40, or 16 with --quick")
+    add_switch(parser, "--quick", "check less: takes seconds for a small model")
+    add_switch(parser, "--no-engines", "do not check other engines")
+    add_path(parser, "--export", "DIR", "exports of this model to certify again", nargs="+", default=[])
+    add_path(parser, "--report", "FILE", "write the whole report as JSON")
     add_overwrite(parser, "an existing report")
     limits = parser.add_argument_group("tolerances")
-    limits.add_argument(
-        "--tolerance",
-        type=real(0, 1000, above=True),
-        metavar="X",
-        help="largest difference of a log-probability; default: 0.001",
-    )
-    limits.add_argument(
-        "--tie", type=real(0, 1000, above=True), metavar="X", help="scores closer than this are ties; default: 0.0001"
-    )
+    positive = real(0, 1000, above=True)
+    add_number(limits, "--tolerance", positive, "X", "largest difference of a log-probability; default: 0.001")
+    add_number(limits, "--tie", positive, "X", "scores closer than this are ties; default: 0.0001")
     add_direction(parser)
     add_device(parser.add_argument_group("machine"))
 
