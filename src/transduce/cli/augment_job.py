@@ -19,6 +19,7 @@ from transduce.cli.arguments import (
 )
 from transduce.cli.open_model import loaded_workers, open_translator
 from transduce.cli.options import add_path, add_switch
+from transduce.cli.output import say, warn
 from transduce.config import DecodeConfig
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
@@ -82,8 +83,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     opened = open_translator(args)
     # As the model spells them: the lines of the recipe name them, and there FR and fr are two languages.
     direction = Directions.of(opened.bundle.tokenizer, opened.bundle).choose("", args.target, args.domain)
-    if not args.quiet:
-        print(f"transduce: {opened.bundle.path}: {opened.bundle.summary}", file=sys.stderr)
+    say(f"{opened.bundle.path}: {opened.bundle.summary}", quiet=args.quiet)
     with loaded_workers(args, opened) as translator:
         made = make(
             translator,
@@ -99,7 +99,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
                 window=args.window,
                 overwrite=args.overwrite,
                 progress=sys.stderr.isatty(),
-                warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+                warn=warn,
             ),
         )
     if not args.quiet:
@@ -107,8 +107,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     if not made.num_pairs:
         why = f"{made.folder / LEFT_OUT} says why each line was left out" if made.num_lines else "it has no lines"
         raise DataError(f"{args.text}: gave no pairs: {why}.")
-    if not args.quiet:
-        print("transduce: to train on these pairs, add to the recipe:", file=sys.stderr)
+    say("to train on these pairs, add to the recipe:", quiet=args.quiet)
     print(made.recipe_lines(tag))
     return 0
 
@@ -116,9 +115,9 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
 def _report(made: "MadeCorpus") -> None:
     """Says what was made, on standard error."""
     if made.was_finished:
-        print(f"transduce: {made.folder}: finished already, by the same command.", file=sys.stderr)
+        say(f"{made.folder}: finished already, by the same command.")
     elif made.num_resumed:
-        print(f"transduce: continued after {counted(made.num_resumed, 'line')} done before.", file=sys.stderr)
-    print(f"transduce: {counted(made.num_pairs, 'pair')} of {counted(made.num_lines, 'line')}", file=sys.stderr)
+        say(f"continued after {counted(made.num_resumed, 'line')} done before.")
+    say(f"{counted(made.num_pairs, 'pair')} of {counted(made.num_lines, 'line')}")
     for reason, count in made.left_out.items():
-        print(f"transduce: left out: {count:,}: {reason}", file=sys.stderr)
+        say(f"left out: {count:,}: {reason}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.open_model import Opened, load_translator
+from transduce.cli.output import say, warn
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
 
@@ -83,10 +84,8 @@ def translate_to_output(args: argparse.Namespace, opened: Opened, text_options: 
                 languages=languages,
                 overwrite=args.overwrite,
                 on_progress=on_progress,
-                warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+                warn=warn,
             ),
         )
-    if not args.quiet:
-        texts = counted(summary.num_segments, "text")
-        print(f"transduce: {args.output}: {texts} translated.", file=sys.stderr)
+    say(f"{args.output}: {counted(summary.num_segments, 'text')} translated.", quiet=args.quiet)
     return 0

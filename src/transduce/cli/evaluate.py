@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.cli.arguments import add_direction, add_machine, add_options, decode_changes
 from transduce.cli.open_model import Opened, load_translator, open_model, open_translator, require_named_target
 from transduce.cli.options import add_path, add_switch, add_text
-from transduce.cli.output import print_report
+from transduce.cli.output import print_report, warn
 from transduce.errors import EvaluationError
 from transduce.reporting.tables import counted
 
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         value, count = measured["perplexity"], measured["subwords"]
         print(f"perplexity {value:.3f} per subword of {args.model} ({counted(count, 'subword')}, EOS counted)")
     for warning in warnings:
-        print(f"transduce: warning: {warning}", file=sys.stderr)
+        warn(warning)
     if evaluation is not None:
         print(evaluation.to_text())
     return 0
@@ -157,7 +157,7 @@ def _evaluate_sets(args: argparse.Namespace) -> int:
         print(json.dumps(report, indent=2, ensure_ascii=False))
         return 0
     for warning in warnings:
-        print(f"transduce: warning: {warning}", file=sys.stderr)
+        warn(warning)
     print_report(scores_table(scores))
     return 0
 

@@ -29,7 +29,7 @@ import sys
 from transduce.cli.arguments import add_overwrite
 from transduce.cli.export import add_certificate, comparison_options
 from transduce.cli.options import add_path
-from transduce.cli.output import print_report
+from transduce.cli.output import print_report, warn
 
 SUMMARY = "make a model folder from a transformers checkpoint or a torch.nn.Transformer"
 FORMATS = ("huggingface", "torch")
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"{args.path}: a state dict of torch needs --description FILE and --tokenizer PATH.")
         certificate = import_torch(args.path, args.description, args.tokenizer, args.output, **options)
     if certificate is None:
-        print("transduce: warning: the other system is not installed: nothing was compared.", file=sys.stderr)
+        warn("the other system is not installed: nothing was compared.")
     else:
         print_report(certificate.to_markdown())
     print(f"{args.output}: written. Try it: transduce translate {args.output}", file=sys.stderr)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from transduce.cli.arguments import add_device, add_direction, add_overwrite
 from transduce.cli.open_model import require_named_target
 from transduce.cli.options import add_number, add_path, add_switch, add_text, whole
-from transduce.cli.output import open_output, require_no_input, warn_truncated
+from transduce.cli.output import open_output, require_no_input, warn, warn_truncated
 from transduce.errors import ConfigError
 from transduce.files import require_free, write_text
 from transduce.reporting.tables import counted
@@ -185,10 +185,7 @@ def _show(args: argparse.Namespace, attention: "Attention") -> None:
         written.append(page)
         if len(text) > _LARGE_PAGE and not args.words:
             size = f"{len(text) / 1e6:.0f} MB"
-            print(
-                f"transduce: warning: {page} has {size}, for the pair is long; --words makes it smaller.",
-                file=sys.stderr,
-            )
+            warn(f"{page} has {size}, for the pair is long; --words makes it smaller.")
     print(*(f"{path}: {attention.source} → {attention.target}" for path in written), sep="\n", file=sys.stderr)
 
 

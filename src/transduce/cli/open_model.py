@@ -3,12 +3,12 @@
 import argparse
 import contextlib
 import dataclasses
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import decode_changes
+from transduce.cli.output import say
 from transduce.config import DecodeConfig
 from transduce.engines.interface import Engine
 from transduce.errors import ConfigError
@@ -83,8 +83,8 @@ def open_translator(args: argparse.Namespace, *, required: bool = False) -> Open
         raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
     source, target, domain = (getattr(args, name, "") for name in ("source_language", "target", "domain"))
     direction = Directions.of(opened.bundle.tokenizer, opened.bundle).choose(source, target, domain)
-    if direction.notice and not args.quiet:
-        print(f"transduce: note: {direction.notice}", file=sys.stderr)
+    if direction.notice:
+        say(f"note: {direction.notice}", quiet=args.quiet)
     return opened
 
 
@@ -138,12 +138,11 @@ def loaded_workers(args: argparse.Namespace, opened: Opened) -> "Iterator[Transl
 
     loading = loading_arguments(args, opened.choice)
     with ray_workers(args.model, address=args.ray, num_workers=args.workers, **loading) as workers:
-        if not args.quiet:
-            print(f"transduce: workers: {workers.num_workers}", file=sys.stderr)
+        say(f"workers: {workers.num_workers}", quiet=args.quiet)
         yield workers
 
 
 def say_engine(args: argparse.Namespace, opened: Opened, engine: Engine) -> None:
     """Prints on standard error which engine was chosen and why, unless --engine named it."""
-    if args.engine == "auto" and not args.quiet:
-        print(f"transduce: engine: {engine.name} ({opened.choice.reason})", file=sys.stderr)
+    if args.engine == "auto":
+        say(f"engine: {engine.name} ({opened.choice.reason})", quiet=args.quiet)

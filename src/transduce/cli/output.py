@@ -119,10 +119,17 @@ def with_progress(lines: Iterable[str], args: argparse.Namespace, label: str) ->
     return bar
 
 
+def say(message: str, *, quiet: bool = False) -> None:
+    """Prints a message on standard error, unless `quiet`."""
+    if not quiet:
+        print(f"transduce: {message}", file=sys.stderr)
+
+
+def warn(message: str) -> None:
+    """Prints a warning on standard error."""
+    say(f"warning: {message}")
+
+
 def warn_truncated(where: str, limit: int, what: str) -> None:
     """Warns that a line is longer than the model reads."""
-    print(
-        f"transduce: warning: {where}: longer than the {limit} tokens that the model reads; "
-        f"only its beginning is {what}.",
-        file=sys.stderr,
-    )
+    warn(f"{where}: longer than the {limit} tokens that the model reads; only its beginning is {what}.")

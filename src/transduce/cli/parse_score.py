@@ -29,12 +29,11 @@ Gold trees laid out over many lines, such as .mrg files, are put on one line eac
 
 import argparse
 import json
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from transduce.cli.options import add_number, add_path, add_switch, whole
-from transduce.cli.output import print_report
+from transduce.cli.output import print_report, warn
 from transduce.errors import EvaluationError
 from transduce.reporting.tables import counted
 
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     evaluation = analysis.evaluation
     for sentence in evaluation.sentences:
         if sentence.status == "error" and not args.json:
-            print(f"transduce: warning: line {sentence.number} is left out: {sentence.message}", file=sys.stderr)
+            warn(f"line {sentence.number} is left out: {sentence.message}")
     _require_scores(evaluation, names[1])
     comparison = None
     if args.compare is not None:

@@ -20,14 +20,13 @@ The output has a tab-separated row for each pair:
 import argparse
 import itertools
 import json
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_direction, add_ensemble, add_machine, add_option, add_output
 from transduce.cli.open_model import load_translator, open_model, require_named_target
 from transduce.cli.options import add_path, add_switch
-from transduce.cli.output import open_output, warn_truncated
+from transduce.cli.output import open_output, say, warn_truncated
 from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
                     limit = translator.engine.max_source_tokens
                     warn_truncated(f"{args.source}, line {number}", limit, "read")
                 output.writelines(_rows(number, each, tokens=args.tokens, as_json=args.json))
-    print(f"transduce: {summary}", file=sys.stderr)
+    say(str(summary))
     return 0
 
 

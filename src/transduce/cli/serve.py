@@ -16,10 +16,10 @@ describes the interface. What the options do not set is in serve.toml: docs/guid
 """
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.options import THREADS, add_number, add_path, add_switch, add_text, whole
+from transduce.cli.output import say
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
 from transduce.engines.interface import SHORTLIST_CHOICES
 from transduce.errors import ConfigError
@@ -98,7 +98,7 @@ def _check(server: "ServerConfig") -> int:
     try:
         require_alive(server)
     except ListenError as error:
-        print(f"transduce: {error}", file=sys.stderr)
+        say(str(error))
         return 1  # what Docker takes for unhealthy
     return 0
 

@@ -30,14 +30,13 @@ and is slower than a narrow one. docs/guides/students.md helps to choose.
 """
 
 import argparse
-import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_cluster, add_ensemble, add_machine, add_option, require_cluster
 from transduce.cli.open_model import loaded_workers, open_translator
 from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, whole
-from transduce.cli.output import print_report
+from transduce.cli.output import print_report, say, warn
 
 if TYPE_CHECKING:
     from transduce.augmentation.student import Student
@@ -90,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         candidates=args.candidates,
         frequent=args.frequent,
         progress=not args.quiet,
-        warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+        warn=warn,
     )
     return _report(args, make_student(job, partial(loaded_workers, args, opened)))
 
@@ -102,5 +101,5 @@ def _report(args: argparse.Namespace, student: "Student") -> int:
         assert student.outcome is not None  # it was a signal that ended the training
         return stopped_by(student.outcome, "The same command continues.")
     print_report(student.comparison.to_markdown())
-    print(f"transduce: the student: {student.model}; for CTranslate2: {student.exported}", file=sys.stderr)
+    say(f"the student: {student.model}; for CTranslate2: {student.exported}")
     return 0

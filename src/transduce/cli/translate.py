@@ -103,6 +103,7 @@ from transduce.cli.arguments import (
 from transduce.cli.constraint_files import ConstraintFiles
 from transduce.cli.open_model import Opened, loaded_workers, open_translator
 from transduce.cli.options import add_number, add_switch, add_text, whole
+from transduce.cli.output import say, warn
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
@@ -188,7 +189,7 @@ def run(args: argparse.Namespace) -> int:
                 resume=args.resume,
                 overwrite=args.overwrite,
                 progress=_is_file(args.output) and sys.stderr.isatty(),
-                warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+                warn=warn,
             ),
         )
     _print_summary(args, summary)
@@ -198,15 +199,14 @@ def run(args: argparse.Namespace) -> int:
 def _print_summary(args: argparse.Namespace, summary: "Summary") -> None:
     """Says what was resumed, and which required terms came out."""
     if summary.was_finished:
-        lines = counted(summary.num_lines, "line")
-        print(f"transduce: {args.output}: finished already, by the same command; {lines}.", file=sys.stderr)
-    elif summary.num_resumed and not args.quiet:
+        say(f"{args.output}: finished already, by the same command; {counted(summary.num_lines, 'line')}.")
+    elif summary.num_resumed:
         resumed = counted(summary.num_resumed, "line")
-        print(f"transduce: resumed after {resumed} done before; {summary.num_lines:,} in all.", file=sys.stderr)
-    if summary.num_terms and not args.quiet:
+        say(f"resumed after {resumed} done before; {summary.num_lines:,} in all.", quiet=args.quiet)
+    if summary.num_terms:
         of_all = f"{summary.num_honoured:,} of {counted(summary.num_terms, 'required term')}"
         forced = f"; {summary.num_forced:,} more forced" if summary.num_forced else ""
-        print(f"transduce: {of_all} came out{forced}.", file=sys.stderr)
+        say(f"{of_all} came out{forced}.", quiet=args.quiet)
 
 
 def _text_options(args: argparse.Namespace) -> "TextOptions":
@@ -243,11 +243,11 @@ def _opened(args: argparse.Namespace) -> Opened:
     if args.confidence:
         from transduce.translation.pipeline.calibration import load_calibration
 
-        if load_calibration(opened.bundle) is None and not args.quiet:
-            print(
-                "transduce: note: this model is not calibrated: the confidence is the geometric mean of the tokens' "
+        if load_calibration(opened.bundle) is None:
+            say(
+                "note: this model is not calibrated: the confidence is the geometric mean of the tokens' "
                 "probabilities. 'transduce calibrate' makes it that of a good translation.",
-                file=sys.stderr,
+                quiet=args.quiet,
             )
     return opened
 
