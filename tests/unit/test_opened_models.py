@@ -1,6 +1,5 @@
 """How commands open a model, and what they write nowhere: over an input, or into a model folder."""
 
-import argparse
 import errno
 import os
 import sys
@@ -19,7 +18,7 @@ from transduce.cli import open_model as opening
 from transduce.cli.failures import lack_of_memory
 from transduce.cli.main import main
 from transduce.cli.open_model import Opened, load_translator, loaded_workers, loading_arguments, open_model, say_engine
-from transduce.cli.output import print_report, require_no_input, with_progress
+from transduce.cli.output import print_report, require_no_input
 from transduce.config import DecodeConfig
 from transduce.engines.capabilities import Lack
 from transduce.engines.loading import EngineChoice
@@ -201,23 +200,6 @@ def test_tables_are_aligned_on_a_terminal_only(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     print_report("| a |")
     assert capsys.readouterr().out == "| a |\n| A |\n"
-
-
-def test_progress_is_shown_where_it_does_not_mix_with_the_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = ["a", "b"]
-    source = tmp_path / "s"
-    source.write_text("a\nb\nc\n")
-    args = argparse.Namespace(output=Path("o"), source=source)
-    assert with_progress(lines, args, "x") is lines  # no terminal
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert with_progress(lines, argparse.Namespace(output=None), "x") is lines
-    shown: Any = with_progress(lines, args, "parsing")
-    assert (shown.total, shown.desc, [*shown]) == (2, "parsing", lines)
-    for path, total in ((source, 3), (Path("-"), None)):
-        counted: Any = with_progress(iter(lines), argparse.Namespace(output=Path("o"), source=path), "x")
-        assert (counted.total, [*counted]) == (total, lines)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Every option of the commands of a parser is passed on to what does the work."""
 
 import json
+import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +26,10 @@ def file_of(folder: Path, name: str, text: str = "a\nb\n") -> str:
     return str(folder / name)
 
 
-def test_parse_run(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parse_run(
+    noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     [tree] = parse_trees(["(S (NN a))"], "-")
     parses = [
         Parse(("a",), tree, repaired=False, score=0.0, finished=True, source_truncated=False),
@@ -59,6 +64,17 @@ def test_parse_run(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture
     assert main([*given, "--output", str(tmp_path / "o")]) == 0
     assert (tmp_path / "o").read_text() == "(S (NN a))\n(S (NN a))\n\n(S (NN a))\n"
     assert main([*given, "--output", str(tmp_path / "o")]) == 3
+    updates: list[None] = []
+    bar = SimpleNamespace(update=lambda: updates.append(None))
+    bars = noting("transduce.data.progress.progress_bar", nullcontext(bar))
+    for is_terminal, output in ((False, ["--output", str(tmp_path / "p")]), (True, []), (True, ["--output", "q"])):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda shown=is_terminal: shown)
+        assert main([*given, *output]) == 0
+    assert bars == [
+        (("parsing", total), {"unit": " lines", "shown": shown})
+        for total, shown in ((None, False), (None, False), (4, True))
+    ]
+    assert len(updates) == 3 * len(parses)
 
 
 def test_parse_score(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

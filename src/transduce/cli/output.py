@@ -1,11 +1,11 @@
-"""What commands write: output files, reports, progress bars and warnings."""
+"""What commands write: output files, reports, messages and warnings."""
 
 import argparse
 import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -100,23 +100,6 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
         return
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         yield file
-
-
-def with_progress(lines: Iterable[str], args: argparse.Namespace, label: str) -> Iterable[str]:
-    """Shows a progress bar if standard error is a terminal and the output goes into a file."""
-    if args.output is None or not sys.stderr.isatty():
-        return lines
-    from tqdm import tqdm
-
-    from transduce.data.readers import read_lines
-
-    total: int | None = None
-    if isinstance(lines, Sized):
-        total = len(lines)
-    elif args.source.is_file():
-        total = sum(1 for _ in read_lines(args.source))
-    bar: Iterable[str] = tqdm(lines, total=total, unit=" lines", desc=label, smoothing=0.1)
-    return bar
 
 
 def say(message: str, *, quiet: bool = False) -> None:

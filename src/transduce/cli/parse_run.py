@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from transduce.cli.arguments import add_files, add_machine, add_options
 from transduce.cli.open_model import loading_arguments, open_model, say_engine
 from transduce.cli.options import add_switch
-from transduce.cli.output import open_output, warn_truncated, with_progress
+from transduce.cli.output import open_output, warn_truncated
 from transduce.config import DecodeConfig
 from transduce.reporting.tables import counted
 
@@ -68,6 +68,7 @@ class _Counts:
 
 def run(args: argparse.Namespace) -> int:
     """Parses, and returns the exit code."""
+    from transduce.data.progress import progress_bar
     from transduce.data.readers import read_lines
     from transduce.files import require_free
     from transduce.parser import Parser
@@ -81,9 +82,10 @@ def run(args: argparse.Namespace) -> int:
     parser = Parser.load(args.model, **loading_arguments(args, opened.choice))
     say_engine(args, opened, parser.translator.engine)
     counts, scored = _Counts(), []
-    with open_output(args.output) as output:
-        results = parser.stream(with_progress(sentences, args, "parsing"), options=opened.options)
-        for number, parse in enumerate(results, start=1):
+    shown = args.output is not None and sys.stderr.isatty()  # not between lines of the output
+    total = len(gold) or (sum(1 for _ in read_lines(args.source)) if shown and args.source.is_file() else None)
+    with open_output(args.output) as output, progress_bar("parsing", total, unit=" lines", shown=shown) as bar:
+        for number, parse in enumerate(parser.stream(sentences, options=opened.options), start=1):
             if parse.source_truncated:
                 limit = parser.translator.engine.max_source_tokens
                 warn_truncated(f"{args.source}, sentence {number}", limit, "parsed")
@@ -92,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
             output.write("\n" if left_out else f"{parse.tree}\n")
             if args.trees and parse.tree is not None:
                 scored.append((parse.tree, parse.repaired))
+            bar.update()
     print(counts, file=sys.stderr)
     if gold:
         from transduce.treebank.brackets import parse_scores
