@@ -13,26 +13,11 @@ from transduce.reporting.tables import counted
 if TYPE_CHECKING:
     from transduce.translation.pipeline import TextOptions
 
-# What is for lines, with the value that stands for "not given".
-_FOR_LINES = {
-    "source": Path("-"),
-    "resume": False,
-    "window": None,
-    "field": None,
-    "into": None,
-    "column": None,
-    "replace": False,
-    "n_best": 1,
-    "scores": False,
-    "confidence": False,
-    "prefix": None,
-    "forbid": None,
-    "forbid_by_line": None,
-    "require_by_line": None,
-    "inline_terms": False,
-    "ray": None,
-    "workers": None,
-}
+# Options that are for lines, not for documents.
+_FOR_LINES = (
+    *("source", "resume", "window", "field", "into", "column", "replace", "n_best", "scores", "confidence"),
+    *("prefix", "forbid", "forbid_by_line", "require_by_line", "inline_terms", "ray", "workers"),
+)
 
 
 def require_document_options(args: argparse.Namespace) -> None:
@@ -46,7 +31,7 @@ def require_document_options(args: argparse.Namespace) -> None:
     from transduce.files import require_free
     from transduce.translation.documents import require_format
 
-    for name in (name for name, nothing in _FOR_LINES.items() if getattr(args, name) != nothing):
+    for name in (name for name in _FOR_LINES if getattr(args, name) != args.parser.get_default(name)):
         raise ConfigError(f"--{name.replace('_', '-')} is for lines (--source), not for documents: leave it out.")
     if args.output is None or args.output == Path("-"):
         raise ConfigError("A document is written to a file: name it with --output.")
