@@ -60,7 +60,8 @@ def shown_commands() -> list[tuple[str, list[str]]]:
         for body in blocks(page, "sh")
         for args in commands_in(body)
     ]
-    for command in [*COMMANDS, *(f"parse_{name}" for name in SUBCOMMANDS), *AUGMENT.values()]:
+    of_augment = (f"augment_{name.replace('-', '_')}" for name in AUGMENT)
+    for command in [*COMMANDS, *(f"parse_{name}" for name in SUBCOMMANDS), *of_augment]:
         module = __import__(f"transduce.cli.{command}", fromlist=["__doc__"])
         examples = (module.__doc__ or "").partition("examples:\n")[2].partition("\n\n")[0]
         shown += [(f"{command.replace('_', ' ')} --help", args) for args in commands_in(examples)]

@@ -16,24 +16,15 @@ examples:
 
 import argparse
 
-from transduce.cli.help import add_commands
+from transduce.cli.help import add_commands, show_help
 
 SUMMARY = "make training data with a model: back-translation, forward translation, distillation"
 
-# The module of each: see `add_commands`.
-SUBCOMMANDS = {
-    "back-translate": "augment_back_translate",
-    "forward-translate": "augment_forward_translate",
-    "distill": "augment_distill",
-}
+SUBCOMMANDS = ("back-translate", "forward-translate", "distill")  # each is a module: see `add_commands`
+
+run = show_help  # where no subcommand was chosen
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the subcommands and their arguments."""
-    add_commands(parser, "subcommands", SUBCOMMANDS)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Prints the help, as no subcommand was chosen; returns the exit code."""
-    args.parser.print_help()
-    return 0
+    add_commands(parser, "subcommands", SUBCOMMANDS, prefix="augment_")

@@ -1,7 +1,7 @@
 """How commands are declared, and how `--help` is laid out."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Sequence
 from importlib import import_module
 
 
@@ -16,19 +16,26 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
             self._action_max_length = max(self._action_max_length, length)
 
 
-def add_commands(parser: argparse.ArgumentParser, title: str, modules: Mapping[str, str]) -> None:
+def add_commands(parser: argparse.ArgumentParser, title: str, names: Sequence[str], prefix: str = "") -> None:
     """Declares commands, each a module `transduce.cli.NAME` with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
 
     Args:
         parser: of the program, or of a command that has subcommands.
         title: what they are called: "commands" or "subcommands".
-        modules: the name of each command's module, by the name of the command.
+        names: of the commands.
+        prefix: what the names of their modules begin with.
     """
     commands = parser.add_subparsers(title=title, metavar=title.removesuffix("s").upper())
-    for name, module_name in modules.items():
-        module = import_module(f"transduce.cli.{module_name}")
+    for name in names:
+        module = import_module(f"transduce.cli.{prefix}{name.replace('-', '_')}")
         command = commands.add_parser(
             name, help=module.SUMMARY, description=module.__doc__, formatter_class=HelpFormatter
         )
         module.configure(command)
         command.set_defaults(run=module.run, parser=command)
+
+
+def show_help(args: argparse.Namespace) -> int:
+    """Prints the help of a command without a subcommand, as `git` and `pip` do; returns the exit code."""
+    args.parser.print_help()
+    return 0

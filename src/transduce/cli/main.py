@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from transduce.__about__ import __version__
 from transduce.cli.failures import REPORTED, lack_of_memory, replace_closed_streams, report
-from transduce.cli.help import HelpFormatter, add_commands
+from transduce.cli.help import HelpFormatter, add_commands, show_help
 from transduce.cli.output import require_no_input
 from transduce.engines.allocator import enter_command
 from transduce.errors import MissingDependencyError, suggestion
@@ -81,12 +81,6 @@ class CommandParser(argparse.ArgumentParser):
             (file or sys.stderr).write(message)
 
 
-def show_help(args: argparse.Namespace) -> int:
-    """Prints the help of a command without a subcommand, as `git` and `pip` do."""
-    args.parser.print_help()
-    return 0
-
-
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser of the whole command line; importing the commands imports no torch."""
     parser = CommandParser(
@@ -98,7 +92,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"transduce {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
     parser.set_defaults(run=show_help, parser=parser)
-    add_commands(parser, "commands", {name: name for name in COMMANDS})
+    add_commands(parser, "commands", COMMANDS)
     return parser
 
 

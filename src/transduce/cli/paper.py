@@ -19,7 +19,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from transduce.cli.help import HelpFormatter
+from transduce.cli.help import HelpFormatter, show_help
 from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, whole
 from transduce.cli.output import print_report
 from transduce.experiments.paper.scales import SCALES
@@ -50,8 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measures, writes, and prints the table; without an experiment, prints the help."""
     if args.experiment is None:
-        args.parser.print_help()
-        return 0
+        return show_help(args)
     from transduce.cli.requirements import require, require_training
 
     require_training()

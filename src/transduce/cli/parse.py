@@ -14,19 +14,15 @@ examples:
 
 import argparse
 
-from transduce.cli.help import add_commands
+from transduce.cli.help import add_commands, show_help
 
 SUMMARY = "train and run a constituency parser; score parses as EVALB does; draw trees"
 
-SUBCOMMANDS = ("train", "run", "score", "draw")  # each is a module `transduce.cli.parse_NAME`: see `add_commands`
+SUBCOMMANDS = ("train", "run", "score", "draw")  # each is a module: see `add_commands`
+
+run = show_help  # where no subcommand was chosen
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the subcommands and their arguments."""
-    add_commands(parser, "subcommands", {name: f"parse_{name}" for name in SUBCOMMANDS})
-
-
-def run(args: argparse.Namespace) -> int:
-    """Prints the help, as no subcommand was chosen; returns the exit code."""
-    args.parser.print_help()
-    return 0
+    add_commands(parser, "subcommands", SUBCOMMANDS, prefix="parse_")
