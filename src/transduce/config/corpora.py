@@ -17,11 +17,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, TypeVar
 
+from transduce.config.quantities import CountOrNone
 from transduce.config.ranges import Range, check_ranges, require_within, shown
 from transduce.errors import ConfigError, suggestion
 
 WEIGHTS = Range(0, 1_000_000)
-_STEPS = Range(0, 1_000_000_000)
 _NAME = re.compile(r"[^\s,=]+")
 _TAG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _COMPRESSED = (".gz", ".zst")
@@ -71,7 +71,7 @@ def _check_names(key: str, name: str, **tags: str) -> None:
 class PhaseConfig:
     """A part of training with weights of its own: an entry of `[[train.phases]]`."""
 
-    from_step: Annotated[int, _STEPS] = 0  # the number of updates after which it begins
+    from_step: CountOrNone = 0  # the number of updates after which it begins
     weights: dict[str, float] = field(default_factory=dict)  # by the names of corpora; the others keep their own
 
     def __post_init__(self) -> None:

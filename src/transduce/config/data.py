@@ -16,6 +16,7 @@ from transduce.config.ranges import Range, check_ranges, shown
 from transduce.errors import ConfigError
 
 _REPEATS = Range(1, 1_000_000)  # of `data.repeat`
+_SHORT_FORMS = {"train": "corpora", "validation": "validation_sets", "test": "test_sets"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +65,9 @@ class DataConfig:
             demand = "'pieces' where data.format is not 'trees': a translator needs the words themselves"
             raise refused(self, "data.rare_words", demand)
         named = [("train", names) for names in self.train]
-        named += [(f"corpora[{index}].files", each.files) for index, each in enumerate(self.corpora)]
-        named += [(f"validation_sets[{index}].files", each.files) for index, each in enumerate(self.validation_sets)]
-        named += [(f"test_sets[{index}].files", each.files) for index, each in enumerate(self.test_sets)]
-        require_names("data.corpora", self.corpora)
-        require_names("data.validation_sets", self.validation_sets)
-        require_names("data.test_sets", self.test_sets)
+        for key in _SHORT_FORMS.values():
+            require_names(f"data.{key}", getattr(self, key))
+            named += [(f"{key}[{index}].files", each.files) for index, each in enumerate(getattr(self, key))]
         named += [("validation", self.validation)] if self.validation else []
         named += [(f"test.{name}", names) for name, names in self.test.items()]
         demand = "one or more files of trees" if self.format == "trees" else "a pair of files or one TSV file"
@@ -80,13 +78,10 @@ class DataConfig:
         if self.repeat and not fits:
             demand = f"a number {_REPEATS} for each of the {len(self.train)} entries of data.train, or empty"
             raise refused(self, "data.repeat", demand)
-        if self.train and self.corpora:
-            raise refused(self, "data.train", "left out where there are [[data.corpora]]: it is their short form")
-        if self.validation and self.validation_sets:
-            demand = "left out where there are [[data.validation_sets]]: it is their short form"
-            raise refused(self, "data.validation", demand)
-        if self.test and self.test_sets:
-            raise refused(self, "data.test", "left out where there are [[data.test_sets]]: it is their short form")
+        for short, key in _SHORT_FORMS.items():
+            if getattr(self, short) and getattr(self, key):
+                demand = f"left out where there are [[data.{key}]]: it is their short form"
+                raise refused(self, f"data.{short}", demand)
         self._check_weights()
         self._check_tags()
 
