@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from transduce import files
+from transduce.config.checked_json import read_or_empty
 from transduce.config.schema import Config
 from transduce.errors import ConfigError
 
@@ -22,7 +22,7 @@ def ancestor_folder(name: str) -> Path:
     if not path.is_dir():
         more = " An ensemble has no weights of its own: name one of its models." if "," in name else ""
         raise _refused(name, f"no such folder. Name a model folder or a run folder.{more}")
-    if "model_type" in _settings(path):
+    if "model_type" in read_or_empty(path / CONFIG):
         raise _refused(name, f"a Hugging Face model. Import it first: transduce import {name} --output MODEL")
     if (path / WEIGHTS).is_file() and (path / CONFIG).is_file():
         return path
@@ -48,7 +48,7 @@ def read_ancestor(name: str) -> tuple[dict[str, Any], str]:
         ConfigError: as `ancestor_folder` does; or the file is damaged.
     """
     folder = ancestor_folder(name)
-    config = _settings(folder).get("config")
+    config = read_or_empty(folder / CONFIG).get("config")
     if not isinstance(config, dict):
         raise _refused(name, f"{folder / CONFIG} is not the configuration of a model. The file is damaged.")
     return config, str(folder / CONFIG)
@@ -64,13 +64,6 @@ def inherited(start: Config, ancestor: Config) -> Config:
         target_language=ancestor.data.target_language,
     )
     return replace(start, model=ancestor.model, text=ancestor.text, data=data, decode=ancestor.decode)
-
-
-def _settings(folder: Path) -> dict[str, Any]:
-    try:
-        return files.read_json_object(folder / CONFIG)
-    except (OSError, ValueError):  # what cannot be read names no model: the caller reports it
-        return {}
 
 
 def _refused(name: str, reason: str) -> ConfigError:

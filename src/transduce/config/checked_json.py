@@ -34,6 +34,14 @@ def read_checked(path: Path, *, required: bool = False) -> dict[str, Any]:
     return without_checksum(files.read_json_object(path), required=required)
 
 
+def read_or_empty(path: Path) -> dict[str, Any]:
+    """Returns the object in a JSON file; an empty one where the file is missing, damaged or holds something else."""
+    try:
+        return files.read_json_object(path)
+    except (OSError, ValueError):
+        return {}
+
+
 def without_checksum(values: Mapping[str, Any], *, required: bool = False) -> dict[str, Any]:
     """Returns an object without its checksum; raises ValueError as `read_checked` does."""
     found = {key: value for key, value in values.items() if key != _CHECKSUM}

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.config import Config, DataConfig
-from transduce.config.checked_json import format_problem, read_checked
+from transduce.config.checked_json import format_problem, read_checked, read_or_empty
 from transduce.config.differences import describe, differences
 from transduce.data.corpus_tags import CorpusTags
 from transduce.data.mixture import CorpusRows
 from transduce.errors import DataError, require_resources
-from transduce.files import read_json_object, sha256
+from transduce.files import sha256
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
@@ -115,10 +115,7 @@ def prepared_facts(folder: Path) -> dict[str, Any]:
         DataError: as `load_prepared` does.
     """
     manifest = load_prepared(folder, checksums=False).manifest
-    try:
-        report = read_json_object(folder / REPORT)
-    except (OSError, ValueError):  # it is for people; the manifest suffices
-        report = {}
+    report = read_or_empty(folder / REPORT)  # it is for people; the manifest suffices
     parts = {
         name: {"pairs": num_pairs}
         | {key: report[name][key] for key in ("source_tokens", "target_tokens") if key in report.get(name, {})}

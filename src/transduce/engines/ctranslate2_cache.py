@@ -31,6 +31,7 @@ from typing import Any
 
 from transduce import files
 from transduce.bundle import ALIGNMENT, CHECKED, WEIGHTS, Bundle
+from transduce.config.checked_json import read_or_empty
 from transduce.engines import model_source
 from transduce.engines.ctranslate2_limits import QUANTIZATIONS, VERSION, require_convertible, require_quantization
 from transduce.engines.shortlist import FILE as SHORTLIST_FILE
@@ -70,7 +71,7 @@ def converted(bundle: Bundle, quantization: str, *, shortlisted: bool = False) -
     if cache is not None:
         path = bundle.path.resolve()
         places.append(cache / f"{path.name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}")
-    known = _read_record(record)
+    known = {} if record is None else read_or_empty(record)
     for place in places:
         if _is_as_recorded(place / name, known, digest):
             _require_same_weights(bundle, record, known)
@@ -150,15 +151,6 @@ def _write_record(record: Path | None, folder: Path, digest: str, bundle: Bundle
             "Set XDG_CACHE_HOME to a folder that can be written to.",
             file=sys.stderr,
         )
-
-
-def _read_record(record: Path | None) -> dict[str, Any]:
-    """Returns a record, or an empty one if it is missing or damaged."""
-    try:
-        values = files.read_json(record) if record is not None else {}
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}
 
 
 def _contents(folder: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from transduce import files
 from transduce.bundle import save_bundle, save_metrics
 from transduce.config import Config, TextConfig
+from transduce.config.checked_json import read_or_empty
 from transduce.config.tensors import read_weights
 from transduce.errors import BundleError, ConfigError, TokenizerError
 from transduce.export.certificate import EXACT, Certificate, require_replaceable, write_certificate
@@ -32,7 +33,7 @@ def find_format(path: Path) -> str:
     """
     if path.is_file() and path.suffix == ".safetensors":
         return "torch"
-    if path.is_dir() and "model_type" in (settings := _settings(path / "config.json")):
+    if path.is_dir() and "model_type" in (settings := read_or_empty(path / "config.json")):
         return "huggingface"
     if not path.exists():
         raise BundleError(f"{path}: no such file or folder.")
@@ -45,14 +46,6 @@ def find_format(path: Path) -> str:
         f"{path}: no format fits. Looked for a folder whose config.json names a model_type (huggingface) and for a "
         f".safetensors file (torch); {found}."
     )
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    """Returns the settings in a JSON file; none if it cannot be read, for which the import has an error message."""
-    try:
-        return files.read_json_object(path)
-    except (OSError, ValueError):
-        return {}
 
 
 def _contents(folder: Path) -> str:
