@@ -28,10 +28,10 @@ import torch
 from transduce.config import preset
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.engines.allocator import enter_command
-from transduce.runs import new_model
 from transduce.training.device import Compute
 from transduce.training.progress import CheckpointKind
 from transduce.training.run_folder import checkpoint_path, checkpoints
+from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 
 _KINDS = ("none", "background", "waited for")

@@ -29,11 +29,11 @@ from transduce.config.weights import count_parameters
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.engines.allocator import enter_command
 from transduce.reporting.machine import describe_machine
-from transduce.runs import new_model
 from transduce.training import memory_trial
 from transduce.training.device import Compute
 from transduce.training.memory import measured, return_freed_memory, used_bytes
 from transduce.training.micro_batches import checkpoints_activations
+from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 
 

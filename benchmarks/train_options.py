@@ -37,9 +37,9 @@ from transduce.config import Config, preset
 from transduce.data.store import ParallelStore
 from transduce.engines.allocator import enter_command
 from transduce.model import device as device_module
-from transduce.runs import new_model
 from transduce.training import loss
 from transduce.training.device import Compute
+from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 
 OPTIONS = ("prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile")

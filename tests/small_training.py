@@ -14,12 +14,12 @@ from transduce.config import Config
 from transduce.config.tensors import read_weights
 from transduce.data.batching import plan_epoch
 from transduce.data.store import ParallelStore
-from transduce.runs import new_model
 from transduce.training.device import Compute
 from transduce.training.outcome import End
 from transduce.training.progress import Progress, checkpoint_weights
 from transduce.training.run_folder import checkpoints
 from transduce.training.step import StepResult
+from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 from transduce.training.validation import Scorer, Validation
 

@@ -37,16 +37,14 @@ from transduce.training.distributed import ALONE, Ranks, local_device
 from transduce.training.guidance import Guidance
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
-from transduce.training.resume import changes_on_resume, finished, merge_settings, save_run_config, trainable_config
+from transduce.training.resume import changes_on_resume, finished, save_run_config, trainable_config
 from transduce.training.run_folder import (
     ancestor_metrics,
     checkpoints,
     data_folder,
     load_run_config,
     load_run_data,
-    run_settings,
     save_run_data,
-    started_config,
 )
 from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
@@ -55,24 +53,6 @@ from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sen
 from transduce.treebank import Tree, delinearise, normalise
 from transduce.treebank.brackets import parse_scores
 from transduce.treebank.pairs import from_output, sentence_words
-
-__all__ = [
-    "End",
-    "Outcome",
-    "average_run",
-    "bleu_scorer",
-    "data_folder",
-    "load_run_config",
-    "load_run_data",
-    "measure_parser",
-    "merge_settings",
-    "new_model",
-    "read_test_trees",
-    "run_settings",
-    "started_config",
-    "train",
-    "with_vocabulary",
-]
 
 _SENTENCES_SAMPLE = 1000  # training lines whose sentences are counted
 

@@ -15,12 +15,12 @@ from transduce.config import Config, DataConfig, ModelConfig, TrainConfig
 from transduce.config.tensors import read_tensors
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.model import Transformer
-from transduce.runs import new_model
 from transduce.training.device import Compute
 from transduce.training.guidance import Guidance
 from transduce.training.memory import measured
 from transduce.training.progress import checkpoint_weights
 from transduce.training.run_folder import checkpoints
+from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 from transduce.training.validation import perplexity
 

@@ -22,9 +22,8 @@ from transduce.data.prepare import load_prepared
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError, TrainingError
 from transduce.experiments.ablation.results import Results
-from transduce.runs import data_folder, load_run_config
 from transduce.training.progress import read_progress
-from transduce.training.run_folder import checkpoints
+from transduce.training.run_folder import checkpoints, data_folder, load_run_config
 from transduce.translation.forced_scores import ScoreSummary
 
 pytestmark = [pytest.mark.computes, pytest.mark.slow]  # each trial is a process

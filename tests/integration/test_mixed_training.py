@@ -16,9 +16,10 @@ from transduce.data.prepare import prepare
 from transduce.data.prepared import load_prepared
 from transduce.data.store import ParallelStore
 from transduce.errors import DataError, TrainingError
-from transduce.runs import new_model, train
+from transduce.runs import train
 from transduce.training.device import Compute
 from transduce.training.run_folder import checkpoints
+from transduce.training.trainable import new_model
 from transduce.training.trainer import End, Trainer
 
 pytestmark = pytest.mark.computes

@@ -31,7 +31,8 @@ import torch
 from small_training import with_train, without_dropout
 from transduce.config import load_recipe
 from transduce.data.store import ParallelStore
-from transduce.runs import new_model, scorer_of, with_vocabulary
+from transduce.runs import scorer_of, with_vocabulary
+from transduce.training.trainable import new_model
 from transduce.text import SubwordTokenizer
 from transduce.training.device import Compute
 from transduce.training.trainer import Trainer

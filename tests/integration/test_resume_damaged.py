@@ -9,9 +9,9 @@ import pytest
 from transduce.config import Config, preset
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.errors import TrainingError
-from transduce.runs import new_model
 from transduce.training.device import Compute
 from transduce.training.run_folder import checkpoints
+from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 
 pytestmark = pytest.mark.computes

@@ -28,12 +28,12 @@ from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.prepare import prepare
 from transduce.engines.torch import TorchEngine
 from transduce.errors import TrainingError
-from transduce.runs import load_run_config, load_run_data, train
+from transduce.runs import train
 from transduce.training import trainer as trainer_module
 from transduce.training.averaging import average
 from transduce.training.outcome import End
 from transduce.training.progress import check_checkpoint
-from transduce.training.run_folder import checkpoints
+from transduce.training.run_folder import checkpoints, load_run_config, load_run_data
 from transduce.training.schedule import cooldown, noam
 from transduce.training.step import StepResult
 from transduce.training.trainer import Trainer

@@ -12,7 +12,8 @@ from transduce.cli.main import main as command_line
 from transduce.config import load_recipe
 from transduce.evaluation.bleu import bleu
 from transduce.experiments.sweep.results import Measured, Point, SweepResults
-from transduce.runs import End, average_run, train
+from transduce.runs import average_run, train
+from transduce.training.outcome import End
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes

@@ -18,13 +18,14 @@ from small_training import (
 from transduce.config import Config, load_recipe
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError, DataError, TrainingError
-from transduce.runs import new_model, train
+from transduce.runs import train
 from transduce.training import validation as validation_module
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.outcome import End
 from transduce.training.progress import Progress, check_checkpoint
 from transduce.training.run_folder import checkpoints
+from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 from transduce.training.validation import Validation, perplexity, update_best
 

@@ -9,11 +9,11 @@ import pytest
 from transduce.config import Config, DecodeConfig, ModelConfig, TrainConfig
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.engines.torch import TorchEngine
-from transduce.runs import new_model
 from transduce.text import SPECIAL_TOKENS
 from transduce.training.averaging import average
 from transduce.training.device import Compute
 from transduce.training.run_folder import checkpoints
+from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 from transduce.training.validation import perplexity
 

@@ -10,7 +10,7 @@ import pytest
 from noted_calls import Noting
 from transduce.cli.main import main
 from transduce.config import Config, preset
-from transduce.runs import End, Outcome
+from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 
 RECIPE = """preset = "tiny"

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from transduce.config import Config, TrainConfig, apply_settings, preset
+from transduce.config.loading import merge_settings
 from transduce.errors import ConfigError, TrainingError
 from transduce.training import resume
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import CheckpointKind, Progress, write_state
-from transduce.training.resume import changes_on_resume, finished, merge_settings, save_run_config, trainable_config
+from transduce.training.resume import changes_on_resume, finished, save_run_config, trainable_config
 from transduce.training.run_folder import CONFIG, checkpoint_path
 
 # No key of these changes an update.

@@ -10,7 +10,7 @@ from noted_calls import Noting
 from transduce.cli.main import main
 from transduce.config import apply_settings, preset
 from transduce.errors import TrainingError
-from transduce.runs import End, Outcome
+from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 from transduce.training.resume import save_run_config
 from transduce.training.run_folder import (

@@ -13,9 +13,9 @@ from transduce import files, runs
 from transduce.config import Config, DecodeConfig, apply_settings, preset
 from transduce.errors import BundleError, TrainingError
 from transduce.reporting.tables import counted
-from transduce.runs import End, Outcome
 from transduce.training.cost import CostAccount
 from transduce.training.distributed import Ranks
+from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 from transduce.training.run_folder import checkpoint_path
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC

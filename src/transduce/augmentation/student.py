@@ -42,10 +42,11 @@ from transduce.engines.shortlist.table import save_shortlist, shortlist_facts
 from transduce.errors import ConfigError, DataError
 from transduce.export.exports import export_model
 from transduce.files import read_json_object, require_free, sha256, write_json, write_text
-from transduce.runs import End, Outcome, load_run_config, train, with_vocabulary
+from transduce.runs import train, with_vocabulary
 from transduce.text import SubwordTokenizer
 from transduce.training.ancestor import require_ancestor
-from transduce.training.run_folder import checkpoints
+from transduce.training.outcome import End, Outcome
+from transduce.training.run_folder import checkpoints, load_run_config
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams.workers import Workers
 from transduce.translation.translator import Translator

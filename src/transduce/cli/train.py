@@ -28,7 +28,7 @@ from transduce.cli.options import add_path, add_settings, add_switch, add_text
 
 if TYPE_CHECKING:
     from transduce.config import Config
-    from transduce.runs import Outcome
+    from transduce.training.outcome import Outcome
 
 SUMMARY = "train a model from a recipe"
 
@@ -62,8 +62,8 @@ def configuration(args: argparse.Namespace) -> "tuple[Config, list[str]]":
     With --resume, the run's own settings hold unless they are set again.
     """
     from transduce.config import load_recipe
-    from transduce.runs import merge_settings, run_settings, started_config
-    from transduce.training.run_folder import require_run_folder
+    from transduce.config.loading import merge_settings
+    from transduce.training.run_folder import require_run_folder, run_settings, started_config
 
     require_run_folder(args.output)
 
@@ -83,7 +83,7 @@ def options(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, config: "Config", outcome: "Outcome") -> int:
     """Prints how training ended, and returns the exit code."""
-    from transduce.runs import End
+    from transduce.training.outcome import End
 
     step = outcome.progress.step
     if outcome.end == End.SIGNAL:

@@ -130,6 +130,16 @@ def apply_settings(config: Config, settings: Sequence[str]) -> Config:
         raise ConfigError(f"--set {' --set '.join(_cut(each) for each in settings)}: {error}") from None
 
 
+def merge_settings(before: Sequence[str], settings: Sequence[str]) -> list[str]:
+    """Returns `before` and `settings`, each `section.key=value`; of two with the same key, the later one."""
+    return [*{setting_key(setting): setting for setting in (*before, *settings)}.values()]
+
+
+def setting_key(setting: str) -> str:
+    """Returns the key of `section.key=value`."""
+    return setting.partition("=")[0].strip()
+
+
 def with_decode_options(options: DecodeConfig, changes: Mapping[str, Any]) -> DecodeConfig:
     """Returns `options` with the changes that are not None; a wrong key or value is a ConfigError."""
     changes = {key: value for key, value in changes.items() if value is not None}

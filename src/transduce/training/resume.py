@@ -11,6 +11,7 @@ from transduce.bundle import Bundle
 from transduce.config import Config, to_dict
 from transduce.config.checked_json import write_checked
 from transduce.config.differences import describe, differences
+from transduce.config.loading import setting_key
 from transduce.errors import BundleError, ConfigError, TrainingError
 from transduce.training.outcome import Outcome, end_of
 from transduce.training.progress import Progress, last_progress
@@ -32,15 +33,6 @@ _MAY_CHANGE = {
 _MAY_CHANGE_IF_SET = {"train.learning_rate_factor", "train.max_gradient_norm", "train.skip_steps"}
 
 
-def merge_settings(before: Sequence[str], settings: Sequence[str]) -> list[str]:
-    """Returns `before` and `settings`, each `section.key=value`; of two with the same key, the later one."""
-    return [*{_key(setting): setting for setting in (*before, *settings)}.values()]
-
-
-def _key(setting: str) -> str:
-    return setting.partition("=")[0].strip()
-
-
 def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> dict[str, str]:
     """Returns how `config` differs from the run's own configuration, a line by each key.
 
@@ -56,7 +48,7 @@ def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> dic
         )
     # The vocabulary of a recipe is a limit, that of a run what training the tokeniser gave.
     changed = differences(to_dict(load_run_config(run)), to_dict(config), ignore={"model.vocab_size"})
-    free = _MAY_CHANGE | (_MAY_CHANGE_IF_SET & {_key(setting) for setting in settings})
+    free = _MAY_CHANGE | (_MAY_CHANGE_IF_SET & {setting_key(setting) for setting in settings})
     if config.train.cooldown_steps:
         free -= {"train.max_steps"}  # the rate depends on where it ends
     lines = {key: describe({key: values}) for key, values in sorted(changed.items())}
@@ -128,7 +120,7 @@ def _with_own_micro_batches(config: Config, run: Path, settings: Sequence[str]) 
     for "auto" explicitly.
     """
     key = "train.micro_batch_tokens"
-    if config.train.micro_batch_tokens != "auto" or key in map(_key, settings) or not checkpoints(run):
+    if config.train.micro_batch_tokens != "auto" or key in map(setting_key, settings) or not checkpoints(run):
         return config
     kept = load_run_config(run).train.micro_batch_tokens if (run / CONFIG).is_file() else "auto"
     return replace(config, train=replace(config.train, micro_batch_tokens=kept))

@@ -28,10 +28,10 @@ from transduce.config import load_recipe
 from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.prepare import prepare
 from transduce.errors import BundleError, TrainingError
-from transduce.runs import average_run, load_run_config, run_settings
+from transduce.runs import average_run
 from transduce.training import validation as validation_module
 from transduce.training.progress import check_checkpoint, read_progress
-from transduce.training.run_folder import checkpoint_path, checkpoints
+from transduce.training.run_folder import checkpoint_path, checkpoints, load_run_config, run_settings
 from transduce.training.trainer import Trainer
 
 

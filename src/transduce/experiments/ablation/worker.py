@@ -30,8 +30,9 @@ from transduce.evaluation.bleu import Metric, bleu, paper_bleu, tokenized_bleu
 from transduce.experiments.ablation.results import TrialResult
 from transduce.experiments.ablation.source import training_source
 from transduce.experiments.ablation.trials import REQUEST, RESULT
-from transduce.runs import bleu_scorer, data_folder, train
+from transduce.runs import bleu_scorer, train
 from transduce.training.device import Compute
+from transduce.training.run_folder import data_folder
 
 
 def main(folder: Path) -> int:

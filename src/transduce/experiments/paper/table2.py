@@ -33,7 +33,7 @@ from transduce.experiments.paper.trained_models import (
     trained,
     with_data,
 )
-from transduce.runs import data_folder
+from transduce.training.run_folder import data_folder
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 

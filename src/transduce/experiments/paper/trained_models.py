@@ -14,7 +14,8 @@ from transduce.errors import ConfigError, DataError
 from transduce.experiments import store
 from transduce.experiments.demo import with_corpus
 from transduce.experiments.paper.experiment import Say
-from transduce.runs import End, train
+from transduce.runs import train
+from transduce.training.outcome import End
 
 RECIPES = Path("recipes")  # of a checkout of the source
 

@@ -22,11 +22,11 @@ from transduce.experiments.sweep.results import Axes, Comparability, Measured, P
 from transduce.model import Transformer
 from transduce.model.device import choose_device
 from transduce.reporting.tables import counted
-from transduce.runs import load_run_config, load_run_data
 from transduce.text import SubwordTokenizer
 from transduce.text.tags import source_tags
 from transduce.training.averaging import average
 from transduce.training.progress import averageable_checkpoints, recorded_checksum
+from transduce.training.run_folder import load_run_config, load_run_data
 from transduce.translation.directions import Directions
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
