@@ -5,15 +5,12 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from transduce.cli.options import THREADS, add_number, add_path, add_switch, add_text, setting, whole
+from transduce.cli.options import THREADS, add_choice, add_number, add_path, add_switch, add_text, setting, whole
 from transduce.config import DecodeConfig
 from transduce.config.ranges import flags_of
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
 from transduce.engines.interface import SHORTLIST_CHOICES
 from transduce.errors import ConfigError
-
-_MARKUP = ("none", "html", "placeholders")
-_SPLIT = ("auto", "always", "never")
 
 
 def add_files(parser: argparse.ArgumentParser, what: str) -> None:
@@ -95,25 +92,19 @@ def add_constraints(parser: argparse.ArgumentParser) -> None:
 
 def add_split(group: Any) -> None:
     """Declares which lines are split into sentences."""
-    group.add_argument(
-        "--split-sentences",
-        choices=_SPLIT,
-        default="auto",
-        help="split into sentences: lines longer than the model reads (auto, the default), all lines, or none",
-    )
+    about = "split into sentences: lines longer than the model reads (auto, the default), all lines, or none"
+    add_choice(group, "--split-sentences", ("auto", "always", "never"), about, default="auto")
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `TextOptions`."""
     lines = parser.add_argument_group("lines")
     add_split(lines)
-    lines.add_argument(
-        "--markup",
-        choices=_MARKUP,
-        default="placeholders",
-        help="what is kept as it is: URLs, addresses, placeholders, emoji, code and tags of plain text (placeholders, "
-        "the default), the same and the notation of HTML (html), or nothing",
+    markup = (
+        "what is kept as it is: URLs, addresses, placeholders, emoji, code and tags of plain text (placeholders, the "
+        "default), the same and the notation of HTML (html), or nothing"
     )
+    add_choice(lines, "--markup", ("none", "html", "placeholders"), markup, default="placeholders")
     add_switch(lines, "--guard", "search again if an output loops or copies the source")
     add_switch(lines, "--confidence", "add a column with how sure the model is, 0 to 1")
     add_switch(lines, "--alignment", "add what each word was translated from; needs JSON lines (--field)")
@@ -127,13 +118,11 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
 
 def add_shortlist(parser: argparse.ArgumentParser) -> None:
     """Declares whether to use the model's shortlist."""
-    parser.add_argument(
-        "--shortlist",
-        choices=SHORTLIST_CHOICES,
-        default="off",
-        help="use only output pieces that can translate the source, as 'transduce shortlist' has learned; "
-        "auto: if the model has a shortlist and the engine is torch; default: %(default)s",
+    about = (
+        "use only output pieces that can translate the source, as 'transduce shortlist' has learned; auto: if the "
+        "model has a shortlist and the engine is torch; default: %(default)s"
     )
+    add_choice(parser, "--shortlist", SHORTLIST_CHOICES, about, default="off")
 
 
 def add_window(group: Any) -> None:
@@ -179,19 +168,13 @@ def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> Non
     machine = parser.add_argument_group("machine")
     if batches:
         add_option(machine, "batch_size")
-    machine.add_argument(
-        "--engine",
-        choices=ENGINE_NAMES,
-        default="auto",
-        help="auto: torch on a GPU; on a CPU ctranslate2, or torch where ctranslate2 lacks a feature",
+    engine = "auto: torch on a GPU; on a CPU ctranslate2, or torch where ctranslate2 lacks a feature"
+    add_choice(machine, "--engine", ENGINE_NAMES, engine, default="auto")
+    quantization = (
+        "number type, if the processor supports it: float32 (default), int8, bfloat16; ctranslate2 also float16, "
+        "int16, int8_bfloat16, int8_float16"
     )
-    machine.add_argument(
-        "--quantization",
-        choices=QUANTIZATIONS,
-        metavar="TYPE",
-        help="number type, if the processor supports it: float32 (default), int8, bfloat16; ctranslate2 also "
-        "float16, int16, int8_bfloat16, int8_float16",
-    )
+    add_choice(machine, "--quantization", QUANTIZATIONS, quantization, metavar="TYPE")
     add_device(machine)
     add_switch(parser, "--quiet", "print warnings and errors only")
 

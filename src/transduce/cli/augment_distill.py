@@ -17,7 +17,7 @@ import argparse
 from functools import partial
 
 from transduce.cli.augment_job import add_job, run_job
-from transduce.cli.options import add_number, add_path, add_switch, whole
+from transduce.cli.options import add_choice, add_number, add_path, add_switch, whole
 from transduce.errors import ConfigError
 
 SUMMARY = "a teacher's translations of training sources, for a student"
@@ -29,9 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("references")
     add_path(group, "--reference", "FILE", "the translations of TEXT, line by line")
     add_switch(group, "--columns", "instead: TEXT is a TSV of sources and references")
-    group.add_argument(
-        "--nearest-reference", choices=("bleu", "chrf"), help="keep the translation closest to the reference"
-    )
+    add_choice(group, "--nearest-reference", ("bleu", "chrf"), "keep the translation closest to the reference")
     add_number(group, "--n-best", whole(1, 1_000_000), "N", "translations to choose from; default: the beam size")
 
 

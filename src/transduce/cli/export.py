@@ -27,7 +27,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_overwrite
-from transduce.cli.options import add_number, add_path, add_switch, add_text, real, whole
+from transduce.cli.options import add_choice, add_number, add_path, add_switch, add_text, real, whole
 from transduce.cli.output import print_report
 from transduce.engines.ctranslate2_limits import QUANTIZATIONS
 
@@ -41,7 +41,7 @@ FORMATS = ("huggingface", "onnx", "ctranslate2")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_path(parser, "model", "MODEL", "model folder")
-    parser.add_argument("--format", choices=FORMATS, required=True, help="the format to write")
+    add_choice(parser, "--format", FORMATS, "the format to write", required=True)
     add_path(parser, "--output", "DIR", "folder to write, whole or not at all", required=True)
     add_overwrite(parser, "an earlier export")
     kinds = f"ctranslate2 only: {', '.join(QUANTIZATIONS)}; default: %(default)s"

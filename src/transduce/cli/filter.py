@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_corpora, add_device, add_overwrite, require_both
-from transduce.cli.options import Number, add_number, add_path, add_switch, add_text
+from transduce.cli.options import Number, add_choice, add_number, add_path, add_switch, add_text
 from transduce.cli.output import print_report
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.config.ranges import flags_of, ranges_of
@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_overwrite(parser, "a folder that was written by a filter")
     add_switch(parser, "--dry-run", "write no corpus; write the reports if --output is given")
     rules = parser.add_argument_group("rules")
-    rules.add_argument("--off", nargs="+", default=[], choices=RULES, metavar="RULE", help="rules to switch off")
+    add_choice(rules, "--off", RULES, "rules to switch off", nargs="+", default=[], metavar="RULE")
     defaults = FilterOptions()
     for key, flag in flags_of(FilterOptions).items():
         kind = Number(*ranges_of(FilterOptions)[key])
@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     models = parser.add_argument_group("models, for the rule cross-entropy")
     add_path(models, "--forward", "MODEL", "model folder, from source to target")
     add_path(models, "--backward", "MODEL", "model folder, from target to source")
-    models.add_argument("--engine", choices=ENGINE_NAMES, default="auto", help="default: %(default)s")
+    add_choice(models, "--engine", ENGINE_NAMES, "default: %(default)s", default="auto")
     add_device(models)
     add_switch(parser, "--quiet", "no progress on standard error")
 

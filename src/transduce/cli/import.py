@@ -28,7 +28,7 @@ import sys
 
 from transduce.cli.arguments import add_overwrite
 from transduce.cli.export import add_certificate, comparison_options
-from transduce.cli.options import add_path
+from transduce.cli.options import add_choice, add_path
 from transduce.cli.output import print_report, warn
 
 SUMMARY = "make a model folder from a transformers checkpoint or a torch.nn.Transformer"
@@ -38,7 +38,7 @@ FORMATS = ("huggingface", "torch")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_path(parser, "path", "PATH", "transformers folder, or safetensors file")
-    parser.add_argument("--format", choices=FORMATS, help="the format of PATH; default: recognised")
+    add_choice(parser, "--format", FORMATS, "the format of PATH; default: recognised")
     add_path(parser, "--output", "MODEL", "model folder to write", required=True)
     add_overwrite(parser, "an earlier import")
     add_path(parser, "--description", "FILE", "torch: the TOML file")

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_device, add_direction, add_overwrite
 from transduce.cli.open_model import require_named_target
-from transduce.cli.options import add_number, add_path, add_switch, add_text, whole
+from transduce.cli.options import add_choice, add_number, add_path, add_switch, add_text, whole
 from transduce.cli.output import open_output, require_no_input, warn, warn_truncated
 from transduce.errors import ConfigError
 from transduce.files import require_free, write_text
@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     figure = parser.add_argument_group("picture")
     # As in `inspection.view`; importing that would load numpy for `--help`.
     kinds = ("encoder", "decoder", "cross")
-    figure.add_argument("--attention", choices=kinds, default="encoder", help="default: %(default)s")
+    add_choice(figure, "--attention", kinds, "default: %(default)s", default="encoder")
     add_number(figure, "--layer", whole(1, 1000), "N", "default: the last but one, as in the paper")
     add_text(figure, "--heads", "N,N", "default: all")
     add_text(figure, "--word", "TEXT", "draw the lines of this word only")

@@ -1,6 +1,7 @@
-"""The kinds of options that commands have: paths, switches, settings of a recipe, and numbers within a range."""
+"""The kinds of options that commands have: paths, texts, choices, switches, settings of a recipe, and numbers."""
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,11 @@ def add_path(group: Any, name: str, metavar: str | tuple[str, ...], about: str, 
 def add_text(group: Any, name: str, metavar: str | tuple[str, ...], about: str, **more: Any) -> None:
     """Declares an option or argument that is a text; `more` is for argparse."""
     group.add_argument(name, metavar=metavar, help=about, **more)
+
+
+def add_choice(group: Any, name: str, choices: Iterable[str], about: str, **more: Any) -> None:
+    """Declares an option that is one of several words; `more` is for argparse."""
+    group.add_argument(name, choices=choices, help=about, **more)
 
 
 def add_switch(group: Any, name: str, about: str) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.cli.help import HelpFormatter, show_help
-from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, whole
+from transduce.cli.options import add_choice, add_number, add_path, add_settings, add_switch, add_text, whole
 from transduce.cli.output import print_report
 from transduce.experiments.paper.scales import SCALES
 
@@ -80,7 +80,7 @@ def _add(experiments: Any, name: str, summary: str, about: str = "", *examples: 
         formatter_class=HelpFormatter,
     )
     parser.set_defaults(parser=parser)
-    parser.add_argument("--scale", choices=SCALES, default="laptop", help=_SCALE)
+    add_choice(parser, "--scale", SCALES, _SCALE, default="laptop")
     add_path(parser, "--output", "DIR", f"folder to write; default: runs/paper-{name}-SCALE")
     add_switch(parser, "--quiet", "no progress")
     return parser

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_output
-from transduce.cli.options import add_number, add_path, add_switch, whole
+from transduce.cli.options import add_choice, add_number, add_path, add_switch, whole
 from transduce.errors import ConfigError, DataError
 from transduce.files import require_free, write_text
 
@@ -40,9 +40,7 @@ _NEVER_WRITTEN = (".png", ".pdf", ".jpg", ".jpeg", ".html", ".gz", ".zst")  # re
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     add_path(parser, "trees", "TREES", "default: stdin", nargs="?", default=Path("-"))
-    parser.add_argument(
-        "--format", choices=("text", "svg", "brackets"), help="default: by the ending of --output, else text"
-    )
+    add_choice(parser, "--format", ("text", "svg", "brackets"), "default: by the ending of --output, else text")
     add_output(parser)
     add_number(parser, "--number", whole(1), "N", "only the N-th tree, from 1")
     add_switch(parser, "--normalise", "remove traces, function tags and the TOP label")

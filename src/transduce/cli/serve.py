@@ -18,7 +18,7 @@ describes the interface. What the options do not set is in serve.toml: docs/guid
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.options import THREADS, add_number, add_path, add_switch, add_text, whole
+from transduce.cli.options import THREADS, add_choice, add_number, add_path, add_switch, add_text, whole
 from transduce.cli.output import say
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
 from transduce.engines.interface import SHORTLIST_CHOICES
@@ -44,12 +44,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_text(parser, "--state", "URL", state)
     machine = parser.add_argument_group("machine (for all models)")
-    machine.add_argument("--engine", choices=ENGINE_NAMES, help="default: auto")
-    machine.add_argument(
-        "--quantization", choices=QUANTIZATIONS, metavar="TYPE", help="float32 (default), int8, …: faster, less memory"
-    )
+    add_choice(machine, "--engine", ENGINE_NAMES, "default: auto")
+    quantization = "float32 (default), int8, …: faster, less memory"
+    add_choice(machine, "--quantization", QUANTIZATIONS, quantization, metavar="TYPE")
     add_number(machine, "--threads", THREADS, "N", "CPU threads of each model")
-    machine.add_argument("--shortlist", choices=SHORTLIST_CHOICES, help="default: off")
+    add_choice(machine, "--shortlist", SHORTLIST_CHOICES, "default: off")
     keys = parser.add_argument_group("keys")
     add_path(keys, "--keys", "FILE", "each client needs a key of this file")
     add_text(keys, "--add-key", "NAME", "add a new key to the file, print it, and end")

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_cluster, add_ensemble, add_machine, add_option, require_cluster
 from transduce.cli.open_model import loaded_workers, open_translator
-from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, whole
+from transduce.cli.options import add_choice, add_number, add_path, add_settings, add_switch, add_text, whole
 from transduce.cli.output import print_report, say, warn
 
 if TYPE_CHECKING:
@@ -58,11 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_number(student, "--frequent", whole(0, 1_000_000), "F", "frequent pieces that are in every shortlist", 100)
     teacher = parser.add_argument_group("the teacher's translations")
     add_option(teacher, "beam_size")
-    teacher.add_argument(
-        "--nearest-reference",
-        choices=("bleu", "chrf"),
-        help="keep the translation of each beam that is closest to the reference",
-    )
+    nearest = "keep the translation of each beam that is closest to the reference"
+    add_choice(teacher, "--nearest-reference", ("bleu", "chrf"), nearest)
     add_ensemble(parser)
     add_machine(parser)
     add_cluster(parser)
