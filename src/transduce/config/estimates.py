@@ -30,15 +30,17 @@ def estimate(config: Config) -> Estimate:
 
     Where `train.micro_batch_tokens` is "auto", batches are not split, which training may do.
     """
-    train, weights = config.train, _FLOAT_BYTES * count_parameters(config.model)
+    model, train, weights = config.model, config.train, _FLOAT_BYTES * count_parameters(config.model)
     budgets = (train.source_batch_tokens, train.target_batch_tokens)
+    encoder, decoder = kept_numbers(model)
+    kept = budgets[0] * model.num_encoder_layers * encoder + budgets[1] * model.num_decoder_layers * decoder
     limit = train.micro_batch_tokens
     share = min(1.0, limit / train.target_batch_tokens) if isinstance(limit, int) and limit else 1.0
     return Estimate(
-        step_flops=_step_flops(config.model, *budgets),
+        step_flops=_step_flops(model, *budgets),
         weights_bytes=weights,
         training_bytes=_COPIES * weights,
-        activation_bytes=round(share * _activation_bytes(config.model, *budgets)),
+        activation_bytes=round(share * _FLOAT_BYTES * kept),
     )
 
 
@@ -64,9 +66,3 @@ def kept_numbers(config: ModelConfig) -> tuple[int, int]:
     """
     heads = 2 * config.num_heads * (config.d_k + config.d_v)
     return heads + config.d_ff + 6 * config.d_model, 2 * heads + config.d_ff + 9 * config.d_model
-
-
-def _activation_bytes(config: ModelConfig, source_tokens: int, target_tokens: int) -> int:
-    encoder, decoder = kept_numbers(config)
-    layers = source_tokens * config.num_encoder_layers * encoder + target_tokens * config.num_decoder_layers * decoder
-    return _FLOAT_BYTES * layers

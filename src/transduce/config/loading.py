@@ -78,8 +78,6 @@ def _named_model(path: Path, values: dict[str, Any], settings: Sequence[str]) ->
 def _relative_to(folder: Path, config: Config) -> Config:
     """Returns `config` with the paths that are relative to the recipe's folder."""
     data = dataclasses.replace(config.data, folder=_located(folder, config.data.folder))
-    if not config.init.model:
-        return dataclasses.replace(config, data=data)
     model, words = (_located(folder, name) for name in (config.init.model, config.init.words_file))
     return dataclasses.replace(config, data=data, init=dataclasses.replace(config.init, model=model, words_file=words))
 
