@@ -168,6 +168,7 @@ def test_options_that_the_text_names_exist() -> None:
     ]
     scripts.append(_REPOSITORY / "src/transduce/export/translate_onnx.py")
     known = {*options_of(_PARSER), "--extra-index-url", "--idle", "--max-restarts"}  # of pip, chrt and torchrun
+    known |= {"--gold", "--parsed", "--training", "--test-target"}  # of version 0.1, in the change log
     known |= {option for script in scripts for option in re.findall(r'"(--[a-z][\w-]*)"', script.read_text("utf-8"))}
     named = [
         (page.name, option)

@@ -65,7 +65,7 @@ def test_given_validation_files_and_languages_are_taken(
 def test_a_packed_corpus_and_names_that_need_quotes(tmp_path: Path) -> None:
     for name in ("train.en", "train.de"):
         (tmp_path / f'the "{name}.gz').write_bytes(gzip.compress((CORPUS / name).read_bytes()))
-    files = ["--source", str(tmp_path / 'the "train.en.gz'), "--target", str(tmp_path / 'the "train.de.gz')]
+    files = ["--train", str(tmp_path / 'the "train.en.gz'), str(tmp_path / 'the "train.de.gz')]
     assert main(["init", *files, "--output", str(tmp_path / 'my "own".toml')]) == 0
     config = load_recipe(tmp_path / 'my "own".toml')
     assert config.data.train == (('the "train.en.gz', 'the "train.de.gz'),)

@@ -31,7 +31,7 @@ COMMANDS = parsers(build_parser())
     [
         ("translate model --input a", ""),
         ("evaluate --hypothesis a --reference b --training c", " Did you mean '--train'?"),
-        ("sweep model --source a --reference b --language de", " Did you mean '--target-language'?"),
+        ("sweep model --source a --reference b --output c --language de", " Did you mean '--target-language'?"),
         ("verify model --sentences a", ""),
     ],
 )
