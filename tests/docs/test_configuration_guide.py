@@ -5,11 +5,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from configuration_reference import meanings_of, reference
+from configuration_reference import KINDS, meanings_of, reference
 from transduce.config.ranges import ranges_of, word_or_value
-from transduce.config.schema import SECTIONS, TABLES
-
-KINDS = {**SECTIONS, **TABLES}
 
 
 @pytest.mark.parametrize("section", KINDS)

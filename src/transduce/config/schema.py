@@ -8,7 +8,7 @@ file, then `--set section.key=value`: see `transduce.config.loading`.
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Literal, TypedDict
 
-from transduce.config.corpora import CorpusConfig, HeldOutSetConfig, PhaseConfig, require_phases
+from transduce.config.corpora import PhaseConfig, require_phases
 from transduce.config.data import DataConfig
 from transduce.config.quantities import (
     BatchSize,
@@ -237,11 +237,4 @@ class Config:
             require_phases(self.train.phases, self.data.training_corpora)
 
 
-# Keys that are arrays of tables.
-TABLES = {
-    "data.corpora": CorpusConfig,
-    "data.validation_sets": HeldOutSetConfig,
-    "data.test_sets": HeldOutSetConfig,
-    "train.phases": PhaseConfig,
-}
 SECTIONS = {f.name: f.default_factory for f in fields(Config) if f.name != "name"}
