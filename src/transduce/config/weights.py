@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions
+from transduce.config.ranges import ranges_of
 from transduce.config.schema import ModelConfig
 from transduce.errors import BundleError, ConfigError
 
@@ -106,15 +107,5 @@ def _memory_bytes() -> int:
 
 
 _FLOAT32_BYTES = 4
-# The keys that make a model large.
-_SIZES = (
-    "vocab_size",
-    "num_encoder_layers",
-    "num_decoder_layers",
-    "d_model",
-    "d_ff",
-    "num_heads",
-    "d_k",
-    "d_v",
-    "max_positions",
-)
+# The keys that make a model large: all whole numbers but the window of attention.
+_SIZES = [key for key, (kind, _) in ranges_of(ModelConfig).items() if kind is int and key != "attention_window"]
