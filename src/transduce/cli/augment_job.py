@@ -5,18 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import (
-    add_cluster,
-    add_direction,
-    add_ensemble,
-    add_machine,
-    add_options,
-    add_overwrite,
-    add_shortlist,
-    add_split,
-    add_window,
-    require_cluster,
-)
+from transduce.cli import arguments
 from transduce.cli.open_model import loaded_workers, open_translator
 from transduce.cli.options import add_path, add_switch
 from transduce.cli.output import say, warn
@@ -45,19 +34,19 @@ def add_job(parser: argparse.ArgumentParser, text: str) -> None:
     add_path(parser, "model", "MODEL", "model folder")
     add_path(parser, "text", "TEXT", f"{text}, line by line; .gz or .zst, or - for stdin")
     add_path(parser, "--output", "DIR", "folder to write or to continue", required=True)
-    add_overwrite(parser, "what an earlier run wrote, and start again")
+    arguments.add_overwrite(parser, "what an earlier run wrote, and start again")
     lines = parser.add_argument_group("lines")
-    add_split(lines)
+    arguments.add_split(lines)
     add_switch(lines, "--no-guard", "keep translations that loop or copy their source")
-    add_window(lines)
-    add_options(parser, "search", paper=DecodeConfig())
+    arguments.add_window(lines)
+    arguments.add_options(parser, "search", paper=DecodeConfig())
     for group in ("limits", "diversity", "sampling"):
-        add_options(parser, group)
-    add_direction(parser)
-    add_ensemble(parser)
-    add_machine(parser)
-    add_shortlist(parser)
-    add_cluster(parser)
+        arguments.add_options(parser, group)
+    arguments.add_direction(parser)
+    arguments.add_ensemble(parser)
+    arguments.add_machine(parser)
+    arguments.add_shortlist(parser)
+    arguments.add_cluster(parser)
 
 
 def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: str = "") -> int:
@@ -79,7 +68,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
 
     if args.text != STDIN:
         require_file(args.text)
-    require_cluster(args)
+    arguments.require_cluster(args)
     opened = open_translator(args)
     # As the model spells them: the lines of the recipe name them, and there FR and fr are two languages.
     direction = Directions.of(opened.bundle.tokenizer, opened.bundle).choose("", args.target, args.domain)

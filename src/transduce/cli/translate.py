@@ -86,20 +86,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import (
-    add_cluster,
-    add_constraints,
-    add_direction,
-    add_document,
-    add_ensemble,
-    add_files,
-    add_machine,
-    add_options,
-    add_shortlist,
-    add_text_options,
-    add_window,
-    require_cluster,
-)
+from transduce.cli import arguments
 from transduce.cli.constraint_files import ConstraintFiles
 from transduce.cli.open_model import Opened, loaded_workers, open_translator
 from transduce.cli.options import add_number, add_switch, add_text, whole
@@ -117,28 +104,28 @@ SUMMARY = "translate a file or standard input with a trained model"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    add_files(parser, "text")
-    add_document(parser)
+    arguments.add_files(parser, "text")
+    arguments.add_document(parser)
     files = parser.add_argument_group("files")
     add_switch(files, "--resume", "continue what an earlier run of this command left")
-    add_window(files)
+    arguments.add_window(files)
     add_text(files, "--field", "NAME", "lines are JSON objects; translate this field")
     add_text(files, "--into", "NAME", "the new field for the translation; default: translation")
     add_number(files, "--column", whole(1, 1_000_000), "N", "lines are tab-separated; translate column N (from 1)")
     add_switch(files, "--replace", "the translation replaces the column")
-    search = add_options(parser, "search", paper=DecodeConfig())
+    search = arguments.add_options(parser, "search", paper=DecodeConfig())
     add_number(search, "--n-best", whole(1, 1_000_000), "N", "translations for each line, as rows")
     search.set_defaults(n_best=1)
     add_switch(search, "--scores", "add a column with the score")
     for group in ("limits", "diversity", "sampling"):
-        add_options(parser, group)
-    add_direction(parser)
-    add_constraints(parser)
-    add_text_options(parser)
-    add_ensemble(parser)
-    add_machine(parser)
-    add_shortlist(parser)
-    add_cluster(parser)
+        arguments.add_options(parser, group)
+    arguments.add_direction(parser)
+    arguments.add_constraints(parser)
+    arguments.add_text_options(parser)
+    arguments.add_ensemble(parser)
+    arguments.add_machine(parser)
+    arguments.add_shortlist(parser)
+    arguments.add_cluster(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -162,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
         require_file(args.source)
     if args.output is not None and not args.resume:
         require_free(args.output, overwrite=args.overwrite)
-    require_cluster(args)
+    arguments.require_cluster(args)
     files = ConstraintFiles(args)
     text_options = _text_options(args)
     typed = args.source == STDIN and sys.stdin.isatty()
