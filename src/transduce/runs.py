@@ -20,7 +20,7 @@ from transduce.data.corpus import locate_tests
 from transduce.data.prepare import prepare
 from transduce.data.prepared import Prepared, difference_from, load_prepared
 from transduce.data.store import ParallelStore
-from transduce.data.treebank_reader import beginnings, read_treebank
+from transduce.data.treebank_reader import beginnings, read_normalised
 from transduce.engines.head_search import find_aligning_heads
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, TrainingError
@@ -50,7 +50,7 @@ from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 from transduce.training.validation import Scorer, Validation, decode_shares, mean_scorer
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sentences
-from transduce.treebank import Tree, delinearise, normalise
+from transduce.treebank import Tree, delinearise
 from transduce.treebank.brackets import parse_scores
 from transduce.treebank.pairs import from_output, sentence_words
 
@@ -312,8 +312,7 @@ def read_test_trees(config: Config) -> dict[str, list[Tree]]:
     Raises:
         DataError: a treebank is missing, or something in it is no tree; names file, line and column.
     """
-    raw = {name: read_treebank(part.paths) for name, part in locate_tests(config.data).items()}
-    return {name: [tree for tree in map(normalise, trees) if tree is not None] for name, trees in raw.items()}
+    return {name: list(read_normalised(part.paths)) for name, part in locate_tests(config.data).items()}
 
 
 def measure_parser(bundle: Bundle, tests: Mapping[str, Sequence[Tree]], *, show_progress: bool = True) -> Bundle:

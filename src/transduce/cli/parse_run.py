@@ -18,7 +18,6 @@ examples:
 import argparse
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_files, add_machine, add_options
@@ -30,7 +29,6 @@ from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
     from transduce.parser import Parse
-    from transduce.treebank import Tree
 
 SUMMARY = "parse tokenised sentences with a trained parser"
 
@@ -70,13 +68,14 @@ def run(args: argparse.Namespace) -> int:
     """Parses, and returns the exit code."""
     from transduce.data.progress import progress_bar
     from transduce.data.readers import read_lines
+    from transduce.data.treebank_reader import read_normalised
     from transduce.files import require_free
     from transduce.parser import Parser
     from transduce.treebank.pairs import tree_words
 
     if args.output is not None:
         require_free(args.output, overwrite=args.overwrite)
-    gold = _read_gold(args.source) if args.trees else []
+    gold = list(read_normalised([args.source])) if args.trees else []
     sentences = [" ".join(tree_words(tree)) for tree in gold] if args.trees else read_lines(args.source)
     opened = open_model(args)
     parser = Parser.load(args.model, **loading_arguments(args, opened.choice))
@@ -102,11 +101,3 @@ def run(args: argparse.Namespace) -> int:
         scores = parse_scores(gold, scored)
         print(", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in scores.items()), file=sys.stderr)
     return 0
-
-
-def _read_gold(path: Path) -> "list[Tree]":
-    """Returns the trees of a treebank, or of standard input, normalised."""
-    from transduce.data.treebank_reader import read_treebank
-    from transduce.treebank import normalise
-
-    return [tree for tree in map(normalise, read_treebank([path])) if tree is not None]

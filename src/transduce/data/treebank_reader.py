@@ -55,6 +55,11 @@ def read_treebank(paths: Iterable[Path]) -> Iterator[Tree]:
             yield from parse_trees(LineReader(file), shown_name(file))
 
 
+def read_normalised(paths: Iterable[Path]) -> Iterator[Tree]:
+    """Returns the trees that `read_treebank` yields, normalised; without those that are traces only."""
+    return (tree for tree in map(normalise, read_treebank(paths)) if tree is not None)
+
+
 def sentence_reader(data: DataConfig, tokenizer: SubwordTokenizer) -> Callable[[str], str]:
     """Returns a function from a source to the text that the model reads.
 
