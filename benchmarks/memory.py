@@ -32,8 +32,6 @@ from transduce.reporting.machine import describe_machine
 from transduce.training import memory_trial
 from transduce.training.device import Compute
 from transduce.training.memory import measured, return_freed_memory, used_bytes
-from transduce.training.micro_batches import checkpoints_activations
-from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 
 
@@ -92,7 +90,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "parameters": count_parameters(config.model),
         "available_bytes": available,
         "micro_batch_tokens": split.target_tokens[0],
-        "activation_checkpointing": checkpoints_activations(trainer.model),
+        "activation_checkpointing": trainer.model.checkpointing,
         "predicted_bytes": split.peak_bytes,
         "grown_bytes": usage.peak - used,
         "measured_bytes": usage.peak,

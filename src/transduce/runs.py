@@ -35,6 +35,7 @@ from transduce.training.checkpoints import remove_leftovers, set_aside_damaged
 from transduce.training.device import Compute
 from transduce.training.distributed import ALONE, Ranks, local_device
 from transduce.training.guidance import Guidance
+from transduce.training.new_model import new_model
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 from transduce.training.resume import changes_on_resume, finished, save_run_config, trainable_config
@@ -46,7 +47,6 @@ from transduce.training.run_folder import (
     load_run_data,
     save_run_data,
 )
-from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 from transduce.training.validation import Scorer, Validation, decode_shares, mean_scorer
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sentences

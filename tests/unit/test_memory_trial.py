@@ -17,7 +17,6 @@ from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.memory import Usage
 from transduce.training.memory_trial import Fit, MemoryTrial
-from transduce.training.micro_batches import checkpoint_activations, checkpoints_activations
 
 SIZES = ("vocab_size=20", "d_model=4", "d_ff=5", "num_heads=3", "d_k=2", "d_v=6")
 LAYERS = ("num_encoder_layers=2", "num_decoder_layers=3")
@@ -59,7 +58,7 @@ def test_the_formula_by_hand() -> None:
     decoder = 8 * 137 + 2 * 3 * 4 * (3 + 4)
     rows = np.arange(2)
     assert trial._kept(rows) == 4 * (2 * encoder + 3 * decoder)
-    checkpoint_activations(trial.model, True)  # the inputs of all layers, and one layer at a time
+    trial.model.checkpointing = True  # the inputs of all layers, and one layer at a time
     assert trial._kept(rows) == 4 * ((6 * 2 + 8 * 3) * 4 + decoder)
 
 
@@ -101,7 +100,7 @@ def test_the_largest_micro_batch_that_fits_is_found(
     monkeypatch.setattr(memory_trial, "available_bytes", lambda _: GIB)
 
     def attempt(limit: int, _: Any, usable: float) -> Usage | None:
-        seen.append((limit, checkpoints_activations(trial.model)))
+        seen.append((limit, trial.model.checkpointing))
         usables.append(usable)
         return Usage(10, 100) if seen[-1] in fits else None
 

@@ -14,14 +14,7 @@ from transduce.model import Transformer
 from transduce.model.packing import ROUNDED_MULTIPLE, rounded_size
 from transduce.training import micro_batches
 from transduce.training.distributed import Ranks
-from transduce.training.micro_batches import (
-    BatchSplits,
-    checkpoint_activations,
-    checkpoints_activations,
-    collate_for,
-    read_splits,
-    snapshot_bytes,
-)
+from transduce.training.micro_batches import BatchSplits, collate_for, read_splits, snapshot_bytes
 from transduce.training.run_folder import MICRO_BATCHES
 
 CPU, GIB = torch.device("cpu"), 1 << 30
@@ -94,9 +87,9 @@ def test_a_resumed_run_computes_layers_twice_where_its_record_says_so(tmp_path: 
     splits_of(tmp_path, model, activation_checkpointing=True).add(1, [900], "tried")
     for setting, on in (("auto", True), (False, False), (True, True)):
         splits = splits_of(tmp_path, model, activation_checkpointing=setting)
-        assert checkpoints_activations(model) == (setting is True)
+        assert model.checkpointing == (setting is True)
         splits.load(3)
-        assert checkpoints_activations(model) == on
+        assert model.checkpointing == on
         assert splits.description().endswith(", layers computed twice") == on
     assert splits.description() == "micro-batches of at most 900 target tokens, layers computed twice"
     splits.add(4, [4000], "set")
@@ -110,9 +103,9 @@ def test_of_a_record_the_last_entry_says_whether_layers_are_computed_twice(tmp_p
         splits.load(step - 1)
         splits.add(step, [900], "tried")
     assert [entry.activation_checkpointing for entry in splits.entries] == [False, True]
-    checkpoint_activations(model, False)
+    model.checkpointing = False
     splits_of(tmp_path, model, activation_checkpointing="auto").load(7)
-    assert checkpoints_activations(model)
+    assert model.checkpointing
 
 
 def test_sizes_are_rounded_where_the_recipe_says_so_and_never_beyond_learned_positions(
@@ -161,12 +154,12 @@ def test_layers_are_computed_twice_before_micro_batches_have_less_than_1024_toke
     splits = splits_of(tmp_path, model)
     splits.store.target_lengths = np.array([num_tokens // 2] * 2, np.int32)
     splits.lower(MemoryError(), np.arange(2), 1)
-    assert (checkpoints_activations(model), splits.own_limit) == (twice, 4000 if twice else 1024)
+    assert (model.checkpointing, splits.own_limit) == (twice, 4000 if twice else 1024)
     splits.lower(MemoryError(), np.arange(2), 1)
-    assert checkpoints_activations(model)
+    assert model.checkpointing
     assert splits.own_limit == (num_tokens // 2 if twice else 1024)
     splits_of(tmp_path, model)
-    assert not checkpoints_activations(model)
+    assert not model.checkpointing
 
 
 def test_the_announcement_compares_the_memory_with_what_is_there(

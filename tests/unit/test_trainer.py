@@ -116,7 +116,7 @@ def test_the_announcement_of_a_training(tmp_path: Path) -> None:
     order = SimpleNamespace(
         mixture=SimpleNamespace(phases=phases), plan=lambda *_: Plan(), description=lambda _: "the corpora"
     )
-    model = SimpleNamespace(num_parameters=1_234_567)
+    model = SimpleNamespace(num_parameters=1_234_567, rounded_shapes=False)
     trainer = trainer_of(tmp_path, "train.max_steps=100", order=order, model=model, train=[0] * 2000)
     trainer.compute = "CPU, fp32"
     trainer.announce()

@@ -27,12 +27,12 @@ from transduce.data.given_tokenizer import given_tokenizer
 from transduce.data.prepared import Prepared
 from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import ConfigError, TokenizerError, TrainingError
+from transduce.model import Transformer
 from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
 from transduce.text.new_words import added_pieces, former_pieces
 from transduce.training.run_folder import ANCESTOR, ANCESTOR_ROWS, checkpoints, read_ancestor_record
 from transduce.training.schedule import describe_rate
-from transduce.training.trainable import TrainableModel
 
 _MAY_DIFFER = {"vocab_size", "dropout", "attention_dropout", "ffn_dropout"}  # of the model's configuration
 _LAYERS = {"encoder": "num_encoder_layers", "decoder": "num_decoder_layers"}  # of which there may be fewer
@@ -179,7 +179,7 @@ def _new_pieces(bundle: Bundle, prepared: Prepared, tokenizer: SubwordTokenizer)
         ) from None
 
 
-def start_from_ancestor(model: TrainableModel, run: Path, config: Config, prepared: Prepared) -> None:
+def start_from_ancestor(model: Transformer, run: Path, config: Config, prepared: Prepared) -> None:
     """Gives a new model its ancestor's weights, unless a checkpoint will, and keeps the parts of `init.freeze` as is.
 
     Of a frozen table of pieces, the rows of new words and tags are trained. Without an ancestor it does nothing.

@@ -22,6 +22,7 @@ from transduce.config.estimates import kept_numbers
 from transduce.data.batching import BatchPlan, Indices, micro_batches, share
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
+from transduce.model import Transformer
 from transduce.model.packing import num_rows
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
@@ -36,16 +37,9 @@ from transduce.training.memory import (
     measured,
     return_freed_memory,
 )
-from transduce.training.micro_batches import (
-    LEAST_TOKENS,
-    checkpoint_activations,
-    checkpoints_activations,
-    collate_for,
-    snapshot_bytes,
-)
+from transduce.training.micro_batches import LEAST_TOKENS, collate_for, snapshot_bytes
 from transduce.training.optimizer import kept_bytes
 from transduce.training.step import batch_loss
-from transduce.training.trainable import TrainableModel
 
 Sizes = NDArray[np.float64]
 
@@ -79,7 +73,7 @@ class MemoryTrial:
 
     def __init__(
         self,
-        model: TrainableModel,
+        model: Transformer,
         config: Config,
         store: ParallelStore,
         plans: Sequence[BatchPlan],
@@ -111,7 +105,7 @@ class MemoryTrial:
         usable = math.inf if free is None else _USABLE * free - missing_bytes - copied
         with self._without_trace():
             for checkpointing in (False, True) if setting == "auto" else (setting,):
-                checkpoint_activations(self.model, checkpointing)
+                self.model.checkpointing = checkpointing
                 limits = self._limits(smallest=1 if checkpointing or setting is False else LEAST_TOKENS)
                 line = self._line(self._worst(limits[0]), usable)
                 for limit in limits:
@@ -176,7 +170,7 @@ class MemoryTrial:
         within = sentences * model.num_heads  # attention weights
         of_encoder = source_rows * encoder + within * source * source
         of_decoder = target_rows * decoder + within * target * (source + target)
-        if checkpoints_activations(self.model):
+        if self.model.checkpointing:
             inputs = source_rows * model.num_encoder_layers + target_rows * model.num_decoder_layers
             numbers = inputs * model.d_model + np.maximum(of_encoder, of_decoder)
         else:

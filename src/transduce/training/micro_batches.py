@@ -26,7 +26,6 @@ from transduce.training.distributed import Ranks
 from transduce.training.memory import available_bytes, gibibytes, is_out_of_memory, return_freed_memory, used_bytes
 from transduce.training.optimizer import kept_bytes
 from transduce.training.run_folder import MICRO_BATCHES, damaged
-from transduce.training.trainable import TrainableModel
 
 # With fewer target tokens at once, matrix products are so small that computing layers twice costs less time.
 LEAST_TOKENS = 1024
@@ -51,7 +50,7 @@ class BatchSplits:
         self,
         run: Path,
         train: TrainConfig,
-        model: TrainableModel,
+        model: Transformer,
         store: ParallelStore,
         device: torch.device,
         ranks: Ranks,
@@ -60,9 +59,8 @@ class BatchSplits:
         self.device, self.ranks = device, ranks
         self.entries: list[Split] = []
         self.own_limit: int | None = None  # where memory ran out in this step, in this process
-        checkpoint_activations(model, train.activation_checkpointing is True)
-        if isinstance(model, Transformer):
-            model.rounded_shapes = train.rounded_shapes
+        model.checkpointing = train.activation_checkpointing is True
+        model.rounded_shapes = train.rounded_shapes
 
     @property
     def whole(self) -> int:
@@ -81,7 +79,7 @@ class BatchSplits:
         setting = self.train.micro_batch_tokens
         if self.entries and self.entries[-1].setting == setting:
             if self.train.activation_checkpointing == "auto":
-                checkpoint_activations(self.model, self.entries[-1].activation_checkpointing)
+                self.model.checkpointing = self.entries[-1].activation_checkpointing
             return True
         if self.entries and setting != "auto":
             self.add(step + 1, [self._set_limit()] * self.ranks.world_size, "set")
@@ -122,7 +120,7 @@ class BatchSplits:
             from_step=step,
             setting=self.train.micro_batch_tokens,
             target_tokens=target_tokens,
-            activation_checkpointing=checkpoints_activations(self.model),
+            activation_checkpointing=self.model.checkpointing,
             peak_bytes=peak_bytes,
             reason=reason,
         )
@@ -154,11 +152,11 @@ class BatchSplits:
         self.own_limit = halved
 
     def _checkpoint_instead(self) -> bool:
-        """Turns activation checkpointing on if it is "auto", off, and the model has it; returns whether it did."""
-        if self.train.activation_checkpointing != "auto" or checkpoints_activations(self.model):
+        """Turns activation checkpointing on if it is "auto" and off; returns whether it did."""
+        if self.train.activation_checkpointing != "auto" or self.model.checkpointing:
             return False
-        checkpoint_activations(self.model, True)
-        return checkpoints_activations(self.model)
+        self.model.checkpointing = True
+        return True
 
     def settle(self, step: int) -> str:
         """Records what `lower` did in `step`, in any process, and returns a line about it; all processes call it.
@@ -191,37 +189,20 @@ class BatchSplits:
         """Returns how batches are split now."""
         least = self.least
         text = "whole batches" if least >= self.whole else f"micro-batches of at most {least:,} target tokens"
-        return f"{text}, layers computed twice" if checkpoints_activations(self.model) else text
+        return f"{text}, layers computed twice" if self.model.checkpointing else text
 
 
-def snapshot_bytes(model: TrainableModel, device: torch.device, ranks: Ranks, train: TrainConfig) -> int:
+def snapshot_bytes(model: Transformer, device: torch.device, ranks: Ranks, train: TrainConfig) -> int:
     """Returns the bytes on `device` of the copy of weights and moments from which checkpoints are written."""
     if device.type != "cpu" or not ranks.is_main:
         return 0
     return sum(each.numel() * each.element_size() + kept_bytes(train, each) for each in model.parameters())
 
 
-def checkpoint_activations(model: object, on: bool) -> None:
-    """Turns activation checkpointing on or off; a model that is no `Transformer` does not have it."""
-    if isinstance(model, Transformer):
-        model.checkpointing = on
-
-
-def checkpoints_activations(model: object) -> bool:
-    """Returns whether activation checkpointing is on."""
-    return isinstance(model, Transformer) and model.checkpointing
-
-
-def has_rounded_shapes(model: object) -> bool:
-    """Returns whether the sizes of batches are rounded up; a model that is no `Transformer` does not have it."""
-    return isinstance(model, Transformer) and model.rounded_shapes
-
-
-def collate_for(model: object, store: ParallelStore, rows: Indices, device: torch.device) -> Batch:
+def collate_for(model: Transformer, store: ParallelStore, rows: Indices, device: torch.device) -> Batch:
     """Returns rows as one batch for `model`, of rounded sizes if its `rounded_shapes` are on."""
-    if not isinstance(model, Transformer) or not model.rounded_shapes:
-        return collate(store, rows, device)
-    return collate(store, rows, device, rounded=True, max_positions=model.source_positions.limit)
+    limit = model.source_positions.limit
+    return collate(store, rows, device, rounded=model.rounded_shapes, max_positions=limit)
 
 
 def read_splits(path: Path) -> list[Split]:

@@ -13,6 +13,7 @@ from transduce.data.batching import share
 from transduce.data.store import ParallelStore
 from transduce.engines.allocator import keep_memory_in_commands, limit_kernel_caches
 from transduce.errors import BundleError, LostPeerError, TrainingError
+from transduce.model import Transformer
 from transduce.reporting.tables import counted
 from transduce.training.ancestor import describe_start
 from transduce.training.batch_order import BatchOrder
@@ -27,7 +28,7 @@ from transduce.training.log import TrainingLog
 from transduce.training.loss import Smoothing
 from transduce.training.memory import MEMORY_ERRORS, named_memory_error
 from transduce.training.memory_trial import MemoryTrial
-from transduce.training.micro_batches import BatchSplits, has_rounded_shapes
+from transduce.training.micro_batches import BatchSplits
 from transduce.training.optimizer import make_optimizer
 from transduce.training.outcome import End, Outcome, end_of
 from transduce.training.prefetch import Prefetch
@@ -38,7 +39,6 @@ from transduce.training.schedule import learning_rate
 from transduce.training.shapes import describe_rounding
 from transduce.training.step import StepResult, StepSums, require_positions, seed_dropout, states_loss
 from transduce.training.stop_signals import StopSignals
-from transduce.training.trainable import TrainableModel
 from transduce.training.validation import BATCH_TOKENS, Validation, update_best
 
 
@@ -47,7 +47,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: TrainableModel,
+        model: Transformer,
         config: Config,
         run: Path,
         train: ParallelStore,
@@ -114,7 +114,7 @@ class Trainer:
         )
         if corpora := self.order.description(plan):
             self.log.say(corpora)
-        if has_rounded_shapes(self.model):
+        if self.model.rounded_shapes:
             self.log.say(describe_rounding(plan, self.train))
         for line in describe_start(self.run, self.config):
             self.log.say(line)

@@ -16,6 +16,7 @@ import torch
 from transduce.config import TrainConfig
 from transduce.data.batching import Indices, micro_batches
 from transduce.data.store import ParallelStore
+from transduce.model import Transformer
 from transduce.training.batch import collate
 from transduce.training.device import Compute
 from transduce.training.distributed import ALONE, Ranks
@@ -23,7 +24,6 @@ from transduce.training.loss import Smoothing
 from transduce.training.memory import MEMORY_ERRORS, is_out_of_memory, named_memory_error, return_freed_memory
 from transduce.training.progress import Progress
 from transduce.training.step import batch_loss
-from transduce.training.trainable import TrainableModel
 
 BATCH_TOKENS = 8192  # fewer where memory is short
 _BATCHES = TrainConfig(source_batch_tokens=BATCH_TOKENS, target_batch_tokens=BATCH_TOKENS, seed=0)
@@ -62,7 +62,7 @@ class Validation:
 
     def scores(
         self,
-        model: TrainableModel,
+        model: Transformer,
         compute: Compute,
         ranks: Ranks = ALONE,
         *,
@@ -86,7 +86,7 @@ class Validation:
 
 
 def perplexity(
-    model: TrainableModel,
+    model: Transformer,
     store: ParallelStore,
     compute: Compute,
     rows: range | None = None,
@@ -118,7 +118,7 @@ def perplexity(
     return math.exp(min(math.fsum(shared.tolist()) / int(store.target_lengths[chosen].sum()), 700.0))
 
 
-def _summed_nll(model: TrainableModel, store: ParallelStore, rows: Indices, compute: Compute) -> float:
+def _summed_nll(model: Transformer, store: ParallelStore, rows: Indices, compute: Compute) -> float:
     """Returns the summed -log p of the target tokens of a batch, by halves where memory runs out."""
     try:
         return float(batch_loss(model, collate(store, rows, compute.device), _NO_SMOOTHING, compute)[1])
