@@ -139,7 +139,7 @@ def count_flops(shape: Shape, batches: list[tuple[Tensor, Tensor]]) -> int:
 
     config = ModelConfig(**model_settings(shape))
     whole = [Batch(s, (s != PAD).sum(1).cpu(), t, (t != PAD).sum(1).cpu()) for s, t in batches]
-    return sum(training_flops(config, BatchShape.of(batch)).total for batch in whole)
+    return sum(training_flops(config, BatchShape.of(batch)) for batch in whole)
 
 
 class TorchTransformer(nn.Module):

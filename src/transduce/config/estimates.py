@@ -14,7 +14,7 @@ _COPIES = 4  # weights, gradients, and two moments of the optimiser
 class Estimate:
     """What a training step and a loaded model need, approximately."""
 
-    step_flops: float  # matrix products, forward and backward: as `transduce.training.flops`, without padding
+    step_flops: float  # of `product_flops`, without padding
     weights_bytes: int  # float32
     training_bytes: int  # weights, gradients and moments, float32
     activation_bytes: int  # what the backward pass of one micro-batch needs, float32
@@ -31,31 +31,42 @@ def estimate(config: Config) -> Estimate:
     Where `train.micro_batch_tokens` is "auto", batches are not split, which training may do.
     """
     model, train, weights = config.model, config.train, _FLOAT_BYTES * count_parameters(config.model)
-    budgets = (train.source_batch_tokens, train.target_batch_tokens)
+    budgets = source, target = (train.source_batch_tokens, train.target_batch_tokens)
+    pairs = (source * SENTENCE_TOKENS, target * 2 * SENTENCE_TOKENS)
     encoder, decoder = kept_numbers(model)
-    kept = budgets[0] * model.num_encoder_layers * encoder + budgets[1] * model.num_decoder_layers * decoder
+    kept = source * model.num_encoder_layers * encoder + target * model.num_decoder_layers * decoder
     limit = train.micro_batch_tokens
     share = min(1.0, limit / train.target_batch_tokens) if isinstance(limit, int) and limit else 1.0
     return Estimate(
-        step_flops=_step_flops(model, *budgets),
+        step_flops=float(product_flops(model, budgets, pairs, target)),
         weights_bytes=weights,
         training_bytes=_COPIES * weights,
         activation_bytes=round(share * _FLOAT_BYTES * kept),
     )
 
 
-def _step_flops(config: ModelConfig, source_tokens: int, target_tokens: int) -> float:
-    """Backward has two products for each of the forward pass; each weight is a multiplication and an addition."""
-    d = config.d_model
+def product_flops(config: ModelConfig, rows: tuple[int, int], pairs: tuple[int, int], target_tokens: int) -> int:
+    """Returns the operations of all products of matrices, in one forward and backward pass.
+
+    A product of (m, k) and (k, n) is 2·m·k·n operations, an addition for each multiplication. The backward pass has two
+    products of the same size for each one, one for the gradient of each factor.
+
+    Args:
+        config: the shape of the model.
+        rows: the positions of source and target that projections and FFN work on.
+        pairs: the pairs of positions that a head scores, in a layer of the encoder and in one of the decoder.
+        target_tokens: the positions that are projected to the vocabulary.
+    """
+    d, (source_rows, target_rows), (encoder_pairs, decoder_pairs) = config.d_model, rows, pairs
     key, value = config.num_heads * config.d_k, config.num_heads * config.d_v
-    attention = d * (2 * key + value) + value * d
+    self_attention = d * (2 * key + value) + value * d  # W_Q, W_K, W_V and W_O: multiplications a row
+    query_and_output, memory = d * key + value * d, d * (key + value)
     feed_forward = 2 * d * config.d_ff
-    pairs = (key + value) * SENTENCE_TOKENS  # Q Kᵀ and the weighted sum of V, a token
-    encoder = source_tokens * (attention + feed_forward + pairs)
-    decoder = target_tokens * (attention + feed_forward + pairs)  # the attention to itself
-    decoder += target_tokens * (d * key + value * d + pairs) + source_tokens * d * (key + value)  # and to the source
+    encoder = source_rows * (self_attention + feed_forward) + encoder_pairs * (key + value)  # Q Kᵀ and the sum of V
+    decoder = target_rows * (self_attention + query_and_output + feed_forward) + source_rows * memory
+    decoder += decoder_pairs * (key + value)
     layers = config.num_encoder_layers * encoder + config.num_decoder_layers * decoder
-    return 6.0 * (layers + target_tokens * d * config.vocab_size)
+    return 6 * (layers + target_tokens * d * config.vocab_size)
 
 
 def kept_numbers(config: ModelConfig) -> tuple[int, int]:
