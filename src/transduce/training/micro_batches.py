@@ -210,7 +210,6 @@ def read_splits(path: Path) -> list[Split]:
     if not path.is_file():  # a run of a version that wrote none
         return []
     try:
-        values = read_checked(path)["splits"]
-        return [Split(**each) for each in values]
+        return [Split(**each) for each in read_checked(path)["splits"]]
     except (ValueError, TypeError, KeyError) as error:
         raise damaged(path, error) from None

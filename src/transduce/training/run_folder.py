@@ -85,11 +85,17 @@ def started_config(run: Path) -> Config | None:
 def read_run_config(run: Path) -> dict[str, Any]:
     """Returns all that a run's `config.json` holds, as it is; raises what `load_run_config` does."""
     try:
-        return read_checked(run / CONFIG)
+        return _read(run / CONFIG)
     except OSError:
         raise TrainingError(f"{run}: not a run folder: it has no {CONFIG}. 'transduce train' makes one.") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Returns the object in a file of a run folder; raises TrainingError where it is damaged. An OSError passes."""
+    try:
+        return read_checked(path)
     except ValueError as error:
-        raise damaged(run / CONFIG, error) from None
+        raise damaged(path, error) from None
 
 
 def damaged(path: Path, reason: object) -> TrainingError:
@@ -172,12 +178,7 @@ def _identity(prepared: Prepared) -> dict[str, str | None]:
 
 
 def _read_data(run: Path) -> dict[str, Any]:
-    if not (run / DATA).is_file():
-        return {}
-    try:
-        return read_checked(run / DATA)
-    except ValueError as error:
-        raise damaged(run / DATA, error) from None
+    return _read(run / DATA) if (run / DATA).is_file() else {}
 
 
 def read_ancestor_record(run: Path) -> dict[str, Any]:
@@ -186,12 +187,7 @@ def read_ancestor_record(run: Path) -> dict[str, Any]:
     Raises:
         TrainingError: the file is damaged.
     """
-    if not (run / ANCESTOR).is_file():
-        return {}
-    try:
-        return read_checked(run / ANCESTOR)
-    except ValueError as error:
-        raise damaged(run / ANCESTOR, error) from None
+    return _read(run / ANCESTOR) if (run / ANCESTOR).is_file() else {}
 
 
 def ancestor_metrics(run: Path) -> dict[str, Any]:
