@@ -113,7 +113,7 @@ def _seed() -> None:
 def test_self_attention(causal: bool, packed: bool) -> None:
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True)
     scramble(theirs)
-    ours = SelfAttention(D_MODEL, HEADS, D_MODEL // HEADS, D_MODEL // HEADS, bias=True, dropout=0.0)
+    ours = SelfAttention(config("post"))
     as_ours_self(theirs, ours)
     x = torch.randn(3, 6, D_MODEL)
     expected, _ = theirs(
@@ -132,7 +132,7 @@ def test_self_attention(causal: bool, packed: bool) -> None:
 def test_cross_attention() -> None:
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True)
     scramble(theirs)
-    ours = CrossAttention(D_MODEL, HEADS, D_MODEL // HEADS, D_MODEL // HEADS, bias=True, dropout=0.0)
+    ours = CrossAttention(config("post"))
     as_ours_cross(theirs, ours)
     x, memory = torch.randn(3, 6, D_MODEL), torch.randn(3, 5, D_MODEL)
     expected, _ = theirs(x, memory, memory, key_padding_mask=~real(MEMORY_LENGTHS), need_weights=False)

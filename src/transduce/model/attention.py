@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from transduce.config import ModelConfig
 from transduce.model.packing import Packing
 
 
@@ -180,12 +181,13 @@ def project_heads(x_BHTE: Tensor, output: nn.Linear, packing: Packing | None) ->
 class SelfAttention(nn.Module):
     """Multi-head attention of a sequence to itself (§3.2.2); W_Q, W_K and W_V are one matrix, in that order."""
 
-    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, *, bias: bool, dropout: float) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.num_heads, self.dropout = num_heads, dropout
-        self.widths = (num_heads * d_k, num_heads * d_k, num_heads * d_v)
-        self.query_key_value = nn.Linear(d_model, sum(self.widths), bias=bias)
-        self.output = nn.Linear(num_heads * d_v, d_model, bias=bias)
+        self.num_heads, self.dropout = config.num_heads, config.attention_dropout
+        key_width, value_width = config.num_heads * config.d_k, config.num_heads * config.d_v
+        self.widths = (key_width, key_width, value_width)
+        self.query_key_value = nn.Linear(config.d_model, sum(self.widths), bias=config.attention_bias)
+        self.output = nn.Linear(value_width, config.d_model, bias=config.attention_bias)
 
     def project(self, x: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Returns queries, keys and values, (B, H, T, E) each."""
@@ -210,13 +212,13 @@ class SelfAttention(nn.Module):
 class CrossAttention(nn.Module):
     """Multi-head attention of the decoder to the encoder's output (§3.2.3); W_K and W_V are one matrix."""
 
-    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, *, bias: bool, dropout: float) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.num_heads, self.dropout = num_heads, dropout
-        self.widths = (num_heads * d_k, num_heads * d_v)
-        self.query = nn.Linear(d_model, num_heads * d_k, bias=bias)
-        self.key_value = nn.Linear(d_model, sum(self.widths), bias=bias)
-        self.output = nn.Linear(num_heads * d_v, d_model, bias=bias)
+        self.num_heads, self.dropout = config.num_heads, config.attention_dropout
+        self.widths = (config.num_heads * config.d_k, config.num_heads * config.d_v)
+        self.query = nn.Linear(config.d_model, self.widths[0], bias=config.attention_bias)
+        self.key_value = nn.Linear(config.d_model, sum(self.widths), bias=config.attention_bias)
+        self.output = nn.Linear(self.widths[1], config.d_model, bias=config.attention_bias)
 
     def project_memory(self, memory: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor]:
         """Returns the keys and values of the encoder's output, (B, H, S, E) each; they are the same at every step."""

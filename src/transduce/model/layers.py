@@ -52,11 +52,7 @@ class Residual(nn.Module):
 
 
 def _self_attention(config: ModelConfig) -> SelfAttention:
-    shape = (config.d_model, config.num_heads, config.d_k, config.d_v)
-    bias, dropout, window = config.attention_bias, config.attention_dropout, config.attention_window
-    if window:
-        return WindowedSelfAttention(*shape, bias=bias, dropout=dropout, window=window)
-    return SelfAttention(*shape, bias=bias, dropout=dropout)
+    return WindowedSelfAttention(config) if config.attention_window else SelfAttention(config)
 
 
 class EncoderLayer(nn.Module):
@@ -85,8 +81,7 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.self_attention = _self_attention(config)
         self.self_attention_residual = Residual(config)
-        shape = (config.d_model, config.num_heads, config.d_k, config.d_v)
-        self.cross_attention = CrossAttention(*shape, bias=config.attention_bias, dropout=config.attention_dropout)
+        self.cross_attention = CrossAttention(config)
         self.cross_attention_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from transduce.config import ModelConfig
 from transduce.model.attention import SelfAttention, attend, attend_reference, attention_weights, project_heads
 from transduce.model.packing import Packing
 
@@ -24,13 +25,11 @@ _SPAN_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 
 
 class WindowedSelfAttention(SelfAttention):
-    """Multi-head self-attention restricted to a neighbourhood of `window` positions (§4); weights as without one."""
+    """Multi-head self-attention restricted to a neighbourhood of `attention_window` positions (§4)."""
 
-    def __init__(
-        self, d_model: int, num_heads: int, d_k: int, d_v: int, *, bias: bool, dropout: float, window: int
-    ) -> None:
-        super().__init__(d_model, num_heads, d_k, d_v, bias=bias, dropout=dropout)
-        self.window = window
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.window = config.attention_window
 
     def weights(self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None) -> Tensor:
         """Returns the attention weights of `forward` with the same arguments, (B, H, T, T); 0 outside the window."""

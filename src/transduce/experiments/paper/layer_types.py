@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from transduce.config import ModelConfig
 from transduce.experiments.paper.measure import count_flops, peak_bytes, shortest_seconds
 from transduce.model.attention import SelfAttention, attend, join_heads, split_heads
 from transduce.model.windowed import windowed_attend
@@ -53,7 +54,8 @@ class SelfAttentionLayer(nn.Module):
     def __init__(self, d: int, num_heads: int) -> None:
         super().__init__()
         width = d // num_heads
-        self.attention = SelfAttention(d, num_heads, width, width, bias=False, dropout=0.0)
+        config = ModelConfig(d_model=d, num_heads=num_heads, d_k=width, d_v=width, positions="learned")  # of any width
+        self.attention = SelfAttention(config)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         """Maps (B, n, d) to (B, n, d)."""
