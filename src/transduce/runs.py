@@ -31,7 +31,7 @@ from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
 from transduce.training.ancestor import record_ancestor, require_ancestor, start_from_ancestor
 from transduce.training.averaging import average_checkpoints, compare_with_single
-from transduce.training.checkpoints import remove_leftovers, set_aside_damaged
+from transduce.training.checkpoints import set_aside_damaged
 from transduce.training.device import Compute
 from transduce.training.distributed import ALONE, Ranks, local_device
 from transduce.training.guidance import Guidance
@@ -45,6 +45,7 @@ from transduce.training.run_folder import (
     data_folder,
     load_run_config,
     load_run_data,
+    remove_leftovers,
     save_run_data,
 )
 from transduce.training.trainer import Trainer

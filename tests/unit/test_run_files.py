@@ -19,7 +19,6 @@ from transduce.training.checkpoints import (
     advice_not_finite,
     last_finite_checkpoint,
     prune,
-    remove_leftovers,
     set_aside,
     set_aside_damaged,
 )
@@ -28,6 +27,7 @@ from transduce.training.run_folder import (
     checkpoint_path,
     checkpoints,
     load_run_data,
+    remove_leftovers,
     require_run_folder,
     save_run_data,
 )

@@ -86,7 +86,7 @@ class MemoryTrial:
         self.smoothing = Smoothing.of(config.train.label_smoothing, config.model.vocab_size, config.train.smoothing)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.weight_bytes = sum(each.numel() * each.element_size() for each in trained)
-        self.moment_bytes = sum(kept_bytes(config.train, each) for each in trained)
+        self.moment_bytes = sum(kept_bytes(each) for each in trained)
 
     def fit(self, *, moments_exist: bool) -> Fit:
         """Returns how large micro-batches may be, and turns activation checkpointing on where it is needed.
@@ -101,7 +101,7 @@ class MemoryTrial:
         device, setting = self.compute.device, self.config.train.activation_checkpointing
         return_freed_memory(device)
         free = available_bytes(device)
-        copied = snapshot_bytes(self.model, device, self.ranks, self.config.train)
+        copied = snapshot_bytes(self.model, device, self.ranks)
         usable = math.inf if free is None else _USABLE * free - missing_bytes - copied
         with self._without_trace():
             for checkpointing in (False, True) if setting == "auto" else (setting,):

@@ -17,15 +17,12 @@ def make_optimizer(parameters: Iterable[Tensor], train: TrainConfig) -> torch.op
     return torch.optim.Adam(trained, lr=0.0, betas=betas, eps=train.adam_epsilon, fused=True)
 
 
-def kept_shapes(train: TrainConfig, shape: Shape) -> dict[str, Shape]:
-    """Returns the names and shapes of the state of a parameter of this shape: Adam's step count and moments.
-
-    `train` will matter when there are several optimisers.
-    """
+def kept_shapes(shape: Shape) -> dict[str, Shape]:
+    """Returns the names and shapes of the state of a parameter of this shape: Adam's step count and moments."""
     return {"step": (), "exp_avg": shape, "exp_avg_sq": shape}
 
 
-def kept_bytes(train: TrainConfig, parameter: Tensor) -> int:
+def kept_bytes(parameter: Tensor) -> int:
     """Returns the size of the state of a parameter, without single numbers."""
-    moments = [shape for shape in kept_shapes(train, tuple(parameter.shape)).values() if shape]
+    moments = [shape for shape in kept_shapes(tuple(parameter.shape)).values() if shape]
     return len(moments) * parameter.numel() * parameter.element_size()

@@ -18,6 +18,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from transduce import files
 from transduce.config import Config, from_dict
 from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.prepared import Prepared, is_prepared, load_prepared
@@ -27,7 +28,7 @@ CONFIG, DATA, ANCESTOR, STATE = "config.json", "data.json", "ancestor.json", "st
 MICRO_BATCHES = "micro_batches.json"  # see `transduce.training.micro_batches`
 QUARANTINE = "quarantine.jsonl"  # see `transduce.training.quarantine`
 METRICS = "metrics.jsonl"  # see `transduce.training.log`
-CHECKPOINT = re.compile(r"step-(\d{8,})")  # a checkpoint's name
+_CHECKPOINT = re.compile(r"step-(\d{8,})")  # a checkpoint's name
 _OWN = {
     *(CONFIG, DATA, ANCESTOR, MICRO_BATCHES, QUARANTINE, METRICS),
     *("data", "checkpoints", "best", "tensorboard", "model"),
@@ -46,9 +47,19 @@ def checkpoints(run: Path) -> list[Path]:
     found = [
         (int(match[1]), path)
         for path in (run / "checkpoints").glob("step-*")
-        if (match := CHECKPOINT.fullmatch(path.name)) and any(path.glob("*"))  # one without its state is damaged
+        if (match := _CHECKPOINT.fullmatch(path.name)) and any(path.glob("*"))  # one without its state is damaged
     ]
     return [path for _, path in sorted(found)]
+
+
+def remove_leftovers(run: Path) -> None:
+    """Removes what killed processes left unfinished in a run folder; only while no other process trains there."""
+    files.remove_leftovers(run, *_OWN)
+    files.remove_leftovers(run / "data", "*.json", "*.jsonl", "*.arrow", "*.bin")
+    files.remove_leftovers(run / "checkpoints", "step-*")
+    for path in (run / "checkpoints").glob("step-*"):
+        if _CHECKPOINT.fullmatch(path.name) and path.is_dir() and not any(path.iterdir()):  # left by version 0.1.0
+            path.rmdir()
 
 
 def require_run_folder(run: Path) -> None:
