@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.polynomial import Polynomial
 
 from transduce.config import Config, apply_settings, preset
 from transduce.data.batching import plan_epoch
@@ -16,7 +17,7 @@ from transduce.training import memory_trial
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.memory import Usage
-from transduce.training.memory_trial import Fit, MemoryTrial
+from transduce.training.memory_trial import MemoryTrial
 
 SIZES = ("vocab_size=20", "d_model=4", "d_ff=5", "num_heads=3", "d_k=2", "d_v=6")
 LAYERS = ("num_encoder_layers=2", "num_decoder_layers=3")
@@ -82,15 +83,15 @@ GIB = 1 << 30
 @pytest.mark.parametrize(
     ("setting", "fits", "tried", "found"),
     [
-        ("auto", {(4000, False)}, [(4000, False)], [4000]),
-        ("auto", {(1334, False)}, [(4000, False), (2000, False), (1334, False)], [1334]),
-        ("auto", {(4000, True)}, [(4000, False), (2000, False), (1334, False), (4000, True)], [4000]),
-        ("false", {(1000, False)}, [(4000, False), (2000, False), (1334, False), (1000, False)], [1000]),
-        ("true", {(2000, True)}, [(4000, True), (2000, True)], [2000]),
+        ("auto", {(4000, False)}, [(4000, False)], 4000),
+        ("auto", {(1334, False)}, [(4000, False), (2000, False), (1334, False)], 1334),
+        ("auto", {(4000, True)}, [(4000, False), (2000, False), (1334, False), (4000, True)], 4000),
+        ("false", {(1000, False)}, [(4000, False), (2000, False), (1334, False), (1000, False)], 1000),
+        ("true", {(2000, True)}, [(4000, True), (2000, True)], 2000),
     ],
 )
 def test_the_largest_micro_batch_that_fits_is_found(
-    setting: str, fits: set[Any], tried: list[Any], found: list[int], monkeypatch: pytest.MonkeyPatch
+    setting: str, fits: set[Any], tried: list[Any], found: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Layers are computed twice only where micro-batches would be tiny without."""
     trial = trial_of(4000, source=[3, 3], target=[4, 4])
@@ -109,7 +110,7 @@ def test_the_largest_micro_batch_that_fits_is_found(
     for moments_exist, missing in ((True, 0), (False, 2 * weights)):
         seen.clear()
         usables: list[float] = []
-        assert trial.fit(moments_exist=moments_exist) == Fit(found, 100 + missing)
+        assert trial.fit(moments_exist=moments_exist) == (found, 100 + missing)
         assert seen == tried
         # Nine tenths of what is free, less what checkpoints and missing moments will take.
         assert usables == [pytest.approx(0.9 * GIB - missing - 3 * weights)] * len(tried)
@@ -135,15 +136,14 @@ def test_a_trial_in_which_nothing_fits_says_so_and_leaves_no_trace(monkeypatch: 
     assert all(parameter.grad is None for parameter in trial.model.parameters())
     monkeypatch.setattr(memory_trial, "available_bytes", lambda _: None)  # unknown: anything may fit
     monkeypatch.setattr(trial, "_tried", lambda _, __, usable: Usage() if usable == math.inf else None)
-    assert trial.fit(moments_exist=False) == Fit([10, 10], 0)
+    assert trial.fit(moments_exist=False) == (10, 0)
 
 
 def test_of_two_small_micro_batches_a_line_is_drawn_and_what_does_not_fit_by_it_is_not_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trial = trial_of(4000, source=[3, 3], target=[4, 4])
-    line = memory_trial._Line(100.0, 3.0)
-    assert line.at(50.0) == 250.0
+    line = Polynomial([100.0, 3.0])
     monkeypatch.setattr(trial, "_worst", lambda _: np.arange(1))
     monkeypatch.setattr(trial, "_kept", lambda _: 50.0)
     computed: list[bool] = []
@@ -158,7 +158,7 @@ def test_of_two_small_micro_batches_a_line_is_drawn_and_what_does_not_fit_by_it_
     cases = ((4000, 220), (4000, 219), (2000, 250), (2000, 249))
     assert [trial._tried(limit, line, usable) for limit, usable in cases] == [used, None, used, None]
     assert computed == [True, False]
-    steep = memory_trial._Line(0.0, 0.0)
+    steep = Polynomial([0.0, 0.0])
     assert [trial._tried(2000, steep, usable) for usable in (100, 99)] == [used, None]
     used = None
     assert trial._tried(2000, steep, math.inf) is None

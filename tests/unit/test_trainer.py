@@ -19,7 +19,6 @@ from transduce.training import trainer as trainer_module
 from transduce.training.checkpoint_schedule import CheckpointSchedule
 from transduce.training.cost import CostAccount
 from transduce.training.distributed import Ranks
-from transduce.training.memory_trial import Fit
 from transduce.training.outcome import End
 from transduce.training.prefetch import Prefetch
 from transduce.training.progress import CheckpointKind, Progress
@@ -86,9 +85,9 @@ def test_memory_is_tried_for_each_phase_to_come(
     order = SimpleNamespace(mixture=SimpleNamespace(phases=phases), plan=lambda step, epoch: (step, epoch))
     fits: list[Any] = []
 
-    def fit(**options: Any) -> Fit:
+    def fit(**options: Any) -> tuple[int, int]:
         fits.append(options)
-        return Fit([900], 5)
+        return 900, 5
 
     trials = noting((trainer_module, "MemoryTrial"), SimpleNamespace(fit=fit))
     optimizer = SimpleNamespace(state=moments)

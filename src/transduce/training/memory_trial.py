@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from transduce.config import Config
@@ -49,47 +50,30 @@ _CANDIDATES = 16  # batches whose micro-batches are computed exactly
 _SLOPE, _FIXED_BYTES = 2.0, 128 << 20  # of the line, before anything is measured
 
 
-@dataclass(frozen=True)
-class Fit:
-    """The result: limits for the micro-batches of each process, and memory in bytes."""
-
-    target_tokens: list[int]
-    peak_bytes: int  # of this process; 0 where the system does not say
-
-
-@dataclass(frozen=True)
-class _Line:
-    """Memory in use as a function of what the formula says."""
-
-    fixed: float
-    slope: float
-
-    def at(self, kept_bytes: float) -> float:
-        return self.fixed + self.slope * kept_bytes
-
-
+@dataclass
 class MemoryTrial:
     """Tries the micro-batches of plans, one for each phase, with a model that is about to be trained."""
 
-    def __init__(
-        self,
-        model: Transformer,
-        config: Config,
-        store: ParallelStore,
-        plans: Sequence[BatchPlan],
-        compute: Compute,
-        ranks: Ranks,
-        guidance: Guidance | None = None,
-    ) -> None:
-        self.model, self.config, self.store, self.plans = model, config, store, plans
-        self.compute, self.ranks, self.guidance = compute, ranks, guidance
-        self.smoothing = Smoothing.of(config.train.label_smoothing, config.model.vocab_size, config.train.smoothing)
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self.weight_bytes = sum(each.numel() * each.element_size() for each in trained)
-        self.moment_bytes = sum(kept_bytes(each) for each in trained)
+    model: Transformer
+    config: Config
+    store: ParallelStore
+    plans: Sequence[BatchPlan]
+    compute: Compute
+    ranks: Ranks
+    guidance: Guidance | None = None
 
-    def fit(self, *, moments_exist: bool) -> Fit:
+    def __post_init__(self) -> None:
+        model, train = self.config.model, self.config.train
+        self.smoothing = Smoothing.of(train.label_smoothing, model.vocab_size, train.smoothing)
+        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.weight_bytes = sum(each.nbytes for each in trained)
+        self.moment_bytes = sum(map(kept_bytes, trained))
+
+    def fit(self, *, moments_exist: bool) -> tuple[int, int]:
         """Returns how large micro-batches may be, and turns activation checkpointing on where it is needed.
+
+        The first number is the most target tokens of a micro-batch, the second the memory that this process will use at
+        most, in bytes; 0 where the system does not say.
 
         Args:
             moments_exist: whether the optimiser has its moments; it allocates them with its first update.
@@ -111,8 +95,7 @@ class MemoryTrial:
                 for limit in limits:
                     usage = self._tried(limit, line, usable)
                     if usage is not None:
-                        peak = usage.peak + missing_bytes if usage.peak else 0
-                        return Fit([limit] * self.ranks.world_size, peak)
+                        return limit, usage.peak + missing_bytes if usage.peak else 0
         raise TrainingError(
             f"{gibibytes(free or 0)} of memory are available for updates, and one on the largest pair needs more. Free "
             "memory, lower data.max_tokens, make the model smaller, or set train.micro_batch_tokens to a number, which "
@@ -179,10 +162,13 @@ class MemoryTrial:
 
     # --- what is needed -----------------------------------------------------------------------------------------
 
-    def _line(self, worst: Indices, usable: float) -> _Line:
-        """Returns what a micro-batch like `worst` needs: by the formula alone if it is little, else by small ones."""
-        line = _Line(self.weight_bytes + _FIXED_BYTES, _SLOPE)
-        if line.at(self._kept(worst)) < usable / 4:
+    def _line(self, worst: Indices, usable: float) -> Polynomial:
+        """Returns memory in use as a function of what the formula says, for a micro-batch like `worst`.
+
+        The line is made up if that is little by it, and else goes through what small micro-batches need.
+        """
+        line = Polynomial([self.weight_bytes + _FIXED_BYTES, _SLOPE])
+        if line(self._kept(worst)) < usable / 4:
             return line
         longest = worst[np.argsort(-self.store.target_lengths[worst], kind="stable")]
         points: list[tuple[float, float]] = []
@@ -194,16 +180,16 @@ class MemoryTrial:
             points.append((self._kept(rows), usage.growth))
         (few, less), (many, more) = points[-2:]
         slope = (more - less) / (many - few) if many > few else 0.0
-        return _Line(more - slope * many, slope) if slope > 0 else line
+        return Polynomial([more - slope * many, slope]) if slope > 0 else line
 
-    def _tried(self, limit: int, line: _Line, usable: float) -> Usage | None:
+    def _tried(self, limit: int, line: Polynomial, usable: float) -> Usage | None:
         """Computes the worst micro-batch of `limit`; returns the memory in use, None if it does not fit."""
         worst, whole = self._worst(limit), limit >= self.config.train.target_batch_tokens
-        needed = line.at(self._kept(worst)) - (self.weight_bytes if whole else 0)
-        if self._any_rank(needed > usable):
+        needed = line(self._kept(worst)) - (self.weight_bytes if whole else 0)
+        if self.ranks.any_rank(needed > usable, self.compute.device):
             return None
         usage = self._compute(worst, whole=whole)
-        if self._any_rank(usage is None or usage.growth > usable):
+        if self.ranks.any_rank(usage is None or usage.growth > usable, self.compute.device):
             return None
         return usage
 
@@ -229,9 +215,6 @@ class MemoryTrial:
                 raise
             return None
         return usage
-
-    def _any_rank(self, flag: bool) -> bool:
-        return self.ranks.any_rank(flag, self.compute.device)
 
     @contextlib.contextmanager
     def _without_trace(self) -> Iterator[None]:

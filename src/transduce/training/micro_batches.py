@@ -196,7 +196,7 @@ def snapshot_bytes(model: Transformer, device: torch.device, ranks: Ranks) -> in
     """Returns the bytes on `device` of the copy of weights and moments from which checkpoints are written."""
     if device.type != "cpu" or not ranks.is_main:
         return 0
-    return sum(each.numel() * each.element_size() + kept_bytes(each) for each in model.parameters())
+    return sum(each.nbytes + kept_bytes(each) for each in model.parameters())
 
 
 def collate_for(model: Transformer, store: ParallelStore, rows: Indices, device: torch.device) -> Batch:

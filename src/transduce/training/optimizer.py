@@ -24,5 +24,4 @@ def kept_shapes(shape: Shape) -> dict[str, Shape]:
 
 def kept_bytes(parameter: Tensor) -> int:
     """Returns the size of the state of a parameter, without single numbers."""
-    moments = [shape for shape in kept_shapes(tuple(parameter.shape)).values() if shape]
-    return len(moments) * parameter.numel() * parameter.element_size()
+    return sum(parameter.nbytes for shape in kept_shapes(tuple(parameter.shape)).values() if shape)

@@ -98,8 +98,8 @@ class Trainer:
             begins = {max(progress.step, phase.from_step) for phase in self.order.mixture.phases}
             plans = [self.order.plan(step, progress.epoch) for step in sorted(begins)]
             trial = MemoryTrial(self.model, self.config, self.train, plans, compute, self.ranks, self.guidance)
-            fit = trial.fit(moments_exist=bool(self.optimizer.state))
-            self.splits.add(progress.step + 1, fit.target_tokens, "tried", peak_bytes=fit.peak_bytes)
+            limit, peak = trial.fit(moments_exist=bool(self.optimizer.state))
+            self.splits.add(progress.step + 1, [limit] * self.ranks.world_size, "tried", peak_bytes=peak)
         for line in self.splits.announcement():
             self.log.say(line)
 
