@@ -10,7 +10,7 @@ before the first step or when memory ran out, is written to `RUN/micro_batches.j
 `target_tokens` has a limit for each process; with another number of processes, the least of them holds for all.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -43,24 +43,22 @@ class Split:
     reason: str
 
 
+@dataclass
 class BatchSplits:
     """The splits of a run, by its record and its configuration."""
 
-    def __init__(
-        self,
-        run: Path,
-        train: TrainConfig,
-        model: Transformer,
-        store: ParallelStore,
-        device: torch.device,
-        ranks: Ranks,
-    ) -> None:
-        self.path, self.train, self.model, self.store = run / MICRO_BATCHES, train, model, store
-        self.device, self.ranks = device, ranks
-        self.entries: list[Split] = []
-        self.own_limit: int | None = None  # where memory ran out in this step, in this process
-        model.checkpointing = train.activation_checkpointing is True
-        model.rounded_shapes = train.rounded_shapes
+    run: Path
+    train: TrainConfig
+    model: Transformer
+    store: ParallelStore
+    device: torch.device
+    ranks: Ranks
+    entries: list[Split] = field(default_factory=list)
+    own_limit: int | None = None  # where memory ran out in this step, in this process
+
+    def __post_init__(self) -> None:
+        self.model.checkpointing = self.train.activation_checkpointing is True
+        self.model.rounded_shapes = self.train.rounded_shapes
 
     @property
     def whole(self) -> int:
@@ -75,7 +73,7 @@ class BatchSplits:
         Raises:
             TrainingError: the record is damaged.
         """
-        self.entries = read_splits(self.path) if step else []
+        self.entries = read_splits(self.run / MICRO_BATCHES) if step else []
         setting = self.train.micro_batch_tokens
         if self.entries and self.entries[-1].setting == setting:
             if self.train.activation_checkpointing == "auto":
@@ -126,7 +124,7 @@ class BatchSplits:
         )
         self.entries = [*(each for each in self.entries if each.from_step < step), split]
         if self.ranks.is_main:
-            write_checked(self.path, {"splits": [asdict(each) for each in self.entries]})
+            write_checked(self.run / MICRO_BATCHES, {"splits": [asdict(each) for each in self.entries]})
 
     # --- when memory runs out in a step -------------------------------------------------------------------------
 
@@ -146,7 +144,7 @@ class BatchSplits:
             halved = limit
         elif not sizes:
             raise TrainingError(
-                f"{self.path.parent}: step {step}: memory ran out in a micro-batch of one pair. Free memory, lower "
+                f"{self.run}: step {step}: memory ran out in a micro-batch of one pair. Free memory, lower "
                 "data.max_tokens or make the model smaller."
             ) from error
         self.own_limit = halved

@@ -72,22 +72,20 @@ class TrainedBatch:
     own: Sequence[MicroBatch]
 
 
+@dataclass
 class Quarantine:
     """Examines each update, and records the batches that went wrong."""
 
-    def __init__(
-        self,
-        run: Path,
-        train: TrainConfig,
-        model: Transformer,
-        store: ParallelStore,
-        compute: Compute,
-        ranks: Ranks,
-        log: TrainingLog,
-    ) -> None:
-        self.run, self.train, self.model, self.store = run, train, model, store
-        self.compute, self.ranks, self.log = compute, ranks, log
-        self._records = RecordFile(run / QUARANTINE)
+    run: Path
+    train: TrainConfig
+    model: Transformer
+    store: ParallelStore
+    compute: Compute
+    ranks: Ranks
+    log: TrainingLog
+
+    def __post_init__(self) -> None:
+        self._records = RecordFile(self.run / QUARANTINE)
 
     def begin(self, step: int) -> None:
         """Prepares the file for the steps after `step`."""
@@ -185,13 +183,9 @@ class Quarantine:
         for number, each in enumerate(passes):
             at = places[start : start + len(each.rows)]
             start += len(each.rows)
-            pair_losses = losses_a_token(self.model, self.store, each.rows, self.compute)
-            gathered[0, at], gathered[1, at], gathered[2, at], gathered[3, at] = (
-                rank,
-                number,
-                pair_losses,
-                float(each.loss),
-            )
+            gathered[:2, at] = [[rank], [number]]
+            gathered[2, at] = losses_a_token(self.model, self.store, each.rows, self.compute)
+            gathered[3, at] = float(each.loss)
         shared = torch.from_numpy(gathered).to(self.compute.device)
         self.ranks.sum([shared])
         ranks, micro_batches, losses, own_losses = shared.cpu().numpy()
