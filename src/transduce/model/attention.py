@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.config import ModelConfig
-from transduce.model.packing import Packing
+from transduce.model.packing import Packing, packed, unpacked
 
 
 def attention_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -173,8 +173,7 @@ def join_heads(x_BHTE: Tensor) -> Tensor:
 
 def project_heads(x_BHTE: Tensor, output: nn.Linear, packing: Packing | None) -> Tensor:
     """Returns W_O of the joined heads, (B, T, D), or (N, D) with a `packing`."""
-    heads = join_heads(x_BHTE)
-    projected: Tensor = output(heads if packing is None else packing.pack(heads))
+    projected: Tensor = output(packed(join_heads(x_BHTE), packing))
     return projected
 
 
@@ -191,9 +190,7 @@ class SelfAttention(nn.Module):
 
     def project(self, x: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Returns queries, keys and values, (B, H, T, E) each."""
-        qkv = self.query_key_value(x)
-        if packing is not None:
-            qkv = packing.unpack(qkv)
+        qkv = unpacked(self.query_key_value(x), packing)
         query, key, value = (split_heads(each, self.num_heads) for each in qkv.split(self.widths, dim=-1))
         return query, key, value
 
@@ -222,18 +219,12 @@ class CrossAttention(nn.Module):
 
     def project_memory(self, memory: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor]:
         """Returns the keys and values of the encoder's output, (B, H, S, E) each; they are the same at every step."""
-        kv = self.key_value(memory)
-        if packing is not None:
-            kv = packing.unpack(kv)
-        key, value = kv.split(self.widths, dim=-1)
+        key, value = unpacked(self.key_value(memory), packing).split(self.widths, dim=-1)
         return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
 
     def project_query(self, x: Tensor, packing: Packing | None = None) -> Tensor:
         """Returns the queries, (B, H, T, E)."""
-        query = self.query(x)
-        if packing is not None:
-            query = packing.unpack(query)
-        return split_heads(query, self.num_heads)
+        return split_heads(unpacked(self.query(x), packing), self.num_heads)
 
     def weights(
         self,

@@ -80,3 +80,13 @@ class Packing:
         padded = x_ND.new_zeros(self.num_sentences * self.num_positions, x_ND.size(1))
         padded = padded.index_copy(0, self.index_N, x_ND)
         return padded.view(self.num_sentences, self.num_positions, x_ND.size(1))
+
+
+def packed(x_BTD: Tensor, packing: Packing | None) -> Tensor:
+    """(B, T, …) → (N, …), or the same tensor where there is no packing."""
+    return x_BTD if packing is None else packing.pack(x_BTD)
+
+
+def unpacked(x: Tensor, packing: Packing | None) -> Tensor:
+    """(N, D) → (B, T, D), or the same tensor where there is no packing."""
+    return x if packing is None else packing.unpack(x)

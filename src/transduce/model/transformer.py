@@ -20,7 +20,7 @@ from transduce.model.cache import DecoderState, LayerCache, Memory, StepContext
 from transduce.model.device import send
 from transduce.model.dropout import dropout
 from transduce.model.layers import DecoderLayer, EncoderLayer
-from transduce.model.packing import Packing, real_positions
+from transduce.model.packing import Packing, packed, real_positions, unpacked
 from transduce.model.positions import Positions
 
 Projection = Callable[[Tensor], Tensor]  # decoder outputs (…, D) to logits (…, V)
@@ -134,8 +134,7 @@ class Transformer(nn.Module):
         """Returns the encoder's output, (B, S, D), and the mask of its padding."""
         packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device)
         mask = padding_mask(source_lengths_B, source_BS.size(1), source_BS.device)
-        states = self._encode(source_BS, mask, packing)
-        return Memory(states if packing is None else packing.unpack(states), mask)
+        return Memory(unpacked(self._encode(source_BS, mask, packing), packing), mask)
 
     def decode(self, memory: Memory, target_BT: Tensor) -> Tensor:
         """Returns logits of each target position given those before it, (B, T, V), float32."""
@@ -154,9 +153,7 @@ class Transformer(nn.Module):
         x: Tensor = self._embed(source_BS, self.source_embedding) + self.source_positions(0, source_BS.size(1))
         if self.target_space is not None:
             x = x + self.target_space[0]
-        if packing is not None:
-            x = packing.pack(x)
-        x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
+        x = dropout(_in_compute_dtype(packed(x, packing)), self.config.dropout, self.training)
         checkpointing = self.checkpointing and torch.is_grad_enabled()
         for layer in self.encoder:
             inputs = (x, mask, packing)
@@ -174,9 +171,7 @@ class Transformer(nn.Module):
         target_lengths_B: Tensor,
     ) -> Tensor:
         packing = Packing.of(target_lengths_B, target_BT.size(1), target_BT.device, rounded=self.rounded_shapes)
-        x = self._embed_target(target_BT)
-        if packing is not None:
-            x = packing.pack(x)
+        x = packed(self._embed_target(target_BT), packing)
         x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
         checkpointing = self.checkpointing and torch.is_grad_enabled()
         for layer in self.decoder_layers():
