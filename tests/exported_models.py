@@ -57,7 +57,7 @@ def make_model(
             elif name.endswith(("embedding", "table", "target_space")):
                 parameter.mul_(1.5)
         # Outputs that end, now and then: the last norm leans towards EOS.
-        last = model.decoder_norm or model.decoder[-1].feed_forward_residual.norm
+        last = model.decoder_norm if config.norm == "pre" else model.decoder[-1].feed_forward_residual.norm
         towards = model.output_embedding[EOS]
         last.bias += 3.5 * towards / towards.dot(towards)
         last.weight *= sure

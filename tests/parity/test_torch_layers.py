@@ -191,9 +191,9 @@ def test_whole_transformer(norm: str) -> None:
         as_ours_encoder(their_layer, our_layer)  # type: ignore[arg-type]
     for our_layer, their_layer in zip(ours.decoder, decoder.layers, strict=True):
         as_ours_decoder(their_layer, our_layer)  # type: ignore[arg-type]
-    assert (ours.encoder_norm is None) == (ours.decoder_norm is None) == (norm == "post")
     for our_norm, their_norm in ((ours.encoder_norm, encoder_norm), (ours.decoder_norm, decoder_norm)):
-        if our_norm is not None and their_norm is not None:
+        assert isinstance(our_norm, nn.LayerNorm if norm == "pre" else nn.Identity)
+        if isinstance(our_norm, nn.LayerNorm) and their_norm is not None:
             copy_norm(our_norm, their_norm)
     source, target = torch.randint(4, 30, (3, 6)), torch.randint(4, 30, (3, 5))
     target_lengths = MEMORY_LENGTHS

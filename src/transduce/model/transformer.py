@@ -56,11 +56,10 @@ class Transformer(nn.Module):
             self.target_space = nn.Parameter(torch.empty(TARGET_SPACES, config.d_model))
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
-        self.encoder_norm: nn.LayerNorm | None = None
-        self.decoder_norm: nn.LayerNorm | None = None
-        if is_pre_norm(config):
-            self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
-            self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.encoder_norm, self.decoder_norm = (
+            nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon) if is_pre_norm(config) else nn.Identity()
+            for _ in range(2)
+        )
         self.checkpointing = False  # in training: keep each layer's input only, and compute the layer again backwards
         self.rounded_shapes = False  # in `forward`: few numbers of rows (`packing.num_rows`), for the same result
         self.output_projection: nn.Module | None = None  # replaces `output_embedding` in a prepacked model
@@ -158,9 +157,8 @@ class Transformer(nn.Module):
         for layer in self.encoder:
             inputs = (x, mask, packing)
             x = checkpoint(layer, *inputs, use_reentrant=False) if checkpointing else layer(*inputs)
-        if self.encoder_norm is not None:
-            x = self.encoder_norm(x)
-        return x
+        normed: Tensor = self.encoder_norm(x)
+        return normed
 
     def _decode(
         self,
@@ -177,8 +175,7 @@ class Transformer(nn.Module):
         for layer in self.decoder_layers():
             inputs = (x, memory, memory_mask, memory_packing, packing)
             x = checkpoint(layer, *inputs, use_reentrant=False) if checkpointing else layer(*inputs)
-        if self.decoder_norm is not None:
-            x = self.decoder_norm(x)
+        x = self.decoder_norm(x)
         if packing is None:
             x = x.flatten(0, 1).index_select(0, real_positions(target_lengths_B, target_BT.size(1), x.device))
         elif self.rounded_shapes:
@@ -259,9 +256,7 @@ class Transformer(nn.Module):
         biases = [mask_bias(mask, self.config.num_heads, x_RD.dtype) for mask in masks]
         for layer, cache in zip(self.decoder_layers(), caches, strict=True):
             x_BKD = layer.step(x_BKD, cache, context, *biases)
-        if self.decoder_norm is not None:
-            x_BKD = self.decoder_norm(x_BKD)
-        states_RD: Tensor = x_BKD.flatten(0, 1)
+        states_RD: Tensor = self.decoder_norm(x_BKD).flatten(0, 1)
         return states_RD
 
     # --- weights ----------------------------------------------------------------------------------------------
@@ -275,21 +270,13 @@ class Transformer(nn.Module):
         """Returns each parameter once, by name."""
         return {name: parameter.detach() for name, parameter in self.named_parameters()}
 
-    def require_shapes(self, found: Mapping[str, tuple[int, ...]], where: str) -> None:
-        """Compares names and shapes of weights with this model's; `where` names their file in errors.
-
-        Raises:
-            BundleError: lists all names that are missing, unknown, or of another shape.
-        """
-        require_shapes(self.config, found, where)
-
     def load_weights(self, weights: Mapping[str, np.ndarray | Tensor], where: str = "weights") -> None:
-        """Copies `weights` in; the names and shapes must be this model's exactly.
+        """Copies `weights` in; the names and shapes must be this model's exactly. `where` names their file in errors.
 
         Raises:
             BundleError: lists all names that are missing, unknown, or of another shape.
         """
-        self.require_shapes({name: tuple(weight.shape) for name, weight in weights.items()}, where)
+        require_shapes(self.config, {name: tuple(weight.shape) for name, weight in weights.items()}, where)
         with torch.no_grad():
             for name, parameter in self.weights().items():
                 parameter.copy_(torch.as_tensor(weights[name]))
