@@ -7,8 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from transduce.config.special_ids import EOS
-from transduce.model.attention import CrossAttention, SelfAttention, attend_reference, project_heads
-from transduce.model.windowed import WindowedSelfAttention, windowed_attend_reference
+from transduce.model.attention import CrossAttention, SelfAttention, project_heads
 from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
 from transduce.verification.findings import Finding
@@ -61,29 +60,12 @@ def _watch(tested: ModelUnderTest, pairs: Pairs, seen: Differences) -> int:
 def _compare(
     name: str, seen: Differences, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor
 ) -> None:
-    """A hook that recomputes an attention's output the obvious way."""
-    again = _self_again if isinstance(module, SelfAttention) else _cross_again
-    expected = again(module, *args, **kwargs)
+    """A hook that recomputes an attention's output the obvious way: the softmax of all scores, times the values."""
+    packing = kwargs["packing"]
+    value_BHSE = module.project(args[0], packing)[2] if isinstance(module, SelfAttention) else args[2]
+    expected = project_heads(module.weights(*args, **kwargs) @ value_BHSE, module.output, packing)
     scale = max(1.0, float(expected.abs().max()))
     seen.compare(output / scale, expected / scale, f"{name}, row {{}} of the batch")
-
-
-def _self_again(
-    module: SelfAttention, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Any = None
-) -> Tensor:
-    query, key, value = module.project(x, packing)
-    if isinstance(module, WindowedSelfAttention):
-        heads = windowed_attend_reference(query, key, value, attend_mask, window=module.window, causal=causal)
-    else:
-        heads = attend_reference(query, key, value, attend_mask, causal=causal)
-    return project_heads(heads, module.output, packing)
-
-
-def _cross_again(
-    module: CrossAttention, x: Tensor, key: Tensor, value: Tensor, attend_mask: Tensor | None, *, packing: Any = None
-) -> Tensor:
-    heads = attend_reference(module.project_query(x, packing), key, value, attend_mask)
-    return project_heads(heads, module.output, packing)
 
 
 def prepacked(tested: ModelUnderTest) -> Finding:
