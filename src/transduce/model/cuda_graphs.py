@@ -209,7 +209,13 @@ class GraphState:
 
     def keep(self, sentences_B: Tensor) -> "GraphState":
         """Keeps all rows of the given sentences, in smaller buffers where half of these are enough."""
-        return self.decoder.keep(self, sentences_B)
+        old, count = self.buffers, sentences_B.numel()
+        shape = replace(old.shape, num_sentences=_power_of_two(count))
+        new = old if shape == old.shape else self.decoder.buffers_of(shape)
+        for source, target in zip(old.by_sentence(), new.by_sentence(), strict=True):
+            target[:count] = source.index_select(0, sentences_B)
+        new.newest.copy_(old.newest)
+        return replace(self, buffers=new, num_sentences=count)
 
 
 class GraphDecoder:
@@ -236,7 +242,7 @@ class GraphDecoder:
             -(-max_steps // _POSITION_BLOCK) * _POSITION_BLOCK,
             _power_of_two(max(num_source, _MIN_SOURCE)),
         )
-        buffers = self._buffers(shape)
+        buffers = self.buffers_of(shape)
         buffers.clear()
         buffers.memory_mask[:num_sentences, ..., num_source:] = False
         if memory.attend_mask is not None:
@@ -258,17 +264,7 @@ class GraphDecoder:
         logits_RV = self._model.logits(states_RD) if projection is None else projection(states_RD)
         return logits_RV, replace(state, position=state.position + 1)
 
-    def keep(self, state: GraphState, sentences_B: Tensor) -> GraphState:
-        """Returns the state of the given sentences only."""
-        old, count = state.buffers, sentences_B.numel()
-        shape = replace(old.shape, num_sentences=_power_of_two(count))
-        new = old if shape == old.shape else self._buffers(shape)
-        for source, target in zip(old.by_sentence(), new.by_sentence(), strict=True):
-            target[:count] = source.index_select(0, sentences_B)
-        new.newest.copy_(old.newest)
-        return replace(state, buffers=new, num_sentences=count)
-
-    def _buffers(self, shape: _Shape) -> GraphBuffers:
+    def buffers_of(self, shape: _Shape) -> GraphBuffers:
         """Returns buffers of a shape, with the contents that the last search left in them."""
         buffers = self.buffers.pop(shape, None)
         if buffers is None:
