@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -40,34 +39,28 @@ class StepResult:
         return math.isfinite(self.gradient_norm) and math.isfinite(self.loss)
 
 
-class StepTotals(NamedTuple):
-    """What an update adds up over its micro-batches and over all processes."""
-
-    loss: float = 0.0  # summed over target tokens, in nats
-    negative_log_likelihood: float = 0.0
-    lowered: float = 0.0  # processes whose memory ran out, so that their batches are split from now on
-    flops: float = 0.0  # of matrix products
-
-
 class StepSums:
-    """The totals of an update while they are added up: one tensor on the device, for one collective and one wait."""
+    """What an update adds up over micro-batches and processes: one tensor on the device, for one collective and wait.
+
+    Its numbers are the loss and the -log p, summed over target tokens; the number of processes whose memory ran out, so
+    that their batches are split from now on; and the operations of matrix products.
+    """
 
     def __init__(self, device: torch.device) -> None:
-        self.tensor = torch.zeros(len(StepTotals._fields), dtype=torch.float64, device=device)
+        self.tensor = torch.zeros(4, dtype=torch.float64, device=device)
 
     def add(self, loss: Tensor, nll: Tensor) -> None:
-        """Adds the losses of a micro-batch, the first two totals."""
+        """Adds the losses of a micro-batch."""
         self.tensor[:2] += torch.stack([loss.detach(), nll])
 
     def set_counts(self, *, lowered: bool, flops: int) -> None:
         """Sets the counts of this process."""
-        for name, count in (("lowered", lowered), ("flops", flops)):
-            self.tensor[StepTotals._fields.index(name)] = count
+        self.tensor[2], self.tensor[3] = lowered, flops
 
-    def read(self, norm: Tensor) -> tuple[float, StepTotals]:
-        """Returns the norm of the gradient and the totals; waits for the device, once."""
-        gradient_norm, *totals = torch.cat([norm.double()[None], self.tensor]).tolist()
-        return gradient_norm, StepTotals(*totals)
+    def read(self, norm: Tensor) -> list[float]:
+        """Returns the norm of the gradient, and then the four sums; waits for the device, once."""
+        numbers: list[float] = torch.cat([norm.double()[None], self.tensor]).tolist()
+        return numbers
 
 
 def seed_dropout(seed: int, step: int, rank: int) -> None:

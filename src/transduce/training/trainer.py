@@ -242,11 +242,11 @@ class Trainer:
         self._sum_over_ranks(sums)
         norm = self._clip_gradients()
         self.prefetch.make_next(self.progress)  # the GPU still computes; it then updates while the next pass is queued
-        gradient_norm, totals = sums.read(norm)
-        if totals.lowered:
+        gradient_norm, loss, nll, num_lowered, flops = sums.read(norm)
+        if num_lowered:
             self.log.warn(self.splits.settle(step))
-        rate, nll = learning_rate(step, self.config), totals.negative_log_likelihood
-        result = StepResult(totals.loss, nll, num_targets, num_sources, gradient_norm, rate, int(totals.flops))
+        rate = learning_rate(step, self.config)
+        result = StepResult(loss, nll, num_targets, num_sources, gradient_norm, rate, int(flops))
         self._is_whole = False
         if result.finite:
             for group in self.optimizer.param_groups:
