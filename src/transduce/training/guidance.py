@@ -16,7 +16,7 @@ from torch import Tensor
 from transduce.model import Transformer
 from transduce.model.attention import CrossAttention, attention_scores
 from transduce.model.device import send
-from transduce.model.packing import Packing, real_positions
+from transduce.model.packing import real_positions
 from transduce.training.batch import Batch
 
 
@@ -42,7 +42,11 @@ class Guidance:
                 x, key_BHSE, _, attend_mask = args
                 if attention is guided[0]:  # another forward pass begins
                     self.scores_LBTS.clear()
-                self.scores_LBTS.append(first_head_scores(attention, x, key_BHSE, attend_mask, kwargs["packing"]))
+                query_BTE = attention.project_query(x, kwargs["packing"])[:, 0]  # of the first head
+                scores_BTS = attention_scores(query_BTE, key_BHSE[:, 0])
+                if attend_mask is not None:
+                    scores_BTS = scores_BTS.masked_fill(~attend_mask[:, 0], -math.inf)
+                self.scores_LBTS.append(scores_BTS)
 
         for attention in guided:
             attention.register_forward_pre_hook(keep, with_kwargs=True)
@@ -79,12 +83,3 @@ class Guidance:
             hit_BT = scores_BTS.masked_fill(~aligned_BTS, -torch.inf).logsumexp(-1)
             total = total + (scores_BTS.logsumexp(-1) - hit_BT).flatten().index_select(0, indices_N).sum()
         return self.weight * total / len(scores_LBTS)
-
-
-def first_head_scores(
-    attention: CrossAttention, x: Tensor, key_BHSE: Tensor, attend_mask: Tensor | None, packing: Packing | None
-) -> Tensor:
-    """Returns the scores of the first head of `attention`, before the softmax, (B, T, S); padding is -inf."""
-    query_BTE, key_BSE = attention.project_query(x, packing)[:, 0], key_BHSE[:, 0]
-    scores_BTS = attention_scores(query_BTE, key_BSE)
-    return scores_BTS if attend_mask is None else scores_BTS.masked_fill(~attend_mask[:, 0], -math.inf)
