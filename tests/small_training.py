@@ -16,7 +16,7 @@ from transduce.data.batching import plan_epoch
 from transduce.data.store import ParallelStore
 from transduce.training.device import Compute
 from transduce.training.outcome import End
-from transduce.training.progress import Progress, checkpoint_weights
+from transduce.training.progress import WEIGHTS, Progress
 from transduce.training.run_folder import checkpoints
 from transduce.training.step import StepResult
 from transduce.training.trainable import new_model
@@ -92,7 +92,7 @@ def assert_close(ours: dict[str, Tensor], theirs: dict[str, Tensor], tolerance: 
 
 
 def final_weights(run: Path) -> dict[str, Tensor]:
-    weights = read_weights(checkpoint_weights(checkpoints(run)[-1]))
+    weights = read_weights(checkpoints(run)[-1] / WEIGHTS)
     return {name: torch.from_numpy(weight) for name, weight in weights.items()}
 
 

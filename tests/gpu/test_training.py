@@ -18,7 +18,7 @@ from transduce.model import Transformer
 from transduce.training.device import Compute
 from transduce.training.guidance import Guidance
 from transduce.training.memory import measured
-from transduce.training.progress import checkpoint_weights
+from transduce.training.progress import WEIGHTS
 from transduce.training.run_folder import checkpoints
 from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
@@ -151,7 +151,7 @@ def test_resumed_is_uninterrupted(store: ParallelStore, tmp_path: Path) -> None:
             trainer = Trainer(new_model(config, compute), config, run, store, compute=compute, show_progress=False)
             assert trainer.resume() == (end != ends[0])
             trainer.fit()
-        weights = read_weights(checkpoint_weights(checkpoints(run)[-1]))
+        weights = read_weights(checkpoints(run)[-1] / WEIGHTS)
         return np.concatenate([weights[name].ravel() for name in sorted(weights)])
 
     once, twice = trained(tmp_path / "once", 20), trained(tmp_path / "twice", 7, 20)

@@ -22,7 +22,7 @@ from transduce.errors import BundleError, TrainingError
 from transduce.runs import average_run, train
 from transduce.training import averaging as averaging_module
 from transduce.training.outcome import End
-from transduce.training.progress import Progress, check_checkpoint, checkpoint_weights, read_progress
+from transduce.training.progress import WEIGHTS, Progress, check_checkpoint, read_progress
 from transduce.training.run_folder import checkpoints
 from transduce.translation.translator import Translator
 
@@ -63,7 +63,7 @@ def test_the_model_is_the_mean_of_the_last_checkpoints_and_translates(finished_r
     bundle = Bundle.load(finished_run / "model")
     bundle.verify()
     weights = bundle.weights()
-    last = [read_weights(checkpoint_weights(path)) for path in checkpoints(finished_run)[-2:]]
+    last = [read_weights(path / WEIGHTS) for path in checkpoints(finished_run)[-2:]]
     assert weights.keys() == last[0].keys()
     for name, weight in weights.items():
         np.testing.assert_allclose(weight, (last[0][name] + last[1][name]) / 2, rtol=1e-6, atol=1e-7)

@@ -10,13 +10,7 @@ import numpy as np
 
 from transduce.config.tensors import read_weights
 from transduce.errors import BundleError
-from transduce.training.progress import (
-    Progress,
-    averageable_checkpoints,
-    check_checkpoint,
-    checkpoint_weights,
-    read_progress,
-)
+from transduce.training.progress import WEIGHTS, Progress, averageable_checkpoints, check_checkpoint, read_progress
 from transduce.training.run_folder import checkpoints
 
 _MUCH_WORSE = 0.9  # times the score of a single checkpoint: a mean below that is worse, even at a lower perplexity
@@ -32,7 +26,7 @@ def average(paths: Sequence[Path]) -> dict[str, np.ndarray]:
         raise BundleError("There are no checkpoints to average.")
     total: dict[str, np.ndarray] = {}
     for path in paths:
-        weights = read_weights(checkpoint_weights(path))
+        weights = read_weights(path / WEIGHTS)
         if total and {n: w.shape for n, w in weights.items()} != {n: w.shape for n, w in total.items()}:
             raise BundleError(f"{path} is a checkpoint of another model than {paths[0]}.")
         for name, weight in weights.items():

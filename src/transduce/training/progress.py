@@ -151,11 +151,6 @@ def _require_sound(progress: Progress) -> None:
         raise ValueError(f"best_score is {progress.best_score!r}")
 
 
-def checkpoint_weights(path: Path) -> Path:
-    """Returns the file with a checkpoint's weights."""
-    return path / WEIGHTS
-
-
 def recorded_checksum(path: Path, name: str = WEIGHTS) -> str:
     """Returns the SHA-256 that a checkpoint's file must have; raises BundleError if there is none."""
     with _reading(path):
