@@ -21,6 +21,7 @@ from transduce.decoding.scores import Hypothesis
 from transduce.engines import torch_search
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, MissingDependencyError
+from transduce.translation.directions import Directions
 from transduce.verification import Finding, Settings, checks, engines, verify
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS
 from transduce.verification.differences import Differences
@@ -58,7 +59,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 def check(bundle: Bundle, name: str) -> Finding:
     """Runs one check on the built-in lines."""
-    tested = ModelUnderTest(bundle, choose(bundle, LINES, 8), TorchEngine.load(bundle, device="cpu"), SETTINGS)
+    direction = Directions.of(bundle.tokenizer, bundle).choose()
+    engine = TorchEngine.load(bundle, device="cpu")
+    tested = ModelUnderTest(bundle, choose(bundle, LINES, 8), engine, SETTINGS, direction)
     [found] = [check for check in CHECKS if check.name == name]
     with torch.inference_mode():
         return found.run(tested)

@@ -19,6 +19,7 @@ from transduce.errors import ConfigError, DataError
 from transduce.export.certificate import Certificate, Measured, Thresholds
 from transduce.export.exported_folder import ExportedFolder
 from transduce.export.sentences import Sentences
+from transduce.translation.directions import Directions
 from transduce.verification import QUICK, Finding, Settings, causality, engines, exports, greedy, run, verify
 from transduce.verification.checks import CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.differences import Differences
@@ -289,7 +290,8 @@ def model_of_pairs(bundle: Bundle, **settings: Any) -> tuple[ModelUnderTest, lis
     engine: Any = SimpleNamespace(max_source_tokens=19, translate=translate, device=torch.device("cpu"), model=None)
     lines = ["", *LINES]
     sample = Sample(tuple(lines), tuple(f"line {number}" for number in range(len(lines))), "made")
-    return ModelUnderTest(bundle, sample, engine, Settings(**settings)), searched
+    direction = Directions.of(bundle.tokenizer, bundle).choose()
+    return ModelUnderTest(bundle, sample, engine, Settings(**settings), direction), searched
 
 
 def test_pairs_go_from_the_shortest_sentence_to_the_longest(tmp_path: Path) -> None:

@@ -51,6 +51,11 @@ class Differences:
             first = index // max(1, ours.numel() // ours.size(0))
             self.where = where.replace("{}", str(first + 1)) if isinstance(where, str) else where[first]
 
+    def compare_sentences(self, names: Sequence[str], ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> None:
+        """Adds the differences between two results of each sentence, which have a row for each of its positions."""
+        for name, one_TV, two_TV in zip(names, ours, theirs, strict=True):
+            self.compare(one_TV, two_TV, f"{name}, position {{}}")
+
     def finding(self, compared: str, tolerance: float, note: str = "") -> Finding:
         """Returns what was found; a check that compared nothing fails."""
         if not self.count and not self.faults:

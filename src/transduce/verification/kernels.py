@@ -75,16 +75,15 @@ def prepacked(tested: ModelUnderTest) -> Finding:
         return Finding(compared, skipped=f"on {tested.device} the engine uses the weights as they are")
     seen = Differences()
     plain, ours = forced(tested.plain, tested.pairs), forced(tested.engine.model, tested.pairs)
-    for row, (ours_TV, plain_TV) in enumerate(zip(ours, plain, strict=True)):
-        seen.compare(ours_TV, plain_TV, f"{tested.pairs.names[row]}, position {{}}")
+    seen.compare_sentences(tested.pairs.names, ours, plain)
     return seen.finding(compared, tested.settings.log_probability)
 
 
 def precision(tested: ModelUnderTest) -> Finding:
     """Compares the engine with the same weights in float64: the effect of rounding."""
     seen, pairs = Differences(), tested.pairs
+    ours = forced(tested.engine.model, pairs)
     exact = forced(copy.deepcopy(tested.plain).double(), pairs)
-    for row, ours_TV in enumerate(forced(tested.engine.model, pairs)):
-        seen.compare(ours_TV, exact[row].to(ours_TV.dtype), f"{pairs.names[row]}, position {{}}")
+    seen.compare_sentences(pairs.names, ours, [each_TV.to(ours[0].dtype) for each_TV in exact])
     dtype = str(tested.plain.source_embedding.dtype).removeprefix("torch.")
     return seen.finding(f"{counted(len(pairs), 'sentence')}, {dtype} against float64", tested.settings.log_probability)

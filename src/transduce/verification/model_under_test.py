@@ -14,7 +14,7 @@ from transduce.config.special_ids import EOS, PAD, UNK
 from transduce.decoding.scores import NEVER_GENERATED
 from transduce.engines.torch import TorchEngine, load_model
 from transduce.model import Transformer
-from transduce.translation.directions import Direction, Directions
+from transduce.translation.directions import Direction
 from transduce.verification.sample import Sample
 from transduce.verification.search import Search
 from transduce.verification.settings import Settings
@@ -42,25 +42,21 @@ class Pairs:
         )
 
 
+@dataclass
 class ModelUnderTest:
     """One model in one engine, with the sentences that it is verified on."""
 
-    def __init__(
-        self,
-        bundle: Bundle,
-        sample: Sample,
-        engine: TorchEngine,
-        settings: Settings,
-        direction: Direction | None = None,
-    ) -> None:
-        self.bundle = bundle
-        self.direction = direction or Directions.of(bundle.tokenizer, bundle).choose()
-        self.sample = sample
-        self.engine = engine
-        self.settings = settings
-        decode = bundle.config.decode
-        # The model's own search options, but only those with which a score is a sum of log-probabilities.
-        self.options = DecodeConfig(
+    bundle: Bundle
+    sample: Sample
+    engine: TorchEngine
+    settings: Settings
+    direction: Direction
+
+    @cached_property
+    def options(self) -> DecodeConfig:
+        """The model's own search options, but only those with which a score is a sum of log-probabilities."""
+        decode = self.bundle.config.decode
+        return DecodeConfig(
             beam_size=decode.beam_size if decode.beam_size > 1 else 4,
             length_penalty=decode.length_penalty,
             max_extra_tokens=decode.max_extra_tokens,

@@ -16,9 +16,8 @@ def repeats(tested: ModelUnderTest) -> Finding:
     """Computes everything twice: both must give the same bits."""
     pairs, seen = tested.pairs, Differences()
     for model, what in ((tested.plain, "weights as on disk"), (tested.engine.model, "the engine")):
-        first, second = forced(model, pairs), forced(model, pairs)
-        for row, (one_TV, two_TV) in enumerate(zip(first, second, strict=True)):
-            seen.compare(one_TV, two_TV, f"{what}: {pairs.names[row]}, position {{}}")
+        names = [f"{what}: {name}" for name in pairs.names]
+        seen.compare_sentences(names, forced(model, pairs), forced(model, pairs))
     sources = tested.sources[:_TRANSLATED]
     runs = [tested.engine.translate(sources, tested.options) for _ in range(2)]
     for name, [one], [two] in zip(tested.sample.names, *runs, strict=False):
@@ -43,13 +42,11 @@ def training_mode(tested: ModelUnderTest) -> Finding:
 
     none = replace(config, dropout=0.0, attention_dropout=0.0, ffn_dropout=0.0)
     evaluated = forced(tested.plain, pairs)
-    for row, trained_TV in enumerate(forced(in_training(none), pairs)):
-        seen.compare(trained_TV, evaluated[row], f"{pairs.names[row]}, position {{}}")
+    seen.compare_sentences(pairs.names, forced(in_training(none), pairs), evaluated)
     note = ""
     if config != none:
         dropped = Differences()
-        for row, trained_TV in enumerate(forced(in_training(config), pairs)):
-            dropped.compare(trained_TV, evaluated[row], "")
+        dropped.compare_sentences(pairs.names, forced(in_training(config), pairs), evaluated)
         note = f"with dropout up to {dropped.worst:.3g}"
         if dropped.worst == 0:
             seen.faults.append("dropout is configured, but has no effect in training mode")

@@ -32,9 +32,8 @@ def padding(tested: ModelUnderTest) -> Finding:
                 seen.compare(states_SD, single.states_BSD[0], f"{where}: encoder state, position {{}}")
                 seen.compare(together_BV[row], alone_V[row], f"{where}: first step, token {{}}")
         width = min(longest + extra, limit)
-        for row, (together_TV, single_TV) in enumerate(zip(forced(model, pairs, width), alone_TV, strict=True)):
-            name = f"{pairs.names[row]} padded to {width}"
-            seen.compare(together_TV, single_TV, f"{name}: log-probabilities, position {{}}")
+        names = [f"{name} padded to {width}: log-probabilities" for name in pairs.names]
+        seen.compare_sentences(names, forced(model, pairs, width), alone_TV)
     compared = f"{counted(len(pairs), 'sentence')} alone and together, padding to {width} positions"
     return seen.finding(compared, tested.settings.log_probability)
 
