@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from transduce.config import ModelConfig
 from transduce.model.attention import CrossAttention, SelfAttention
-from transduce.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
+from transduce.model.layers import DecoderLayer, Encoded, EncoderLayer, FeedForward, Residual
 from transduce.model.packing import Packing
 from transduce.model.transformer import Transformer, padding_mask
 
@@ -136,7 +136,7 @@ def test_cross_attention() -> None:
     as_ours_cross(theirs, ours)
     x, memory = torch.randn(3, 6, D_MODEL), torch.randn(3, 5, D_MODEL)
     expected, _ = theirs(x, memory, memory, key_padding_mask=~real(MEMORY_LENGTHS), need_weights=False)
-    got = ours(x, *ours.project_memory(memory), padding_mask(MEMORY_LENGTHS, 5, CPU))
+    got = ours(x, ours.project_memory(memory), padding_mask(MEMORY_LENGTHS, 5, CPU))
     torch.testing.assert_close(got, expected)
 
 
@@ -164,7 +164,7 @@ def test_decoder_layer(norm: str) -> None:
     as_ours_decoder(theirs, ours)
     x, memory = torch.randn(3, 6, D_MODEL), torch.randn(3, 5, D_MODEL)
     expected = theirs(x, memory, tgt_mask=future(6), tgt_is_causal=True, memory_key_padding_mask=~real(MEMORY_LENGTHS))
-    got = ours(x, memory, padding_mask(MEMORY_LENGTHS, 5, CPU), None, None)
+    got = ours(x, Encoded(memory, padding_mask(MEMORY_LENGTHS, 5, CPU), None), None)
     torch.testing.assert_close(got, expected)
 
 

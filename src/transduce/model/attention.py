@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from transduce.config import ModelConfig
 from transduce.model.packing import Packing, packed, unpacked
 
+KeysAndValues = tuple[Tensor, Tensor]  # of the encoder's output, (B, H, S, E) each
+
 
 def attention_scores(query: Tensor, key: Tensor) -> Tensor:
     """Returns Q Kᵀ / √d_k of eq. 1, for queries (…, T, E) and keys (…, S, E)."""
@@ -217,7 +219,7 @@ class CrossAttention(nn.Module):
         self.key_value = nn.Linear(config.d_model, sum(self.widths), bias=config.attention_bias)
         self.output = nn.Linear(self.widths[1], config.d_model, bias=config.attention_bias)
 
-    def project_memory(self, memory: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor]:
+    def project_memory(self, memory: Tensor, packing: Packing | None = None) -> KeysAndValues:
         """Returns the keys and values of the encoder's output, (B, H, S, E) each; they are the same at every step."""
         key, value = unpacked(self.key_value(memory), packing).split(self.widths, dim=-1)
         return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
@@ -227,31 +229,19 @@ class CrossAttention(nn.Module):
         return split_heads(unpacked(self.query(x), packing), self.num_heads)
 
     def weights(
-        self,
-        x: Tensor,
-        key_BHSE: Tensor,
-        value_BHSE: Tensor,
-        attend_mask: Tensor | None,
-        *,
-        packing: Packing | None = None,
+        self, x: Tensor, memory: KeysAndValues, attend_mask: Tensor | None, *, packing: Packing | None = None
     ) -> Tensor:
         """Returns the attention weights of `forward` with the same arguments, (B, H, T, S)."""
-        return attention_weights(self.project_query(x, packing), key_BHSE, attend_mask)
+        return attention_weights(self.project_query(x, packing), memory[0], attend_mask)
 
-    def step(self, x_BKD: Tensor, key_BHSE: Tensor, value_BHSE: Tensor, bias: Tensor | None) -> Tensor:
+    def step(self, x_BKD: Tensor, memory: KeysAndValues, bias: Tensor | None) -> Tensor:
         """Does what `forward` does, in a decoding step; for `bias` see `attend_step`."""
-        return project_heads(attend_step(self.project_query(x_BKD), key_BHSE, value_BHSE, bias), self.output, None)
+        return project_heads(attend_step(self.project_query(x_BKD), *memory, bias), self.output, None)
 
     def forward(
-        self,
-        x: Tensor,
-        key_BHSE: Tensor,
-        value_BHSE: Tensor,
-        attend_mask: Tensor | None,
-        *,
-        packing: Packing | None = None,
+        self, x: Tensor, memory: KeysAndValues, attend_mask: Tensor | None, *, packing: Packing | None = None
     ) -> Tensor:
         """Attends from each position of `x`, (B, T, D) or (N, D) with a `packing`, to projected memory."""
         dropout = self.dropout if self.training else 0.0
-        heads_BHTE = attend(self.project_query(x, packing), key_BHSE, value_BHSE, attend_mask, dropout=dropout)
+        heads_BHTE = attend(self.project_query(x, packing), *memory, attend_mask, dropout=dropout)
         return project_heads(heads_BHTE, self.output, packing)

@@ -1,5 +1,7 @@
 """The layers of encoder and decoder (§3.1, §3.3), in the order of Figure 1. Shape suffixes: `model.attention`."""
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -74,6 +76,15 @@ class EncoderLayer(nn.Module):
         return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """The encoder's output as the layers of the decoder read it."""
+
+    states: Tensor  # (B, S, D), or (N, D) with a `packing`
+    attend_mask: Tensor | None  # (B, 1, 1, S), True at real tokens; None where there is no padding
+    packing: Packing | None
+
+
 class DecoderLayer(nn.Module):
     """Causal self-attention, attention to the encoder's output, then the feed-forward network."""
 
@@ -86,23 +97,13 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(
-        self,
-        x: Tensor,
-        memory: Tensor,
-        memory_mask: Tensor | None,
-        memory_packing: Packing | None,
-        packing: Packing | None,
-    ) -> Tensor:
-        """Maps all target positions at once, as training does: (B, T, D) or (N, D) with a `packing`.
-
-        The same holds for the encoder's output, `memory`, and its packing.
-        """
+    def forward(self, x: Tensor, encoded: Encoded, packing: Packing | None) -> Tensor:
+        """Maps all target positions at once, as training does: (B, T, D) or (N, D) with a `packing`."""
         attended = self.self_attention(self.self_attention_residual.enter(x), None, causal=True, packing=packing)
         x = self.self_attention_residual.leave(x, attended)
-        key_BHSE, value_BHSE = self.cross_attention.project_memory(memory, memory_packing)
+        memory = self.cross_attention.project_memory(encoded.states, encoded.packing)
         attended = self.cross_attention(
-            self.cross_attention_residual.enter(x), key_BHSE, value_BHSE, memory_mask, packing=packing
+            self.cross_attention_residual.enter(x), memory, encoded.attend_mask, packing=packing
         )
         x = self.cross_attention_residual.leave(x, attended)
         return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
@@ -132,7 +133,7 @@ class DecoderLayer(nn.Module):
         entered = self.cross_attention_residual.enter(x_BKD)
         memory = (cache.memory_key_BHSE, cache.memory_value_BHSE)
         if cache.coverage_BKS is not None:
-            cache.coverage_BKS.add_(self.cross_attention.weights(entered, *memory, context.memory_mask).mean(dim=1))
-        attended = self.cross_attention.step(entered, *memory, memory_bias)
+            cache.coverage_BKS.add_(self.cross_attention.weights(entered, memory, context.memory_mask).mean(dim=1))
+        attended = self.cross_attention.step(entered, memory, memory_bias)
         x_BKD = self.cross_attention_residual.leave(x_BKD, attended)
         return self.feed_forward_residual.leave(x_BKD, self.feed_forward(self.feed_forward_residual.enter(x_BKD)))

@@ -19,7 +19,7 @@ from transduce.model.attention import mask_bias
 from transduce.model.cache import DecoderState, LayerCache, Memory, StepContext
 from transduce.model.device import send
 from transduce.model.dropout import dropout
-from transduce.model.layers import DecoderLayer, EncoderLayer
+from transduce.model.layers import DecoderLayer, Encoded, EncoderLayer
 from transduce.model.packing import Packing, packed, real_positions, unpacked
 from transduce.model.positions import Positions
 
@@ -124,10 +124,10 @@ class Transformer(nn.Module):
 
         Position t of a target is predicted from positions before it: `target_BT` ends in EOS and is shifted here.
         """
-        source_packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device, rounded=self.rounded_shapes)
+        packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device, rounded=self.rounded_shapes)
         mask = padding_mask(source_lengths_B, source_BS.size(1), source_BS.device)
-        memory = self._encode(source_BS, mask, source_packing)
-        return self._decode(memory, mask, source_packing, target_BT, target_lengths_B)
+        encoded = Encoded(self._encode(source_BS, mask, packing), mask, packing)
+        return self._decode(encoded, target_BT, target_lengths_B)
 
     def encode(self, source_BS: Tensor, source_lengths_B: Tensor) -> Memory:
         """Returns the encoder's output, (B, S, D), and the mask of its padding."""
@@ -138,7 +138,7 @@ class Transformer(nn.Module):
     def decode(self, memory: Memory, target_BT: Tensor) -> Tensor:
         """Returns logits of each target position given those before it, (B, T, V), float32."""
         lengths_B = torch.full((target_BT.size(0),), target_BT.size(1))
-        states = self._decode(memory.states_BSD, memory.attend_mask, None, target_BT, lengths_B)
+        states = self._decode(Encoded(memory.states_BSD, memory.attend_mask, None), target_BT, lengths_B)
         return self.logits(states).view(*target_BT.shape, -1)
 
     def logits(self, states: Tensor) -> Tensor:
@@ -160,20 +160,13 @@ class Transformer(nn.Module):
         normed: Tensor = self.encoder_norm(x)
         return normed
 
-    def _decode(
-        self,
-        memory: Tensor,
-        memory_mask: Tensor | None,
-        memory_packing: Packing | None,
-        target_BT: Tensor,
-        target_lengths_B: Tensor,
-    ) -> Tensor:
+    def _decode(self, encoded: Encoded, target_BT: Tensor, target_lengths_B: Tensor) -> Tensor:
         packing = Packing.of(target_lengths_B, target_BT.size(1), target_BT.device, rounded=self.rounded_shapes)
         x = packed(self._embed_target(target_BT), packing)
         x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
         checkpointing = self.checkpointing and torch.is_grad_enabled()
         for layer in self.decoder_layers():
-            inputs = (x, memory, memory_mask, memory_packing, packing)
+            inputs = (x, encoded, packing)
             x = checkpoint(layer, *inputs, use_reentrant=False) if checkpointing else layer(*inputs)
         x = self.decoder_norm(x)
         if packing is None:

@@ -39,7 +39,7 @@ class Guidance:
 
         def keep(attention: CrossAttention, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if attention.training:
-                x, key_BHSE, _, attend_mask = args
+                x, (key_BHSE, _), attend_mask = args
                 if attention is guided[0]:  # another forward pass begins
                     self.scores_LBTS.clear()
                 query_BTE = attention.project_query(x, kwargs["packing"])[:, 0]  # of the first head

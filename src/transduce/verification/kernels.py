@@ -62,7 +62,7 @@ def _compare(
 ) -> None:
     """A hook that recomputes an attention's output the obvious way: the softmax of all scores, times the values."""
     packing = kwargs["packing"]
-    value_BHSE = module.project(args[0], packing)[2] if isinstance(module, SelfAttention) else args[2]
+    value_BHSE = module.project(args[0], packing)[2] if isinstance(module, SelfAttention) else args[1][1]
     expected = project_heads(module.weights(*args, **kwargs) @ value_BHSE, module.output, packing)
     scale = max(1.0, float(expected.abs().max()))
     seen.compare(output / scale, expected / scale, f"{name}, row {{}} of the batch")
