@@ -263,13 +263,21 @@ class Transformer(nn.Module):
         """Returns each parameter once, by name."""
         return {name: parameter.detach() for name, parameter in self.named_parameters()}
 
-    def load_weights(self, weights: Mapping[str, np.ndarray | Tensor], where: str = "weights") -> None:
-        """Copies `weights` in; the names and shapes must be this model's exactly. `where` names their file in errors.
+    def require_shapes(self, found: Mapping[str, tuple[int, ...]], where: str) -> None:
+        """Compares names and shapes of weights with this model's; `where` names their file in errors.
 
         Raises:
             BundleError: lists all names that are missing, unknown, or of another shape.
         """
-        require_shapes(self.config, {name: tuple(weight.shape) for name, weight in weights.items()}, where)
+        require_shapes(self.config, found, where)
+
+    def load_weights(self, weights: Mapping[str, np.ndarray | Tensor], where: str = "weights") -> None:
+        """Copies `weights` in; the names and shapes must be this model's exactly.
+
+        Raises:
+            BundleError: lists all names that are missing, unknown, or of another shape.
+        """
+        self.require_shapes({name: tuple(weight.shape) for name, weight in weights.items()}, where)
         with torch.no_grad():
             for name, parameter in self.weights().items():
                 parameter.copy_(torch.as_tensor(weights[name]))

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from transduce import files
 from transduce.config.tensors import read_header, read_tensors, read_weights, require_finite, write_tensors
-from transduce.config.weights import require_shapes
 from transduce.errors import BundleError
 from transduce.model import Transformer
 from transduce.training.optimizer import Shape, kept_shapes
@@ -99,7 +98,7 @@ def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optim
     """
     progress = check_checkpoint(path)
     tensors, _ = read_header(path / WEIGHTS)
-    require_shapes(model.config, {name: stored.shape for name, stored in tensors.items()}, str(path / WEIGHTS))
+    model.require_shapes({name: stored.shape for name, stored in tensors.items()}, str(path / WEIGHTS))
     moments = _read_moments(path)
     _require_moments_of(model, moments, path / OPTIMIZER)
     model.load_weights(read_weights(path / WEIGHTS), str(path / WEIGHTS))
