@@ -117,10 +117,11 @@ def windowed_attend(
 def windowed_pairs(num_positions: int, window: int, *, causal: bool) -> int:
     """Returns the number of scores that `windowed_attend` computes, masked ones included.
 
-    Whole blocks times the number of keys that each sees; n² where a block would see the whole sequence.
+    Whole blocks times the number of keys that each sees; n² where a block would see the whole sequence, and where
+    there is no window (0).
     """
     block, width = _block(window, causal)
-    if num_positions <= width:
+    if not window or num_positions <= width:
         return num_positions * num_positions
     return math.ceil(num_positions / block) * block * width
 

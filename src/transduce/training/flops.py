@@ -46,14 +46,7 @@ class BatchShape:
 def training_flops(config: ModelConfig, shape: BatchShape) -> int:
     """Returns the operations of one forward and backward pass."""
     source, target = shape.source_positions, shape.target_positions
-    encoder_pairs = _self_attention_pairs(source, config, causal=False)
-    decoder_pairs = _self_attention_pairs(target, config, causal=True) + target * source
+    encoder_pairs = windowed_pairs(source, config.attention_window, causal=False)
+    decoder_pairs = windowed_pairs(target, config.attention_window, causal=True) + target * source
     pairs = (shape.num_sentences * encoder_pairs, shape.num_sentences * decoder_pairs)
     return product_flops(config, (shape.source_rows, shape.target_rows), pairs, shape.target_tokens)
-
-
-def _self_attention_pairs(num_positions: int, config: ModelConfig, *, causal: bool) -> int:
-    """Returns the number of pairs of positions that a head of one layer scores."""
-    if config.attention_window:
-        return windowed_pairs(num_positions, config.attention_window, causal=causal)
-    return num_positions * num_positions
