@@ -5,7 +5,7 @@ RUN/ancestor.json says which model it was. The model itself is needed until the 
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -75,13 +75,11 @@ def _vocabulary_grows(config: Config, tokenizer: SubwordTokenizer) -> bool:
 def _require_same(config: Config, ancestor: Config, name: str) -> None:
     ignored = _MAY_DIFFER | (set() if learns_positions(ancestor.model) else {"max_positions"})
     ignored |= {key for key in _LAYERS.values() if getattr(config.model, key) <= getattr(ancestor.model, key)}
-    changed = differences({"model": asdict(ancestor.model)}, {"model": asdict(config.model)})
-    changed = {key: both for key, both in changed.items() if key.removeprefix("model.") not in ignored}
-    for key in _OF_TOKENIZER:
-        before, now = getattr(ancestor.text, key), getattr(config.text, key)
-        if before != now:
-            changed[f"text.{key}"] = (before, now)
-    if changed:
+    before, now = (
+        {"model": asdict(each.model), "text": {key: getattr(each.text, key) for key in _OF_TOKENIZER}}
+        for each in (ancestor, config)
+    )
+    if changed := differences(before, now, ignore={f"model.{key}" for key in ignored}):
         lines = [f"  {key} = {_shown(now)}: the model has {_shown(before)}" for key, (before, now) in changed.items()]
         raise ConfigError(
             f"init.model = {_shown(name)}: the recipe describes another model. Leave these keys out, which are "
@@ -126,9 +124,8 @@ def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np
     weights = bundle.weights()
     for stack, kept in _fewer_layers(bundle.config, config).items():
         weights = with_layers(weights, stack, kept)
-    read: Callable[[str], str] = sentence_reader(config.data, bundle.tokenizer)
     new = _new_pieces(bundle, prepared, SubwordTokenizer.load(prepared.tokenizer))
-    pieces = former_pieces(bundle.tokenizer, new, read)
+    pieces = former_pieces(bundle.tokenizer, new, sentence_reader(config.data, bundle.tokenizer))
     if pieces:
         for name in EMBEDDINGS[config.model.tie_embeddings]:
             weights[name] = with_rows(weights[name], pieces)
@@ -193,19 +190,20 @@ def start_from_ancestor(model: Transformer, run: Path, config: Config, prepared:
         return
     if not checkpoints(run):
         model.load_weights(first_weights(run, config, prepared), config.init.model)
-    num_rows = _ancestor_rows(run, config)
-    frozen = set(weights_of_parts(config.model, config.init.freeze, new_rows=num_rows > 0))
-    tables = frozen.intersection(EMBEDDINGS[config.model.tie_embeddings]) if num_rows else set()
+    frozen, tables, num_rows = _frozen(run, config)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in frozen or name in tables)
         if name in tables:
             parameter.register_post_accumulate_grad_hook(partial(_freeze_rows, num_rows))
 
 
-def _ancestor_rows(run: Path, config: Config) -> int:
-    """Returns how many rows of each table of pieces come from the ancestor, where there are more than these; else 0."""
+def _frozen(run: Path, config: Config) -> tuple[list[str], set[str], int]:
+    """Returns the frozen weights; the tables of pieces among them that have new rows; and how many rows are not new."""
     num_rows: int = read_ancestor_record(run).get(ANCESTOR_ROWS, 0)
-    return num_rows if num_rows < config.model.vocab_size else 0
+    has_new = 0 < num_rows < config.model.vocab_size
+    frozen = weights_of_parts(config.model, config.init.freeze, new_rows=has_new)
+    tables = EMBEDDINGS[config.model.tie_embeddings] if has_new else ()
+    return frozen, {*frozen} & {*tables}, num_rows
 
 
 def _freeze_rows(count: int, table_VD: Tensor) -> None:
@@ -223,11 +221,9 @@ def describe_start(run: Path, config: Config) -> list[str]:
     lines = [f"starts from {record['name']} ({record['path']}){words}", describe_rate(config)]
     for stack, kept in record.get(_KEPT, {}).items():
         lines.append(f"{stack}: has {counted(len(kept), 'layer')} of it: {', '.join(map(str, kept))}, counted from 0")
-    num_rows = _ancestor_rows(run, config)
-    frozen = weights_of_parts(config.model, config.init.freeze, new_rows=num_rows > 0)
+    frozen, tables, num_rows = _frozen(run, config)
     if frozen:
         sizes = {name: math.prod(shape) for name, shape in weight_shapes(config.model).items()}
-        tables = set(frozen).intersection(EMBEDDINGS[config.model.tie_embeddings]) if num_rows else set()
         num_new = config.model.vocab_size - num_rows
         count = sum(sizes[name] for name in frozen) - num_new * config.model.d_model * len(tables)
         share = f"{count:,} of {counted(sum(sizes.values()), 'parameter')}"
