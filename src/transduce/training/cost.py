@@ -137,8 +137,8 @@ class CostAccount:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "CostAccount":
         """Rebuilds an account from what `dataclasses.asdict` returned."""
-        named = {
-            name.replace(", 1 threads,", ", 1 thread,"): entry for name, entry in values["devices"].items()
-        }  # 0.1.0
-        devices = {name: DeviceTime(**entry) for name, entry in named.items()}
+        devices = {
+            name.replace(", 1 threads,", ", 1 thread,"): DeviceTime(**entry)  # 0.1.0 did not know the singular
+            for name, entry in values["devices"].items()
+        }
         return cls(values["flops"], values["steps"], devices)

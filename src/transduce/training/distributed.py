@@ -105,8 +105,7 @@ class Ranks:
         if self.world_size == 1:
             return flag
         votes = torch.tensor(float(flag), device=device)
-        with _named_peer():
-            dist.all_reduce(votes)
+        self.sum([votes])
         return bool(votes > 0)
 
     def broadcast(self, values: Sequence[float], device: torch.device) -> list[float]:

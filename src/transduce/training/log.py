@@ -172,10 +172,10 @@ class TrainingLog:
         }
         self._record("train", progress, values)
         rate = f"{values['target_tokens_per_second']:,.0f}"
-        brief = f"loss {values['loss']:.3f}  ppl {values['perplexity']:.2f}  lr {last.learning_rate:.2e}  {rate} tok/s"
-        self._brief = brief
+        losses = f"loss {values['loss']:.3f}  ppl {values['perplexity']:.2f}"
+        self._brief = f"{losses}  lr {last.learning_rate:.2e}  {rate} tok/s"
         if self.bar is None:
-            self.say(f"step {progress.step}/{self.max_steps}  {brief}  ETA {clock(self._left.seconds)}")
+            self.say(f"step {progress.step}/{self.max_steps}  {self._brief}  ETA {clock(self._left.seconds)}")
         self._results.clear()
         self._since = time.perf_counter()
 

@@ -58,13 +58,9 @@ def available_bytes(device: torch.device) -> int | None:
         return int(torch.cuda.mem_get_info(device)[0]) + held
     if device.type != "cpu":
         return None
-    found = [_system_bytes(), *_control_group_bytes(), _address_space_bytes()]
+    found = [_field(PROC / "meminfo", "MemAvailable:"), *_control_group_bytes(), _address_space_bytes()]
     known = [each for each in found if each is not None]
     return max(0, min(known)) // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))) if known else None
-
-
-def _system_bytes() -> int | None:
-    return _field(PROC / "meminfo", "MemAvailable:")
 
 
 def _control_group_bytes() -> Iterator[int]:

@@ -140,7 +140,8 @@ class BatchSplits:
         lengths, limit = self.store.target_lengths, self.limit(step)
         sizes = [len(part) * int(lengths[part].max()) for part in self.parts(rows, step) if len(part) > 1]
         halved = min(limit, max(sizes, default=0)) // 2
-        if halved < LEAST_TOKENS and self._checkpoint_instead():
+        if halved < LEAST_TOKENS and self.train.activation_checkpointing == "auto" and not self.model.checkpointing:
+            self.model.checkpointing = True
             halved = limit
         elif not sizes:
             raise TrainingError(
@@ -148,13 +149,6 @@ class BatchSplits:
                 "data.max_tokens or make the model smaller."
             ) from error
         self.own_limit = halved
-
-    def _checkpoint_instead(self) -> bool:
-        """Turns activation checkpointing on if it is "auto" and off; returns whether it did."""
-        if self.train.activation_checkpointing != "auto" or self.model.checkpointing:
-            return False
-        self.model.checkpointing = True
-        return True
 
     def settle(self, step: int) -> str:
         """Records what `lower` did in `step`, in any process, and returns a line about it; all processes call it.

@@ -60,8 +60,7 @@ class RecordFile:
 def _drop_after(step: int, path: Path, without: str) -> None:
     if not path.is_file():
         return
-    lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
-    whole, rest = lines[:-1], lines[-1]
+    *whole, rest = path.read_bytes().decode("utf-8", errors="replace").split("\n")
     steps = [_step_of(line) for line in whole]
     kept = [line for line, recorded in zip(whole, steps, strict=True) if recorded is not None and recorded <= step]
     if damaged := [number for number, recorded in enumerate(steps, 1) if recorded is None]:
