@@ -135,11 +135,11 @@ def count_flops(shape: Shape, batches: list[tuple[Tensor, Tensor]]) -> int:
     """Returns the operations that the batches' real tokens need, whatever a system spends on padding."""
     from transduce.config import ModelConfig
     from transduce.training.batch import Batch
-    from transduce.training.flops import BatchShape, training_flops
+    from transduce.training.flops import training_flops
 
     config = ModelConfig(**model_settings(shape))
     whole = [Batch(s, (s != PAD).sum(1).cpu(), t, (t != PAD).sum(1).cpu()) for s, t in batches]
-    return sum(training_flops(config, BatchShape.of(batch)) for batch in whole)
+    return sum(training_flops(config, batch) for batch in whole)
 
 
 class TorchTransformer(nn.Module):

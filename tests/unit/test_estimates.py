@@ -11,17 +11,17 @@ from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.weights import count_parameters
 from transduce.model import Transformer
 from transduce.reporting.tables import aligned, table
-from transduce.training.batch import pad
-from transduce.training.flops import BatchShape, training_flops
+from transduce.training.batch import Batch, pad
+from transduce.training.flops import training_flops
 
 
 @pytest.mark.parametrize("name", ["tiny", "paper-big", "t2t-2017-base", "paper-b1"])
 def test_operations_of_a_step_are_those_that_training_counts(name: str) -> None:
     config = preset(name)
     train = dataclasses.replace(config.train, source_batch_tokens=64 * SENTENCE_TOKENS, target_batch_tokens=2048)
-    tokens = 64 * SENTENCE_TOKENS
-    shape = BatchShape(64, SENTENCE_TOKENS, SENTENCE_TOKENS, tokens, tokens, tokens)
-    assert estimate(dataclasses.replace(config, train=train)).step_flops == training_flops(config.model, shape)
+    side = (torch.zeros(64, SENTENCE_TOKENS), torch.full((64,), SENTENCE_TOKENS))
+    batch = Batch(*side, *side)
+    assert estimate(dataclasses.replace(config, train=train)).step_flops == training_flops(config.model, batch)
 
 
 def test_memory() -> None:

@@ -10,10 +10,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transduce.config import ModelConfig
 from transduce.model import Transformer
+from transduce.model.packing import num_rows
 from transduce.model.windowed import windowed_pairs
 from transduce.training.batch import Batch
 from transduce.training.device import Compute
-from transduce.training.flops import BatchShape, training_flops
+from transduce.training.flops import training_flops
 from transduce.training.loss import Smoothing
 from transduce.training.step import batch_loss
 
@@ -59,7 +60,7 @@ def counted_by_torch(config: ModelConfig, batch: Batch) -> int:
 @pytest.mark.parametrize(("source", "target"), [(EVEN, EVEN), (RAGGED, EVEN), (EVEN, RAGGED), (RAGGED, [1, 8, 3])])
 def test_the_count_is_that_of_torch(config: ModelConfig, source: list[int], target: list[int]) -> None:
     batch = batch_of(source, target)
-    assert training_flops(config, BatchShape.of(batch)) == counted_by_torch(config, batch)
+    assert training_flops(config, batch) == counted_by_torch(config, batch)
 
 
 @pytest.mark.parametrize("window", [1, 4, 41, 100])
@@ -67,11 +68,10 @@ def test_the_count_is_that_of_torch(config: ModelConfig, source: list[int], targ
 def test_restricted_attention_is_counted_by_its_blocks(window: int, source: list[int], target: list[int]) -> None:
     """PyTorch also sees the scores that restricted attention computes a second time on its way back."""
     config, batch = replace(SMALL, attention_window=window), batch_of(source, target)
-    shape = BatchShape.of(batch)
-    flops = training_flops(config, shape)
+    flops = training_flops(config, batch)
     layers = (
-        (config.num_encoder_layers, shape.source_positions, 2 * (window // 2) + max(16, window // 2), False),
-        (config.num_decoder_layers, shape.target_positions, window // 2 + max(16, window // 2), True),
+        (config.num_encoder_layers, batch.source_BS.size(1), 2 * (window // 2) + max(16, window // 2), False),
+        (config.num_decoder_layers, batch.target_BT.size(1), window // 2 + max(16, window // 2), True),
     )
     width_of_head = config.d_k + config.d_v
     twice = sum(
@@ -80,7 +80,7 @@ def test_restricted_attention_is_counted_by_its_blocks(window: int, source: list
         if length > width
     )
     assert counted_by_torch(config, batch) == flops + twice
-    assert flops <= training_flops(SMALL, shape)
+    assert flops <= training_flops(SMALL, batch)
 
 
 def test_pairs_of_a_window() -> None:
@@ -97,7 +97,7 @@ def test_by_hand() -> None:
     config = ModelConfig(
         vocab_size=11, num_encoder_layers=1, num_decoder_layers=1, d_model=4, d_ff=5, num_heads=1, d_k=2, d_v=3
     )
-    flops = training_flops(config, BatchShape.of(batch_of([3], [2])))
+    flops = training_flops(config, batch_of([3], [2]))
     # W_Q, W_K 4 × 2, W_V 4 × 3, W_O 3 × 4; FFN 4 × 5 and 5 × 4.
     encoder = 3 * (8 + 8 + 12 + 12 + 20 + 20)
     # The same for two target tokens, W_Q and W_O once more, and W_K and W_V of the three source tokens.
@@ -109,7 +109,6 @@ def test_by_hand() -> None:
 
 
 def test_padding_is_counted_where_it_is_computed() -> None:
-    ragged = BatchShape.of(batch_of(RAGGED, RAGGED))
-    assert (ragged.source_rows, ragged.source_positions, ragged.target_tokens) == (16, 9, 16)
-    almost_full = BatchShape.of(batch_of([20] * 9 + [19], [5] * 10))
-    assert (almost_full.source_rows, almost_full.target_rows) == (200, 50)
+    assert (num_rows(sum(RAGGED), 3, 9), num_rows(199, 10, 20)) == (16, 200)
+    full, almost, half = (training_flops(SMALL, batch_of([20] * 9 + [last], [5] * 10)) for last in (20, 19, 10))
+    assert almost == full > half

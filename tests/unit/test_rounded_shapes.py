@@ -10,9 +10,9 @@ from torch import Tensor
 from transduce.config import ModelConfig, TrainConfig
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.model import Transformer
+from transduce.model.packing import num_rows
 from transduce.training.batch import Batch, collate
 from transduce.training.device import Compute
-from transduce.training.flops import BatchShape
 from transduce.training.guidance import Guidance
 from transduce.training.loss import Smoothing
 from transduce.training.micro_batches import collate_for
@@ -94,9 +94,9 @@ def test_few_sizes_are_left_and_it_is_said_what_they_cost(store: ParallelStore) 
     rows, positions = list[int](), 0
     for index in range(len(plan)):
         batch = collate(store, plan.batch(index), CPU, rounded=True)
-        shape = BatchShape.of(batch, rounded=True)
-        rows += [shape.source_rows, shape.target_rows]
-        positions += batch.source_BS.numel() + batch.target_BT.numel()
+        for ids, lengths in ((batch.source_BS, batch.source_lengths_B), (batch.target_BT, batch.target_lengths_B)):
+            rows.append(num_rows(int(lengths.sum()), *ids.shape, rounded=True))
+            positions += ids.numel()
     assert rounded == PlanSizes(len(set(rows)), sum(rows), positions)
     assert rounded.row_counts < exact.row_counts
     assert exact.rows < rounded.rows < 1.1 * exact.rows

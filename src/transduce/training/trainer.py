@@ -22,7 +22,7 @@ from transduce.training.checkpoint_writer import CheckpointWriter
 from transduce.training.checkpoints import load_checkpoint, set_aside
 from transduce.training.device import Compute, device_capacity
 from transduce.training.distributed import Ranks
-from transduce.training.flops import BatchShape, training_flops
+from transduce.training.flops import training_flops
 from transduce.training.guidance import Guidance
 from transduce.training.log import TrainingLog
 from transduce.training.loss import Smoothing
@@ -228,7 +228,7 @@ class Trainer:
                     loss, nll = states_loss(states_ND, model, batch, smoothing, self.compute, self.guidance)
                     (loss / num_targets).backward()
                     sums.add(loss, nll)
-                    flops += training_flops(self.config.model, BatchShape.of(batch, rounded=model.rounded_shapes))
+                    flops += training_flops(self.config.model, batch, rounded=model.rounded_shapes)
                     self._micro_batches.append(MicroBatch(part, loss.detach()))
                 break
             except MEMORY_ERRORS as error:
