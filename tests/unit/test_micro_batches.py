@@ -13,8 +13,9 @@ from transduce.errors import TrainingError
 from transduce.model import Transformer
 from transduce.model.packing import ROUNDED_MULTIPLE, rounded_size
 from transduce.training import micro_batches
+from transduce.training.batch import collate
 from transduce.training.distributed import Ranks
-from transduce.training.micro_batches import BatchSplits, collate_for, read_splits, snapshot_bytes
+from transduce.training.micro_batches import BatchSplits, read_splits, snapshot_bytes
 from transduce.training.run_folder import MICRO_BATCHES
 
 CPU, GIB = torch.device("cpu"), 1 << 30
@@ -118,10 +119,10 @@ def test_sizes_are_rounded_where_the_recipe_says_so_and_never_beyond_learned_pos
     for rounded in (True, False):
         splits_of(tmp_path, learned, rounded_shapes=rounded)
         splits_of(tmp_path, model, rounded_shapes=rounded)
-        batch = collate_for(learned, store, rows, CPU)
+        batch = collate(store, rows, CPU, model=learned)
         assert (batch.source_BS.size(1), batch.target_lengths_B.tolist()[:3]) == (9, [3, 3, 3])
         assert batch.target_BT.shape == ((rounded_size(3), rounded_size(3, ROUNDED_MULTIPLE)) if rounded else (3, 3))
-        free = collate_for(model, store, rows, CPU)  # sinusoids have no limit
+        free = collate(store, rows, CPU, model=model)  # sinusoids have no limit
         assert free.source_BS.size(1) == (rounded_size(9, ROUNDED_MULTIPLE) if rounded else 9)
     assert rounded_size(9, ROUNDED_MULTIPLE) > 9
 

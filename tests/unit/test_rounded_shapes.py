@@ -15,7 +15,6 @@ from transduce.training.batch import Batch, collate
 from transduce.training.device import Compute
 from transduce.training.guidance import Guidance
 from transduce.training.loss import Smoothing
-from transduce.training.micro_batches import collate_for
 from transduce.training.shapes import PlanSizes, describe_rounding
 from transduce.training.step import batch_loss
 
@@ -65,8 +64,8 @@ def test_losses_and_gradients_are_those_of_batches_as_they_are(name: str, guided
     for count in (1, 5, 67, 141):  # from one sentence to some that only fill up
         rows = np.arange(count)
         losses, gradients = _loss_and_gradients(model, collate(store, rows, CPU), guidance)
-        batch = collate(store, rows, CPU, rounded=True)
         model.rounded_shapes = True
+        batch = collate(store, rows, CPU, model=model)
         same_losses, same_gradients = _loss_and_gradients(model, batch, guidance)
         model.rounded_shapes = False
         assert batch.target_BT.size(1) % 8 == batch.source_BS.size(1) % 8 == 0
@@ -82,7 +81,7 @@ def test_sizes_are_not_rounded_beyond_the_positions_that_were_learned(store: Par
     assert longest % 8  # rounded up, it would be longer than the table
     model = Transformer(dataclasses.replace(_CONFIGS["learned positions"], max_positions=longest)).double().train()
     model.rounded_shapes = True
-    batch = collate_for(model, store, np.arange(len(store)), CPU)
+    batch = collate(store, np.arange(len(store)), CPU, model=model)
     assert max(batch.source_BS.size(1), batch.target_BT.size(1)) == longest
     assert batch.source_BS.size(0) > len(store)
     assert np.isfinite(_loss_and_gradients(model, batch, None)[0]).all()
@@ -90,10 +89,12 @@ def test_sizes_are_not_rounded_beyond_the_positions_that_were_learned(store: Par
 
 def test_few_sizes_are_left_and_it_is_said_what_they_cost(store: ParallelStore) -> None:
     plan = store.plan_epoch(TrainConfig(source_batch_tokens=600, target_batch_tokens=600), 0)
+    model = Transformer(_BASE)
+    model.rounded_shapes = True
     exact, rounded = (PlanSizes.of(plan, store, rounded=each) for each in (False, True))
     rows, positions = list[int](), 0
     for index in range(len(plan)):
-        batch = collate(store, plan.batch(index), CPU, rounded=True)
+        batch = collate(store, plan.batch(index), CPU, model=model)
         for ids, lengths in ((batch.source_BS, batch.source_lengths_B), (batch.target_BT, batch.target_lengths_B)):
             rows.append(num_rows(int(lengths.sum()), *ids.shape, rounded=True))
             positions += ids.numel()

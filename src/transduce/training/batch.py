@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from transduce.data.store import ParallelStore
+from transduce.model import Transformer
 from transduce.model.device import send
 from transduce.model.packing import ROUNDED_MULTIPLE, real_positions, rounded_size
 from transduce.text import EOS, PAD
@@ -63,16 +64,11 @@ def pad(
     return torch.from_numpy(ids), torch.from_numpy(lengths)
 
 
-def collate(
-    store: ParallelStore,
-    rows: np.ndarray,
-    device: torch.device,
-    *,
-    rounded: bool = False,
-    max_positions: int | None = None,
-) -> Batch:
-    """Returns the given rows of `store` as one batch on `device`; `rounded` and `max_positions`: see `pad`."""
-    sources, targets = store.pairs(rows)
-    source_BS, source_lengths_B = pad(sources, rounded=rounded, max_positions=max_positions)
-    target_BT, target_lengths_B = pad(targets, rounded=rounded, max_positions=max_positions)
+def collate(store: ParallelStore, rows: np.ndarray, device: torch.device, *, model: Transformer | None = None) -> Batch:
+    """Returns the given rows of `store` as one batch on `device`; of rounded sizes if the `model` has them."""
+    rounded, max_positions = False, None
+    if model is not None:
+        rounded, max_positions = model.rounded_shapes, model.source_positions.limit
+    sides = (pad(each, rounded=rounded, max_positions=max_positions) for each in store.pairs(rows))
+    (source_BS, source_lengths_B), (target_BT, target_lengths_B) = sides
     return Batch(send(source_BS, device), source_lengths_B, send(target_BT, device), target_lengths_B)

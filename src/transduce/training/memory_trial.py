@@ -25,6 +25,7 @@ from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
 from transduce.model import Transformer
 from transduce.model.packing import num_rows
+from transduce.training.batch import collate
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.guidance import Guidance
@@ -38,7 +39,7 @@ from transduce.training.memory import (
     measured,
     return_freed_memory,
 )
-from transduce.training.micro_batches import LEAST_TOKENS, collate_for, snapshot_bytes
+from transduce.training.micro_batches import LEAST_TOKENS, snapshot_bytes
 from transduce.training.optimizer import kept_bytes
 from transduce.training.step import batch_loss
 
@@ -207,7 +208,7 @@ class MemoryTrial:
         try:
             with measured(self.compute.device) as usage:
                 for _ in range(1 if whole else 2):
-                    batch = collate_for(self.model, self.store, rows, self.compute.device)
+                    batch = collate(self.store, rows, self.compute.device, model=self.model)
                     loss, _nll = batch_loss(self.model, batch, self.smoothing, self.compute, self.guidance)
                     loss.backward()
         except MEMORY_ERRORS as error:

@@ -110,7 +110,7 @@ class BatchSplits:
 
     def collate(self, rows: Indices) -> Batch:
         """Returns a micro-batch on the device, of rounded sizes if `train.rounded_shapes` says so."""
-        return collate_for(self.model, self.store, rows, self.device)
+        return collate(self.store, rows, self.device, model=self.model)
 
     def add(self, step: int, target_tokens: list[int], reason: str, *, peak_bytes: int = 0) -> None:
         """Records how batches are split from `step` on; the main process writes it."""
@@ -189,12 +189,6 @@ def snapshot_bytes(model: Transformer, device: torch.device, ranks: Ranks) -> in
     if device.type != "cpu" or not ranks.is_main:
         return 0
     return sum(each.nbytes + kept_bytes(each) for each in model.parameters())
-
-
-def collate_for(model: Transformer, store: ParallelStore, rows: Indices, device: torch.device) -> Batch:
-    """Returns rows as one batch for `model`, of rounded sizes if its `rounded_shapes` are on."""
-    limit = model.source_positions.limit
-    return collate(store, rows, device, rounded=model.rounded_shapes, max_positions=limit)
 
 
 def read_splits(path: Path) -> list[Split]:
