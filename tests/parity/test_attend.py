@@ -25,7 +25,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         monkeypatch.setattr(attention.F, "scaled_dot_product_attention", forbidden)
     else:
         monkeypatch.setattr(attention, "_SHORT", -1)
-        monkeypatch.setattr(attention, "_attend_short", forbidden)
+        monkeypatch.setattr(attention, "_short_weights", forbidden)
     return str(request.param)
 
 
@@ -112,7 +112,7 @@ def test_a_step_of_decoding(shape: tuple[int, ...], mask_name: str, device: str)
 
 def test_short_input_takes_the_short_kernel_and_long_input_the_fused_one(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
-    for module, name in ((attention, "_attend_short"), (attention.F, "scaled_dot_product_attention")):
+    for module, name in ((attention, "_short_weights"), (attention.F, "scaled_dot_product_attention")):
         original = getattr(module, name)
 
         def spy(*arguments: object, name: str = name, original: object = original, **options: object) -> Tensor:
@@ -123,4 +123,4 @@ def test_short_input_takes_the_short_kernel_and_long_input_the_fused_one(monkeyp
     short, long = torch.randn(1, 1, 256, 2), torch.randn(1, 1, 257, 2)
     for x in (short, long):
         torch.testing.assert_close(attend(x, x, x, causal=True), attend_reference(x, x, x, causal=True))
-    assert taken == ["_attend_short", "scaled_dot_product_attention"]
+    assert taken == ["_short_weights", "scaled_dot_product_attention"]

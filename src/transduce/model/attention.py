@@ -84,7 +84,7 @@ def attend(
         attend_mask, causal = attend_mask & causal_TS, False
     is_short = num_queries * num_keys <= _SHORT
     if query_BHTE.device.type == "cpu" and is_short and not torch.compiler.is_compiling():
-        return _attend_short(query_BHTE, key_BHSE, value_BHSE, attend_mask, causal=causal, dropout=dropout)
+        return F.dropout(_short_weights(query_BHTE, key_BHSE, attend_mask, causal), dropout) @ value_BHSE
     if attend_mask is not None:
         attend_mask = torch.atleast_2d(attend_mask)  # the kernel does not accept a mask of shape (S,)
     return F.scaled_dot_product_attention(
@@ -95,15 +95,8 @@ def attend(
 _SHORT = 256 * 256  # query positions × key positions
 
 
-def _attend_short(
-    query_BHTE: Tensor,
-    key_BHSE: Tensor,
-    value_BHSE: Tensor,
-    attend_mask: Tensor | None,
-    *,
-    causal: bool,
-    dropout: float,
-) -> Tensor:
+def _short_weights(query_BHTE: Tensor, key_BHSE: Tensor, attend_mask: Tensor | None, causal: bool) -> Tensor:
+    """Does what `attention_weights` does, with few operations."""
     num_queries, num_keys = query_BHTE.size(-2), key_BHSE.size(-2)
     scores_BHTS = (query_BHTE * query_BHTE.size(-1) ** -0.5) @ key_BHSE.transpose(-2, -1)
     if attend_mask is not None:
@@ -116,7 +109,7 @@ def _attend_short(
     weights_BHTS = scores_BHTS.softmax(dim=-1)
     if attend_mask is not None and not bool((sees_any := attend_mask.any(dim=-1, keepdim=True)).all()):
         weights_BHTS = weights_BHTS * sees_any
-    return F.dropout(weights_BHTS, dropout) @ value_BHSE
+    return weights_BHTS
 
 
 def mask_bias(attend_mask: Tensor | None, num_heads: int, dtype: torch.dtype) -> Tensor | None:
