@@ -1,5 +1,6 @@
 """How far a training has come: what ends it, which model is its best, and what an update depends on."""
 
+import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -120,12 +121,19 @@ def test_the_loss_of_a_batch_has_that_of_a_guidance(monkeypatch: pytest.MonkeyPa
         return torch.tensor(10.0), torch.tensor(9.0)
 
     monkeypatch.setattr(step_module, "projected_loss", projected)
-    model: Any = SimpleNamespace(output_embedding="matrix")
-    batch: Any = SimpleNamespace(targets_N="targets")
+
+    class Model:
+        output_embedding = "matrix"
+
+        def __call__(self, *_: Any) -> torch.Tensor:
+            return torch.ones(2, 3)
+
+    model: Any = Model()
+    batch: Any = SimpleNamespace(targets_N="targets", inputs=())
     guidance: Any = SimpleNamespace(scores_LBTS=["scores"], loss=lambda scores, _: torch.tensor(3.0 * len(scores)))
-    compute: Any = SimpleNamespace(dtype=torch.bfloat16)
+    compute: Any = SimpleNamespace(dtype=torch.bfloat16, autocast=contextlib.nullcontext)
     for guide, expected in ((None, [10.0, 9.0]), (guidance, [13.0, 9.0])):
-        found = step_module.states_loss(torch.ones(2, 3), model, batch, "smoothing", compute, guide)  # type: ignore[arg-type]
+        found = step_module.batch_loss(model, batch, "smoothing", compute, guide)  # type: ignore[arg-type]
         assert [float(each) for each in found] == expected
     states, *rest = given[0]
     assert (states.dtype, rest) == (torch.bfloat16, ["matrix", "targets", "smoothing"])

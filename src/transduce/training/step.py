@@ -74,19 +74,14 @@ def batch_loss(
     """Returns the summed smoothed loss, with that of a guidance, and the summed -log p of a batch's target tokens."""
     with compute.autocast():
         states_ND = model(*batch.inputs)
-    return states_loss(states_ND, model, batch, smoothing, compute, guidance)
+    return states_loss(states_ND.to(compute.dtype), model, batch, smoothing, guidance)
 
 
 def states_loss(
-    states_ND: Tensor,
-    model: Transformer,
-    batch: Batch,
-    smoothing: Smoothing,
-    compute: Compute,
-    guidance: Guidance | None = None,
+    states_ND: Tensor, model: Transformer, batch: Batch, smoothing: Smoothing, guidance: Guidance | None = None
 ) -> tuple[Tensor, Tensor]:
     """Returns the same as `batch_loss`, from the output of `model` for the batch."""
-    loss, nll = projected_loss(states_ND.to(compute.dtype), model.output_embedding, batch.targets_N, smoothing)
+    loss, nll = projected_loss(states_ND, model.output_embedding, batch.targets_N, smoothing)
     if guidance is not None:
         loss = loss + guidance.loss(guidance.scores_LBTS, batch)
     return loss, nll

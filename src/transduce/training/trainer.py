@@ -225,7 +225,7 @@ class Trainer:
                     batch = self.prefetch.take(part) or self.splits.collate(part)
                     with self.compute.autocast():
                         states_ND = model(*batch.inputs)
-                    loss, nll = states_loss(states_ND, model, batch, smoothing, self.compute, self.guidance)
+                    loss, nll = states_loss(states_ND.to(self.compute.dtype), model, batch, smoothing, self.guidance)
                     (loss / num_targets).backward()
                     sums.add(loss, nll)
                     flops += training_flops(self.config.model, batch, rounded=model.rounded_shapes)
