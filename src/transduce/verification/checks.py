@@ -55,6 +55,12 @@ FOLDER_CHECKS: tuple[Check[Bundle], ...] = (
     ),
 )
 
+
+def _of_search(name: str, promise: str, run: Callable[[search.Search], Finding]) -> Check[ModelUnderTest]:
+    """Returns a check of the search of the model's own engine."""
+    return Check(name, promise, lambda tested: run(tested.search), _SEARCH_FAULT)
+
+
 CHECKS: tuple[Check[ModelUnderTest], ...] = (
     Check(
         "saved = loaded",
@@ -109,30 +115,15 @@ CHECKS: tuple[Check[ModelUnderTest], ...] = (
         kernels.precision,
         "the weights may be too large for float32, as after a training that diverged: average other checkpoints",
     ),
-    Check(
-        "batch size and order",
-        _BATCHES,
-        lambda tested: search.batches(tested.search),
-        _SEARCH_FAULT,
-    ),
+    _of_search("batch size and order", _BATCHES, search.batches),
     Check(
         "beam 1 = greedy",
         "a beam of 1 is greedy search: the most probable token at each step",
         greedy.greedy,
         _SEARCH_FAULT,
     ),
-    Check(
-        "n-best",
-        _N_BEST,
-        lambda tested: search.n_best(tested.search),
-        _SEARCH_FAULT,
-    ),
-    Check(
-        "scores = forced",
-        _SCORES,
-        lambda tested: search.scores(tested.search),
-        _SEARCH_FAULT,
-    ),
+    _of_search("n-best", _N_BEST, search.n_best),
+    _of_search("scores = forced", _SCORES, search.scores),
 )
 
 

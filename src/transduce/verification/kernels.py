@@ -1,6 +1,7 @@
 """Fast paths compared with slow, obvious ones: attention, weights in the CPU's layout, float32."""
 
 import copy
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -42,18 +43,16 @@ def _long_pair(tested: ModelUnderTest) -> Pairs:
 
 def _watch(tested: ModelUnderTest, pairs: Pairs, seen: Differences) -> int:
     """Runs the model on whole sequences with a hook on every attention; returns the greatest length."""
-    model, handles = tested.plain, []
-    for name, module in model.named_modules():
-        if isinstance(module, SelfAttention | CrossAttention):
-            handles.append(module.register_forward_hook(partial(_compare, name, seen), with_kwargs=True))
-    try:
+    model = tested.plain
+    with ExitStack() as hooks:
+        for name, module in model.named_modules():
+            if isinstance(module, SelfAttention | CrossAttention):
+                hook = partial(_compare, name, seen)
+                hooks.enter_context(module.register_forward_hook(hook, with_kwargs=True))
         memory = model.encode(*padded(pairs.sources, tested.device))
         target_BT, _ = padded(pairs.targets, tested.device)
         model.decode(memory, target_BT)
         forced(model, pairs)  # as in training, where padding is left out between attentions
-    finally:
-        for handle in handles:
-            handle.remove()
     return max(map(len, (*pairs.sources, *pairs.targets)))
 
 

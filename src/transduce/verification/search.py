@@ -84,11 +84,8 @@ def batches(search: Search) -> Finding:
         for index, [found] in zip(order, shuffled, strict=True):
             search.same(index, expected[index][0], found, f"in order and shuffled at batch size {size}", seen)
     compared = f"{counted(number, 'sentence')} at batch size {', '.join(map(str, sizes))}, and shuffled"
-    return seen.finding(compared, search.tolerance, f"{number - _num_different(seen)} identical in every way")
-
-
-def _num_different(seen: Differences) -> int:
-    return len({name.partition(", ")[0] for name in (*(tie.sentence for tie in seen.ties), *seen.faults)})
+    different = {name.partition(", ")[0] for name in (*(tie.sentence for tie in seen.ties), *seen.faults)}
+    return seen.finding(compared, search.tolerance, f"{number - len(different)} identical in every way")
 
 
 def n_best(search: Search) -> Finding:
