@@ -106,7 +106,7 @@ def _short_weights(query_BHTE: Tensor, key_BHSE: Tensor, attend_mask: Tensor | N
     if causal:
         future_TS = torch.full((num_queries, num_keys), -math.inf, dtype=scores_BHTS.dtype).triu_(1)
         scores_BHTS = scores_BHTS + future_TS
-    weights_BHTS = scores_BHTS.softmax(dim=-1)
+    weights_BHTS: Tensor = scores_BHTS.softmax(dim=-1)
     if attend_mask is not None and not bool((sees_any := attend_mask.any(dim=-1, keepdim=True)).all()):
         weights_BHTS = weights_BHTS * sees_any
     return weights_BHTS
