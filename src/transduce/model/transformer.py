@@ -162,7 +162,7 @@ class Transformer(nn.Module):
 
     def _decode(self, encoded: Encoded, target_BT: Tensor, target_lengths_B: Tensor) -> Tensor:
         packing = Packing.of(target_lengths_B, target_BT.size(1), target_BT.device, rounded=self.rounded_shapes)
-        x = packed(self._embed_target(target_BT), packing)
+        x: Tensor = packed(self._embed_target(target_BT), packing)
         x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
         checkpointing = self.checkpointing and torch.is_grad_enabled()
         for layer in self.decoder_layers():
