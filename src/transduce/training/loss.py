@@ -35,6 +35,9 @@ class Smoothing:
                 assert_never(other)
 
 
+NO_SMOOTHING = Smoothing(1.0, 0.0)
+
+
 def smoothed_cross_entropy_reference(logits_NV: Tensor, targets_N: Tensor, smoothing: Smoothing) -> Tensor:
     """Returns the summed loss -Σ q log p, as the formula has it; what tests compare `projected_loss` with."""
     log_p = logits_NV.log_softmax(dim=-1)

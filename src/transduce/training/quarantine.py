@@ -45,13 +45,11 @@ from transduce.training.checkpoints import advice_not_finite
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.log import TrainingLog
-from transduce.training.loss import Smoothing, projected_loss
+from transduce.training.loss import NO_SMOOTHING, projected_loss
 from transduce.training.progress import Progress
 from transduce.training.records import RecordFile
 from transduce.training.run_folder import QUARANTINE
 from transduce.training.step import StepResult
-
-_NO_SMOOTHING = Smoothing(1.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -216,7 +214,7 @@ def losses_a_token(model: Transformer, store: ParallelStore, rows: Indices, comp
             states_ND = model(*batch.inputs)
         states_ND, lengths = states_ND.to(compute.dtype), batch.target_lengths_B.tolist()
         pairs = zip(states_ND.split(lengths), batch.targets_N.split(lengths), strict=True)
-        sums = [projected_loss(states, model.output_embedding, targets, _NO_SMOOTHING)[1] for states, targets in pairs]
+        sums = [projected_loss(states, model.output_embedding, targets, NO_SMOOTHING)[1] for states, targets in pairs]
         losses = torch.stack(sums).cpu().double().numpy() / np.asarray(lengths)
     model.train(was_training)
     return np.asarray(losses, np.float64)

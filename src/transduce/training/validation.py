@@ -20,7 +20,7 @@ from transduce.model import Transformer
 from transduce.training.batch import collate
 from transduce.training.device import Compute
 from transduce.training.distributed import ALONE, Ranks
-from transduce.training.loss import Smoothing
+from transduce.training.loss import NO_SMOOTHING
 from transduce.training.memory import MEMORY_ERRORS, is_out_of_memory, named_memory_error, return_freed_memory
 from transduce.training.progress import Progress
 from transduce.training.step import batch_loss
@@ -28,7 +28,6 @@ from transduce.training.step import batch_loss
 BATCH_TOKENS = 8192  # fewer where memory is short
 _BATCHES = TrainConfig(source_batch_tokens=BATCH_TOKENS, target_batch_tokens=BATCH_TOKENS, seed=0)
 _BATCH_SENTENCES = 64  # decoded at once, likewise
-_NO_SMOOTHING = Smoothing(1.0, 0.0)
 
 # Decodes the validation sources with a model and scores the result, such as {"bleu": 31.2}. Models are chosen by the
 # first score, and higher is better. Passed in: training knows no search and no metric.
@@ -121,7 +120,7 @@ def perplexity(
 def _summed_nll(model: Transformer, store: ParallelStore, rows: Indices, compute: Compute) -> float:
     """Returns the summed -log p of the target tokens of a batch, by halves where memory runs out."""
     try:
-        return float(batch_loss(model, collate(store, rows, compute.device), _NO_SMOOTHING, compute)[1])
+        return float(batch_loss(model, collate(store, rows, compute.device), NO_SMOOTHING, compute)[1])
     except MEMORY_ERRORS as error:
         if not is_out_of_memory(error) or len(rows) == 1:
             raise
