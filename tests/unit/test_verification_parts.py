@@ -20,7 +20,7 @@ from transduce.export.certificate import Certificate, Measured, Thresholds
 from transduce.export.exported_folder import ExportedFolder
 from transduce.export.sentences import Sentences
 from transduce.translation.directions import Directions
-from transduce.verification import QUICK, Finding, Settings, causality, engines, exports, greedy, run, verify
+from transduce.verification import QUICK, Finding, Settings, engines, exports, greedy, invariances, run, verify
 from transduce.verification.checks import CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.differences import Differences
 from transduce.verification.engines import OTHERS, Other
@@ -345,19 +345,19 @@ def test_padding_of_other_ids_fills_up_what_is_behind_a_sentence() -> None:
 )
 def test_targets_are_changed_from_spread_positions_on(longest: int, number: int, expected: list[int]) -> None:
     """The last two are left: the end is never an input, and something must follow what is changed."""
-    assert causality._cuts(longest, number) == expected
+    assert invariances._cuts(longest, number) == expected
 
 
 def test_all_tokens_but_the_end_are_changed_into_others() -> None:
     model = SimpleNamespace(vocab_size=12)
     tested: Any = SimpleNamespace(bundle=SimpleNamespace(config=SimpleNamespace(model=model)))
     pairs = Pairs(("a", "b", "c"), ((5, 2),) * 3, ((5, 6, 7, 8, 2), (5, 2), (5, 6, 11, 2)))
-    first, second, third = causality._changed(tested, pairs, 2).targets
+    first, second, third = invariances._changed(tested, pairs, 2).targets
     assert (first[:2], first[4], second, third[:2], third[3]) == ((5, 6), 2, (5, 2), (5, 6), 2)
     for new, old in ((first[2], 7), (first[3], 8), (third[2], 11)):
         assert new != old
         assert 4 <= new < 12
-    assert len({causality._changed(tested, pairs, cut).targets[0] for cut in (0, 1, 2)}) == 3
+    assert len({invariances._changed(tested, pairs, cut).targets[0] for cut in (0, 1, 2)}) == 3
 
 
 @pytest.mark.parametrize(

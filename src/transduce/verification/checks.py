@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from transduce.bundle import Bundle
 from transduce.export.exported_folder import ExportedFolder
-from transduce.verification import cache, causality, folder, greedy, kernels, modes, padding, search
+from transduce.verification import folder, greedy, invariances, kernels, search
 from transduce.verification.engines import OTHERS, Other
 from transduce.verification.exports import certified_again, certified_files
 from transduce.verification.findings import Finding
@@ -74,28 +74,32 @@ CHECKS: tuple[Check[ModelUnderTest], ...] = (
         folder.tokenizer,
         "copy tokenizer.json from the run of the model: this one was changed, or was not made by Transduce",
     ),
-    Check("causality", "the prediction at a position depends only on the tokens before it", causality.causality),
+    Check("causality", "the prediction at a position depends only on the tokens before it", invariances.causality),
     Check(
         "cache = no cache",
         "decoding step by step gives the same log-probabilities as decoding whole sequences",
-        cache.steps,
+        invariances.cached_steps,
     ),
-    Check("cache, beams moved", "the same holds after beams were expanded, reordered and dropped", cache.beams),
+    Check(
+        "cache, beams moved",
+        "the same holds after beams were expanded, reordered and dropped",
+        invariances.cached_beams,
+    ),
     Check(
         "padding",
         "encoder states and log-probabilities of a sentence do not depend on padding or on the rest of the batch",
-        padding.padding,
+        invariances.padding,
     ),
     Check(
         "evaluation repeats",
         "evaluation is deterministic: the same input gives the same bits twice",
-        modes.repeats,
+        invariances.repeats,
         "dropout or something else random is still on, or kernels are not deterministic: try --device cpu",
     ),
     Check(
         "train = evaluate",
         "training mode with every dropout at 0 gives the same results as evaluation mode",
-        modes.training_mode,
+        invariances.training_mode,
     ),
     Check(
         "attention = eq. 1",
