@@ -172,7 +172,11 @@ def test_the_main_process_is_found_by_its_name(address: str) -> None:
 
 def test_strangers_are_not_listened_to() -> None:
     peers = connected(2)
-    for said in (b"GET / HTTP/1.1\r\n\r\n", b'{"token": 1, "rank": 1, "host": "x"}\n{"failed": "x"}\n', b'[1]\n"x"\n'):
+    for said in (
+        b"GET / HTTP/1.1\r\n\r\n",
+        b'{"token": 1, "rank": 1, "host": "x"}\n{"rank": 1, "host": "x", "reason": "x"}\n',
+        b'[1]\n"x"\n',
+    ):
         with socket.create_connection(("127.0.0.1", peers[0].port)) as stranger:
             stranger.sendall(said)
             stranger.shutdown(socket.SHUT_WR)

@@ -5,8 +5,9 @@ notices a machine that is switched off. So each process keeps a connection to th
 the process ends for any reason, and keep-alive packets detect a lost machine. A failing process sends the reason first.
 
     process n → main    {"token": …, "rank": 1, "host": "a"}        once, after connecting
-    process n → main    {"failed": "ran out of memory …"}           or {"done": true}, after its last collective
-    main → process n    {"rank": 1, "host": "a", "reason": "…"}     the first failure; or {"done": true}
+    process n → main    {"rank": 1, "host": "a", "reason": "…"}     its failure
+    main → process n    {"rank": 1, "host": "a", "reason": "…"}     the first failure
+    both                {"done": true}                              after the last collective
     both                {"alive": true}                             every two seconds
 
 A thread reports that a process is alive, also while the process computes, compiles or waits for a disk. A process that
@@ -95,7 +96,8 @@ class Peers:
             if self._timer is not None:
                 self._timer.cancel()
             for peer in [*self._peers.values()]:
-                peer.close_for_writing()
+                with contextlib.suppress(OSError):  # closed by the other side
+                    peer.connection.shutdown(socket.SHUT_WR)  # nothing more will be sent
 
     def finish(self) -> None:
         """Records that this process has made its last collective: from now on it needs the main process only."""
@@ -197,10 +199,7 @@ class Peers:
                     peer.send(asdict(self.failure))
             elif message.get("done"):
                 peer.is_done = True
-            elif "failed" in message:
-                peer.is_done = True
-                self._fail(Failure(peer.rank, peer.host, str(message["failed"])))
-            elif "reason" in message and not peer.is_done:
+            elif "reason" in message and not (self.rank and peer.is_done):
                 peer.is_done = True
                 self._fail(Failure(**message))
         return True
@@ -218,7 +217,7 @@ class Peers:
                 self._timer = threading.Timer(self._grace_seconds, self._end)
                 self._timer.daemon = True
                 self._timer.start()
-        self._send_to_all({"failed": failure.reason} if self.rank else asdict(failure), own=own)
+        self._send_to_all(asdict(failure), own=own)
         if not own and (self.rank == 0 or failure.rank == 0):
             print(f"warning: {failure}; the training stops.", file=sys.stderr, flush=True)
         self._known.set()
@@ -254,11 +253,6 @@ class _Peer:
         """Sends a message, unless the process has ended."""
         with contextlib.suppress(OSError), self._sending:
             self.connection.sendall(json.dumps(message).encode() + b"\n")
-
-    def close_for_writing(self) -> None:
-        """Signals to the other side that nothing more will be sent."""
-        with contextlib.suppress(OSError):  # closed by the other side
-            self.connection.shutdown(socket.SHUT_WR)
 
     def receive(self) -> list[dict[str, Any]] | None:
         """Waits for bytes; returns the messages that are complete, or None at the end of the connection."""
