@@ -15,7 +15,7 @@ from transduce.training.batch import Batch, collate
 from transduce.training.device import Compute
 from transduce.training.guidance import Guidance
 from transduce.training.loss import Smoothing
-from transduce.training.shapes import PlanSizes, describe_rounding
+from transduce.training.shapes import describe_rounding, plan_sizes
 from transduce.training.step import batch_loss
 
 pytestmark = pytest.mark.computes
@@ -91,16 +91,16 @@ def test_few_sizes_are_left_and_it_is_said_what_they_cost(store: ParallelStore) 
     plan = store.plan_epoch(TrainConfig(source_batch_tokens=600, target_batch_tokens=600), 0)
     model = Transformer(_BASE)
     model.rounded_shapes = True
-    exact, rounded = (PlanSizes.of(plan, store, rounded=each) for each in (False, True))
+    exact, rounded = (plan_sizes(plan, store, rounded=each) for each in (False, True))
     rows, positions = list[int](), 0
     for index in range(len(plan)):
         batch = collate(store, plan.batch(index), CPU, model=model)
         for ids, lengths in ((batch.source_BS, batch.source_lengths_B), (batch.target_BT, batch.target_lengths_B)):
             rows.append(num_rows(int(lengths.sum()), *ids.shape, rounded=True))
             positions += ids.numel()
-    assert rounded == PlanSizes(len(set(rows)), sum(rows), positions)
-    assert rounded.row_counts < exact.row_counts
-    assert exact.rows < rounded.rows < 1.1 * exact.rows
+    assert rounded == (len(set(rows)), sum(rows), positions)
+    assert rounded[0] < exact[0]
+    assert exact[1] < rounded[1] < 1.1 * exact[1]
     assert describe_rounding(plan, store).startswith(
-        f"batches with {rounded.row_counts} numbers of rows instead of {exact.row_counts}, for "
+        f"batches with {rounded[0]} numbers of rows instead of {exact[0]}, for "
     )
