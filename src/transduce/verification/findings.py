@@ -95,10 +95,7 @@ class Report:
 
     def named(self, name: str) -> CheckResult:
         """Returns the check of this name; raises KeyError where there is none."""
-        found = [check for check in self.checks if check.name == name]
-        if not found:
-            raise KeyError(name)
-        return found[0]
+        return {check.name: check for check in self.checks}[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what `--report` writes; numbers that JSON does not have, such as infinity, become strings."""
