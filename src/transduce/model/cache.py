@@ -182,6 +182,8 @@ class DecoderState:
         """Returns a state whose row r continues row `rows_R[r]`; rows move within their sentence only."""
         ancestors_RT = self.ancestors_BKT.flatten(0, 1).index_select(0, rows_R)
         ancestors_BKT = ancestors_RT.view_as(self.ancestors_BKT)
+        if self.coverage_BKS is None:
+            return replace(self, ancestors_BKT=ancestors_BKT)
         layers = tuple(layer.reorder_coverage(rows_R) for layer in self.layers)
         return replace(self, layers=layers, ancestors_BKT=ancestors_BKT)
 
