@@ -13,6 +13,8 @@ from transduce.model.dropout import dropout
 from transduce.model.packing import Packing
 from transduce.model.windowed import WindowedSelfAttention
 
+Biases = tuple[Tensor | None, Tensor | None]  # `mask_bias` of a beam's own past, and of the source
+
 
 class FeedForward(nn.Module):
     """max(0, x W₁ + b₁) W₂ + b₂ at each position (eq. 2)."""
@@ -108,20 +110,14 @@ class DecoderLayer(nn.Module):
         x = self.cross_attention_residual.leave(x, attended)
         return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
 
-    def step(
-        self,
-        x_BKD: Tensor,
-        cache: LayerCache,
-        context: StepContext,
-        past_bias: Tensor | None,
-        memory_bias: Tensor | None,
-    ) -> Tensor:
+    def step(self, x_BKD: Tensor, cache: LayerCache, context: StepContext, biases: Biases) -> Tensor:
         """Maps the newest position, (B, K, D) to (B, K, D), and writes its keys and values into `cache`.
 
         The K beams of a sentence are K queries to one past and one memory, which are never copied for each beam;
-        `past_bias` hides from a beam what is not its own past; `context.own_keys_BKT` names that where beams are many.
+        a bias hides from a beam what is not its own past; `context.own_keys_BKT` names that where beams are many.
         With an attention window both begin at `context.first_seen`.
         """
+        past_bias, memory_bias = biases
         query, key, value = self.self_attention.project(self.self_attention_residual.enter(x_BKD))
         keys, values = cache.append(key, value, context.newest, context.first_seen)
         if context.own_keys_BKT is None:

@@ -245,10 +245,10 @@ class Transformer(nn.Module):
             x_RD = x_RD * (context.newest > 0)
         x_RD = x_RD + positions_1D
         x_BKD = x_RD.unflatten(0, (caches[0].memory_key_BHSE.size(0), -1))
-        masks = (past_mask, context.memory_mask)
-        biases = [mask_bias(mask, self.config.num_heads, x_RD.dtype) for mask in masks]
+        num_heads, dtype = self.config.num_heads, x_RD.dtype
+        biases = (mask_bias(past_mask, num_heads, dtype), mask_bias(context.memory_mask, num_heads, dtype))
         for layer, cache in zip(self.decoder_layers(), caches, strict=True):
-            x_BKD = layer.step(x_BKD, cache, context, *biases)
+            x_BKD = layer.step(x_BKD, cache, context, biases)
         states_RD: Tensor = self.decoder_norm(x_BKD).flatten(0, 1)
         return states_RD
 
