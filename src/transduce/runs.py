@@ -157,7 +157,8 @@ def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, sh
     validation = None
     if prepared.validation is not None:
         store = ParallelStore.open(prepared.validation, prepared.validation_sets)
-        validation = Validation(store, scorer_of(config, tokenizer, store, Ranks.join(compute.device)))
+        scorer = scorer_of(config, tokenizer, store, Ranks.join(compute.device))
+        validation = Validation(store, scorer if config.train.validate_bleu else None)
     elif config.train.early_stopping:
         raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
     model = new_model(config, compute)
@@ -294,8 +295,8 @@ def _measure(
         compute = Compute.of(config.train.device, config.train.precision)
         model = Transformer.from_weights(config.model, weights).to(compute.device)
         store = ParallelStore.open(prepared.validation, prepared.validation_sets)
-        validation = Validation(store, scorer_of(config, tokenizer, store))
-        scores = validation.scores(model, compute, decode=config.train.validate_bleu)
+        scorer = scorer_of(config, tokenizer, store) if config.train.validate_bleu else None
+        scores = Validation(store, scorer).scores(model, compute)
         metrics |= {f"validation_{name}": value for name, value in scores.items()}
     return metrics
 

@@ -80,7 +80,7 @@ def test_scores_of_several_sets_are_their_mean_and_each_by_name(monkeypatch: pyt
     assert [*scores] == ["perplexity", *found, "perplexity.a", "perplexity.b"]  # the first but one decides
     assert scores["perplexity"] == pytest.approx(20)  # √(10 · 40)
     assert [each[1:] for each in measured] == [(store, compute, rows, ranks, 7) for rows in sets.values()]
-    alone = Validation(store, both).scores(model, compute, ranks, decode=False)  # type: ignore[arg-type]
+    alone = Validation(store).scores(model, compute, ranks)  # type: ignore[arg-type]
     assert [*alone] == ["perplexity", "perplexity.a", "perplexity.b"]
     del sets["a"]
     assert Validation(store).scores(model, compute, ranks) == {"perplexity": 40.0}  # type: ignore[arg-type]

@@ -200,9 +200,8 @@ def test_when_a_validation_is_due(every: int, step: int, due: bool, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("least", "whole", "at_once"), [(4096, 4096, 8192), (900, 4096, 900)])
-@pytest.mark.parametrize("decodes", [True, False])
 def test_a_validation_takes_what_memory_allows_and_all_processes_have_the_scores_of_the_main_one(
-    least: int, whole: int, at_once: int, decodes: bool, tmp_path: Path
+    least: int, whole: int, at_once: int, tmp_path: Path
 ) -> None:
     asked, saved = list[Any](), list[Any]()
 
@@ -217,11 +216,11 @@ def test_a_validation_takes_what_memory_allows_and_all_processes_have_the_scores
     writer = SimpleNamespace(
         save=lambda *given: saved.append(given), record_validation=lambda *given: saved.append(given)
     )
-    trainer = trainer_of(tmp_path, f"train.validate_bleu={str(decodes).lower()}", ranks=Main())
+    trainer = trainer_of(tmp_path, ranks=Main())
     trainer.validation, trainer.writer = SimpleNamespace(scores=scores), writer
     trainer.splits = SimpleNamespace(least=least, whole=whole)
     trainer._validate()
-    assert asked == [(("model", trainer.compute, Main()), {"decode": decodes, "most_tokens": at_once})]
+    assert asked == [(("model", trainer.compute, Main()), {"most_tokens": at_once})]
     assert trainer.log.validated == [(({"perplexity": 5.0, "bleu": 11.0}, trainer.progress), {"best": True})]
     path = checkpoint_path(tmp_path, 4)
     assert saved == [

@@ -331,13 +331,8 @@ class Trainer:
             return
         with self.log.paused():
             least = self.splits.least  # where training splits its batches, memory is short
-            scores = self.validation.scores(
-                self.model,
-                self.compute,
-                self.ranks,
-                decode=self.config.train.validate_bleu,
-                most_tokens=least if least < self.splits.whole else BATCH_TOKENS,
-            )
+            most = least if least < self.splits.whole else BATCH_TOKENS
+            scores = self.validation.scores(self.model, self.compute, self.ranks, most_tokens=most)
             # Processes may differ in the last digit, and must all see the same best score, to stop at the same step.
             scores = dict(zip(scores, self.ranks.broadcast([*scores.values()], self.compute.device), strict=True))
             best = update_best(self.progress, scores, self.config.train.best_by)

@@ -57,16 +57,10 @@ class Validation:
     """What a model is measured by while it trains: the validation sets, one after the other in a store."""
 
     store: ParallelStore
-    scorer: Scorer | None = None
+    scorer: Scorer | None = None  # None: nothing is decoded
 
     def scores(
-        self,
-        model: Transformer,
-        compute: Compute,
-        ranks: Ranks = ALONE,
-        *,
-        decode: bool = True,
-        most_tokens: int = BATCH_TOKENS,
+        self, model: Transformer, compute: Compute, ranks: Ranks = ALONE, *, most_tokens: int = BATCH_TOKENS
     ) -> dict[str, float]:
         """Returns the perplexity, and the scores of what is decoded; all processes take part.
 
@@ -78,7 +72,7 @@ class Validation:
                 f"perplexity.{name}": perplexity(model, self.store, compute, rows, ranks, most_tokens)
                 for name, rows in self.store.rows_of_corpora().items()
             }
-            decoded = self.scorer(model) if decode and self.scorer is not None else {}
+            decoded = self.scorer(model) if self.scorer is not None else {}
         values = [*found.values()]
         scores = {"perplexity": statistics.geometric_mean(values) if len(values) > 1 else values[0]} | decoded
         return scores | (found if len(values) > 1 else {})
