@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -12,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, FakeState, Table, log_softmax, random_table
-from transduce.config import special_ids
+from transduce.config import DecodeConfig, special_ids
 from transduce.decoding.banned_tokens import BannedTokens, banned_tokens
 from transduce.decoding.beam import BeamSearch
+from transduce.decoding.constraints import TokenConstraints
+from transduce.decoding.finished import FinishedBeams
 from transduce.decoding.greedy import GreedySearch
-from transduce.decoding.options import BeamOptions
 from transduce.decoding.sampling import Sampling, uniforms
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
 
@@ -52,13 +54,10 @@ class Rules:
 
 def of(rules: Sequence[Rules]) -> BannedTokens | None:
     """The bans of a batch; those that are the same for all are the first sentence's."""
+    options = DecodeConfig(min_tokens=rules[0].min_tokens, no_repeat_ngram=rules[0].no_repeat_ngram)
     return banned_tokens(
-        len(rules),
-        min_tokens=rules[0].min_tokens,
-        no_repeat_ngram=rules[0].no_repeat_ngram,
-        prefixes=[each.prefix for each in rules],
-        completions=[each.completions for each in rules],
-        forbidden=[each.forbidden for each in rules],
+        options,
+        [TokenConstraints(each.prefix, each.completions, forbidden=each.forbidden) for each in rules],
     )
 
 
@@ -66,9 +65,9 @@ def run(
     table: Table, limits: Sequence[int], rules: Sequence[Rules], beam_size: int, **more: Any
 ) -> list[list[Hypothesis]]:
     model = FakeModel(table)
-    bonus = more.pop("bonus", None)
-    options = BeamOptions(beam_size=beam_size, **{"length_penalty": 0.6, "n_best": beam_size} | more)
-    return BeamSearch(model.task(limits, banned=of(rules)), options, bonus=bonus).run()
+    options, n_best = DecodeConfig(beam_size=beam_size), more.get("n_best", beam_size)
+    with mock.patch.object(FinishedBeams, "stops_early", more.get("stop_early", True)):
+        return BeamSearch(model.task(limits, banned=of(rules)), options, n_best, bonus=more.get("bonus")).run()
 
 
 def run_greedy(table: Table, limits: Sequence[int], rules: Sequence[Rules]) -> list[Hypothesis]:
@@ -176,7 +175,7 @@ def test_what_is_drawn_obeys(seed: int, rules: list[Rules], limits: list[int], t
     table, model = random_table(seed), FakeModel(random_table(seed))
     limits = [max(limit, len(each.prefix), each.min_tokens) for limit, each in zip(limits, rules, strict=False)]
     numbers = torch.stack([torch.from_numpy(uniforms(seed, [s], 3, 9)) for s in range(len(rules))])
-    found = Sampling(model.task(limits, banned=of(rules)), numbers, temperature=temperature).run()
+    found = Sampling(model.task(limits, banned=of(rules)), DecodeConfig(temperature=temperature), numbers).run()
     for sentence, hypotheses in enumerate(found):
         assert len(hypotheses) == 3
         for h in hypotheses:
@@ -218,7 +217,7 @@ def test_where_nothing_may_follow_what_was_open_comes_back_unfinished() -> None:
 
 
 def test_without_rules_nothing_is_banned() -> None:
-    assert banned_tokens(2, prefixes=[(), ()], forbidden=[(), ()]) is None
+    assert banned_tokens(DecodeConfig(), [TokenConstraints(), TokenConstraints()]) is None
 
 
 # --- a bonus, such as a coverage penalty ----------------------------------------------------------------------

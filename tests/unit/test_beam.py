@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from unittest import mock
 
 import pytest
 import torch
@@ -10,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, Table, log_softmax, random_table
+from transduce.config import DecodeConfig
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.candidates import best_candidates, best_candidates_reference, log_probabilities_, top
+from transduce.decoding.finished import FinishedBeams
 from transduce.decoding.greedy import GreedySearch
-from transduce.decoding.options import BeamOptions
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, gnmt_penalty
 
 pytestmark = pytest.mark.computes
@@ -37,8 +39,9 @@ def run(
     stop_early: bool = True,
 ) -> list[list[Hypothesis]]:
     model = FakeModel(table)
-    options = BeamOptions(beam_size=beam_size, length_penalty=alpha, n_best=n_best, stop_early=stop_early)
-    return BeamSearch(model.task(limits), options).run()
+    options = DecodeConfig(beam_size=beam_size, length_penalty=alpha)
+    with mock.patch.object(FinishedBeams, "stops_early", stop_early):
+        return BeamSearch(model.task(limits), options, n_best).run()
 
 
 def run_greedy(table: Table, limits: Sequence[int], alpha: float = 0.6) -> list[Hypothesis]:
@@ -308,18 +311,10 @@ def test_finished_sentences_leave_the_batch() -> None:
         return probabilities(eos=0.99, a=0.01) if ends else probabilities(a=0.99, b=0.01)
 
     model = FakeModel(table)
-    options = BeamOptions(beam_size=2, length_penalty=0.6)
-    BeamSearch(model.task([30] * 4), options).run()
+    BeamSearch(model.task([30] * 4), DecodeConfig(beam_size=2)).run()
     assert model.num_rows[:2] == [4, 8]
     assert model.num_rows[-1] == 2
     assert len(model.num_rows) < 31
     model = FakeModel(table)
     GreedySearch(model.task([30] * 4), 0.0).run()
     assert model.num_rows == [4] * 3 + [1] * 18
-
-
-def test_wrong_options_are_refused() -> None:
-    with pytest.raises(ValueError, match="n_best = 3"):
-        run(written_table, [3], 2, n_best=3)
-    with pytest.raises(ValueError, match="length_penalty"):
-        run(written_table, [3], 2, alpha=-0.1)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -11,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, Table, log_softmax, random_table
+from transduce.config import DecodeConfig
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.coverage import coverage_penalty
 from transduce.decoding.diverse import merged
 from transduce.decoding.ensemble import EnsembleState, ensemble_step
+from transduce.decoding.finished import FinishedBeams
 from transduce.decoding.greedy import GreedySearch
-from transduce.decoding.options import BeamOptions
 from transduce.decoding.sampling import Sampling, uniforms
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
 from transduce.decoding.search import SearchTask
@@ -27,8 +29,9 @@ seeds = st.integers(0, 2**20)
 
 def run(table: Table, limits: Sequence[int], beam_size: int, **more: Any) -> list[list[Hypothesis]]:
     model = FakeModel(table)
-    options: dict[str, Any] = {"length_penalty": 0.6, "n_best": beam_size} | more
-    return BeamSearch(model.task(limits), BeamOptions(beam_size=beam_size, **options)).run()
+    n_best, stop_early = more.pop("n_best", beam_size), more.pop("stop_early", True)
+    with mock.patch.object(FinishedBeams, "stops_early", stop_early):
+        return BeamSearch(model.task(limits), DecodeConfig(beam_size=beam_size, **more), n_best).run()
 
 
 def outputs(found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[list[int], bool]]]:
@@ -85,7 +88,7 @@ def test_diverse_search_is_the_reference(
     n_best = min(n_best, beam_size)
     groups = reference_search(table, limit, beam_size, num_groups, penalty)
     theirs = merged([group[:n_best] for group in groups], n_best)
-    options = {"num_groups": num_groups, "diversity_penalty": penalty, "n_best": n_best}
+    options = {"diversity_groups": num_groups, "diversity_penalty": penalty, "n_best": n_best}
     [ours] = run(table, [limit], beam_size, **options)
     assert outputs([ours]) == outputs([theirs])
     for one, other in zip(ours, theirs, strict=True):
@@ -97,7 +100,7 @@ def test_diverse_search_is_the_reference(
 @given(seeds, st.sampled_from([(4, 2), (3, 3), (6, 2)]), st.lists(st.integers(0, 9), min_size=1, max_size=5))
 def test_stopping_early_and_neighbours_change_no_group(seed: int, shape: tuple[int, int], limits: list[int]) -> None:
     table, (beam_size, num_groups) = random_table(seed), shape
-    options = {"num_groups": num_groups, "diversity_penalty": 0.7, "n_best": num_groups}
+    options = {"diversity_groups": num_groups, "diversity_penalty": 0.7, "n_best": num_groups}
     together = run(table, limits, beam_size, **options)
     assert run(table, limits, beam_size, stop_early=False, **options) == together
     for sentence, limit in enumerate(limits):
@@ -112,13 +115,13 @@ def test_stopping_early_and_neighbours_change_no_group(seed: int, shape: tuple[i
 @given(seeds, st.lists(st.integers(0, 7), min_size=1, max_size=4))
 def test_without_a_penalty_each_group_is_a_beam_of_its_own(seed: int, limits: list[int]) -> None:
     table = random_table(seed)
-    found = run(table, limits, 6, num_groups=3, diversity_penalty=0.0, n_best=2)
+    found = run(table, limits, 6, diversity_groups=3, diversity_penalty=0.0, n_best=2)
     assert outputs(found) == outputs(run(table, limits, 2))
 
 
 def test_a_strong_penalty_begins_each_output_with_another_word() -> None:
     for seed in range(20):
-        [found] = run(random_table(seed, eos_bias=-20.0), [5], 3, num_groups=3, diversity_penalty=50.0)
+        [found] = run(random_table(seed, eos_bias=-20.0), [5], 3, diversity_groups=3, diversity_penalty=50.0)
         assert {h.ids[0] for h in found if h.ids} == {A, B, C}
 
 
@@ -142,24 +145,19 @@ def test_merging_ranks_the_bests_of_groups_by_score_and_what_finished_before_the
     assert merged([[], []], 2) == []
 
 
-def test_groups_must_divide_the_beam() -> None:
-    with pytest.raises(ValueError, match="num_groups = 3"):
-        run(random_table(1), [3], 4, num_groups=3)
-
-
 # --- ensembles ------------------------------------------------------------------------------------------------
 
 
 def searches(step: Any, start: Any, limits: Sequence[int]) -> list[list[Hypothesis]]:
     """What every search finds."""
     numbers = torch.stack([torch.from_numpy(uniforms(3, [s], 2, 9)) for s in range(len(limits))])
-    beam = BeamOptions(beam_size=4, length_penalty=0.6, n_best=4)
+    beam = DecodeConfig(beam_size=4)
     task = SearchTask(step, start(), limits)
     every = [
-        BeamSearch(task, beam),
-        BeamSearch(task, replace(beam, num_groups=2, diversity_penalty=0.5)),
+        BeamSearch(task, beam, 4),
+        BeamSearch(task, replace(beam, diversity_groups=2), 4),
         GreedySearch(task, 0.6),
-        Sampling(task, numbers, temperature=0.8, length_penalty=0.6),
+        Sampling(task, DecodeConfig(temperature=0.8), numbers),
     ]
     return [found for search in every for found in search.run()]
 

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from made_documents import archive
+from step_tables import FakeModel, random_table
 from transduce.config import DecodeConfig
-from transduce.decoding.search import HostRecord, SyncInterval
+from transduce.decoding import search
+from transduce.decoding.greedy import GreedySearch
+from transduce.decoding.search import HostRecord
 from transduce.errors import DataError
 from transduce.translation.documents import DocumentJob, translate_document
 from transduce.translation.documents import archive as archives
@@ -167,10 +170,15 @@ def test_windows_that_are_read_ahead_of_the_workers_of_a_cluster(monkeypatch: py
     assert (window.first, read) == (1, [1, 2, 3, 4, 5, 6])  # three for each of two
 
 
-def test_a_search_waits_for_a_gpu_at_every_eighth_step() -> None:
-    for device, due in (("cpu", [*range(20)]), ("cuda", [0, 8, 16, 19])):
-        interval = SyncInterval(None, device, 19)
-        assert [step for step in range(20) if interval.is_due(step)] == due
+def test_a_search_waits_for_a_gpu_at_every_eighth_step_and_at_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [search.sync_steps(device) for device in ("cpu", "cuda")] == [1, 8]
+    for num_steps, taken in ((1, [1] * 20), (8, [1, 8, 8, 3])):
+        monkeypatch.setattr(search, "sync_steps", lambda _, number=num_steps: number)
+        greedy = GreedySearch(FakeModel(random_table(1, eos_bias=-50.0)).task([19]), 0.6)
+        counts, update = list[int](), greedy.finished.update
+        monkeypatch.setattr(greedy.finished, "update", lambda s, n=counts, f=update: (n.append(len(s)), f(s)))
+        greedy.run()
+        assert counts == taken
 
 
 class Record(HostRecord):

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -10,37 +11,47 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from step_tables import EOS, A, B, C, FakeModel, Table, log_softmax, random_table
+from transduce.config import DecodeConfig
 from transduce.decoding.banned_tokens import banned_tokens
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.candidates import log_probabilities_
-from transduce.decoding.options import BeamOptions
+from transduce.decoding.constraints import TokenConstraints
+from transduce.decoding.finished import FinishedBeams
 from transduce.decoding.required import RequiredPhrases, required_candidates, required_phrases
-from transduce.decoding.required_reference import RequiredEntries, required_candidates_reference
+from transduce.decoding.required_reference import bank, required_candidates_reference, total
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, gnmt_penalty
 
 Past = tuple[int, ...]
 VOCAB_SIZE = 7
 
 
-def of(asked: Sequence[RequiredEntries]) -> RequiredPhrases | None:
-    return required_phrases(
-        [each.entries for each in asked], vocab_size=VOCAB_SIZE, joining=[each.joining for each in asked]
-    )
+def of(asked: Sequence[TokenConstraints]) -> RequiredPhrases | None:
+    return required_phrases(asked, VOCAB_SIZE)
+
+
+def entries_of(entries: tuple[tuple[Past, ...], ...], joining: Past = ()) -> TokenConstraints:
+    return TokenConstraints(required=entries, joining=joining)
+
+
+def met(asked: TokenConstraints, ids: Past) -> list[bool]:
+    unmet = asked.unmet(ids)
+    return [entry not in unmet for entry in asked.required]
 
 
 def run(
-    table: Table, limits: Sequence[int], asked: Sequence[RequiredEntries], beam_size: int, **more: Any
+    table: Table, limits: Sequence[int], asked: Sequence[TokenConstraints], beam_size: int, **more: Any
 ) -> list[list[Hypothesis]]:
     model = FakeModel(table)
-    options: dict[str, Any] = {"length_penalty": 0.6, "n_best": beam_size} | more
-    return BeamSearch(model.task(limits), BeamOptions(beam_size=beam_size, **options), of(asked)).run()
+    n_best = more.get("n_best", beam_size)
+    with mock.patch.object(FinishedBeams, "stops_early", more.get("stop_early", True)):
+        return BeamSearch(model.task(limits), DecodeConfig(beam_size=beam_size), n_best, of(asked)).run()
 
 
 words = st.sampled_from([A, B, C])
 phrases = st.lists(words, min_size=1, max_size=3).map(tuple)
 entries = st.lists(phrases, min_size=1, max_size=2).map(tuple)
 asked_of_one = st.builds(
-    RequiredEntries, st.lists(entries, max_size=3).map(tuple), st.lists(words, max_size=1).map(tuple)
+    entries_of, st.lists(entries, max_size=3).map(tuple), st.lists(words, max_size=1).map(tuple)
 )  # overlapping, with shared beginnings, and equal ones
 asked_of_batch = st.lists(asked_of_one, min_size=1, max_size=4)
 seeds = st.integers(0, 2**20)
@@ -48,10 +59,10 @@ seeds = st.integers(0, 2**20)
 
 @settings(max_examples=100, deadline=None)
 @given(asked_of_batch, st.integers(0, 6), seeds)
-def test_progress_is_what_can_be_seen_in_the_tokens(asked: list[RequiredEntries], num_tokens: int, seed: int) -> None:
+def test_progress_is_what_can_be_seen_in_the_tokens(asked: list[TokenConstraints], num_tokens: int, seed: int) -> None:
     required = of(asked)
     if required is None:
-        assert not any(each.entries for each in asked)
+        assert not any(each.required for each in asked)
         return
     dice = torch.Generator().manual_seed(seed)
     past_BKT = torch.randint(A, C + 1, (len(asked), 3, num_tokens), generator=dice)
@@ -61,24 +72,24 @@ def test_progress_is_what_can_be_seen_in_the_tokens(asked: list[RequiredEntries]
     banks_BN, met_BKE = required.banks(progress, beams_BN, tokens_BN), progress.met_BKE
     offered_BKO, valid_BKO = required.offers(progress)
     for sentence, each in enumerate(asked):
-        assert int(required.total_B[sentence]) == each.total
+        assert int(required.total_B[sentence]) == total(each.required)
         for beam in range(3):
             past = tuple(past_BKT[sentence, beam].tolist())
-            assert met_BKE[sentence, beam, : len(each.entries)].tolist() == each.met(past)
+            assert met_BKE[sentence, beam, : len(each.required)].tolist() == met(each, past)
             for index, token in enumerate([EOS, A, B, C]):
-                assert int(banks_BN[sentence, beam * 4 + index]) == each.bank((*past, token))
+                assert int(banks_BN[sentence, beam * 4 + index]) == bank(each, (*past, token))
             offered = set(offered_BKO[sentence, beam][valid_BKO[sentence, beam]].tolist())
-            unmet = [entry for entry, met in zip(each.entries, each.met(past), strict=True) if not met]
+            unmet = each.unmet(past)
             assert {phrase[0] for entry in unmet for phrase in entry} <= offered
             if unmet and not each.joining:  # one of the offers leads on, always
-                assert max(each.bank((*past, token)) for token in offered) > each.bank(past)
+                assert max(bank(each, (*past, token)) for token in offered) > bank(each, past)
             assert bool(unmet) == bool(offered)
 
 
 @settings(max_examples=150, deadline=None)
 @given(asked_of_batch, st.integers(1, 4), st.integers(1, 4), st.integers(0, 5), seeds)
 def test_candidates_are_those_of_the_reference(
-    asked: list[RequiredEntries], beam_size: int, num_beams: int, num_tokens: int, seed: int
+    asked: list[TokenConstraints], beam_size: int, num_beams: int, num_tokens: int, seed: int
 ) -> None:
     required = of(asked)
     if required is None:
@@ -102,7 +113,7 @@ def possible(parts: Sequence[torch.Tensor]) -> list[list[tuple[float, int, int]]
 
 
 @pytest.mark.parametrize(
-    ("past", "bank"),
+    ("past", "expected"),
     [
         ((A,), 1),
         ((A, A), 2),
@@ -113,22 +124,22 @@ def possible(parts: Sequence[torch.Tensor]) -> list[list[tuple[float, int, int]]
         ((A, B, A), 1),
     ],
 )
-def test_a_phrase_that_overlaps_itself(past: Past, bank: int) -> None:
-    asked = RequiredEntries((((A, A, B),),))
-    assert asked.bank(past) == bank
+def test_a_phrase_that_overlaps_itself(past: Past, expected: int) -> None:
+    asked = entries_of((((A, A, B),),))
+    assert bank(asked, past) == expected
     required = of([asked])
     assert required is not None
     before = torch.tensor([[past[:-1]]], dtype=torch.long)
     found = required.banks(required.progress(before), torch.tensor([[0]]), torch.tensor([[past[-1]]]))
-    assert found.tolist() == [[bank]]
+    assert found.tolist() == [[expected]]
 
 
-def every_output(table: Table, limit: int, asked: RequiredEntries) -> list[Hypothesis]:
+def every_output(table: Table, limit: int, asked: TokenConstraints) -> list[Hypothesis]:
     """Brute force: all finished outputs that hold what is asked, best first."""
     found = []
     for length in range(limit + 1):
         for ids in itertools.product((A, B, C), repeat=length):
-            if all(asked.met(ids)):
+            if not asked.unmet(ids):
                 steps = [(ids[:i], token) for i, token in enumerate((*ids, EOS))]
                 total = sum(log_softmax(table(0, past))[token] for past, token in steps)
                 found.append(Hypothesis(list(ids), total / gnmt_penalty(length + 1, 0.6), total, True))
@@ -137,15 +148,15 @@ def every_output(table: Table, limit: int, asked: RequiredEntries) -> list[Hypot
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, asked_of_one, st.integers(0, 3))
-def test_a_wide_beam_is_brute_force(seed: int, asked: RequiredEntries, limit: int) -> None:
+def test_a_wide_beam_is_brute_force(seed: int, asked: TokenConstraints, limit: int) -> None:
     table = random_table(seed)
     every = every_output(table, limit, asked)
     found = run(table, [limit], [asked], 3 ** (limit + 1), n_best=max(1, len(every)))[0]
     if not every:
         assert not any(h.finished for h in found)
-        most = max(sum(asked.met(tuple(h.ids))) for h in found)
+        fewest = min(len(asked.unmet(h.ids)) for h in found)
         reachable = itertools.product((A, B, C), repeat=limit)
-        assert most == max(sum(asked.met(ids)) for ids in reachable)  # what met most comes back
+        assert fewest == min(len(asked.unmet(ids)) for ids in reachable)  # what met most comes back
         return
     assert [h.ids for h in found] == [h.ids for h in every]
     for ours, theirs in zip(found, every, strict=True):
@@ -157,26 +168,26 @@ def test_a_wide_beam_is_brute_force(seed: int, asked: RequiredEntries, limit: in
 @settings(max_examples=40, deadline=None)
 @given(seeds, asked_of_batch, st.integers(2, 5), st.lists(st.integers(0, 8), min_size=4, max_size=4))
 def test_whatever_the_beam_what_is_asked_comes_out(
-    seed: int, asked: list[RequiredEntries], beam_size: int, room: list[int]
+    seed: int, asked: list[TokenConstraints], beam_size: int, room: list[int]
 ) -> None:
     table = random_table(seed, eos_bias=2.0)
-    found = run(table, [each.total + more for each, more in zip(asked, room, strict=False)], asked, beam_size)
+    found = run(table, [total(each.required) + more for each, more in zip(asked, room, strict=False)], asked, beam_size)
     for each, hypotheses in zip(asked, found, strict=True):
         assert hypotheses
         for h in hypotheses:
             if h.finished:
-                assert all(each.met(tuple(h.ids)))
+                assert not each.unmet(h.ids)
         if not each.joining:
-            assert all(each.met(tuple(hypotheses[0].ids)))
+            assert not each.unmet(hypotheses[0].ids)
 
 
 @settings(max_examples=25, deadline=None)
 @given(seeds, asked_of_batch, st.integers(2, 4), st.lists(st.integers(0, 8), min_size=4, max_size=4))
 @example(
-    0, [RequiredEntries(), RequiredEntries(), RequiredEntries((((A,),),)), RequiredEntries()], 4, [0, 0, 0, 1]
+    0, [TokenConstraints(), TokenConstraints(), entries_of((((A,),),)), TokenConstraints()], 4, [0, 0, 0, 1]
 )  # the first beam is not the best one
 def test_neighbours_and_stopping_early_do_not_matter(
-    seed: int, asked: list[RequiredEntries], beam_size: int, limits: list[int]
+    seed: int, asked: list[TokenConstraints], beam_size: int, limits: list[int]
 ) -> None:
     table, limits = random_table(seed), limits[: len(asked)]
     together = run(table, limits, asked, beam_size)
@@ -191,15 +202,14 @@ def test_neighbours_and_stopping_early_do_not_matter(
 
 def test_a_neighbour_with_phrases_changes_nothing_of_a_plain_sentence() -> None:
     table = random_table(7)
-    mixed = run(table, [6, 6], [RequiredEntries(), RequiredEntries((((A, B),),))], 4)
-    assert mixed[0] == run(table, [6, 6], [RequiredEntries(), RequiredEntries()], 4)[0]
+    mixed = run(table, [6, 6], [TokenConstraints(), entries_of((((A, B),),))], 4)
+    assert mixed[0] == run(table, [6, 6], [TokenConstraints(), TokenConstraints()], 4)[0]
 
 
 def test_bans_and_required_phrases_together() -> None:
-    model, asked = FakeModel(random_table(5)), RequiredEntries((((A, B),),))
-    banned = banned_tokens(1, forbidden=[[(B, C)]], prefixes=[(C, A)])
-    options = BeamOptions(beam_size=4, n_best=4, length_penalty=0.6)
-    [found] = BeamSearch(model.task([6], banned=banned), options, of([asked])).run()
+    model, asked = FakeModel(random_table(5)), entries_of((((A, B),),))
+    banned = banned_tokens(DecodeConfig(), [TokenConstraints(forbidden=((B, C),), prefix=(C, A))])
+    [found] = BeamSearch(model.task([6], banned=banned), DecodeConfig(beam_size=4), 4, of([asked])).run()
     for h in found:
         assert h.finished
         assert h.ids[:2] == [C, A]
@@ -209,16 +219,9 @@ def test_bans_and_required_phrases_together() -> None:
 
 def test_where_a_ban_makes_it_impossible_the_output_is_unfinished() -> None:
     model = FakeModel(random_table(5))
-    banned = banned_tokens(1, forbidden=[[(B,)]])
-    required = of([RequiredEntries((((A, B),), ((C,),)))])
-    [found] = BeamSearch(model.task([5], banned=banned), BeamOptions(beam_size=3, length_penalty=0.6), required).run()
+    banned = banned_tokens(DecodeConfig(), [TokenConstraints(forbidden=((B,),))])
+    required = of([entries_of((((A, B),), ((C,),)))])
+    [found] = BeamSearch(model.task([5], banned=banned), DecodeConfig(beam_size=3), required=required).run()
     assert not found[0].finished
     assert C in found[0].ids
     assert B not in found[0].ids
-
-
-@pytest.mark.parametrize("more", [{"beam_size": 1}, {"beam_size": 4, "num_groups": 2}])
-def test_searches_that_cannot_divide_a_beam_refuse(more: dict[str, int]) -> None:
-    model, options = FakeModel(random_table(5)), BeamOptions(length_penalty=0.6, **more)
-    with pytest.raises(ValueError, match="required phrases need a beam of 2 or more"):
-        BeamSearch(model.task([5]), options, of([RequiredEntries((((A,),),))]))

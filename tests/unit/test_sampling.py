@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from step_tables import EOS, A, B, C, FakeModel, Table, log_softmax, random_table
+from transduce.config import DecodeConfig
 from transduce.decoding.sampling import Sampling, draw, narrowed, uniforms
 from transduce.decoding.scores import Hypothesis
 
@@ -29,8 +30,8 @@ def run(
 ) -> list[list[Hypothesis]]:
     model = FakeModel(table)
     numbers = [torch.from_numpy(uniforms(seed, source, num_samples, max(limits) + 1)) for source in sources]
-    options = {"temperature": 1.0} | more
-    return Sampling(model.task(limits), torch.stack(numbers), **options).run()  # type: ignore[arg-type]
+    options = DecodeConfig(**{"temperature": 1.0, "length_penalty": 0.0} | more)  # type: ignore[arg-type]
+    return Sampling(model.task(limits), options, torch.stack(numbers)).run()
 
 
 def narrowed_reference(logits: list[float], temperature: float, top_k: int, top_p: float) -> dict[int, float]:
@@ -124,7 +125,8 @@ def test_narrowed_is_the_reference(seed: int, temperature: float, top_k: int, to
     logits = random_table(seed)(0, ())
     gains_RV = torch.tensor([log_softmax(logits)])
     gains_RV[:, [0, 1, 3]] = -torch.inf
-    ours = narrowed(gains_RV.clone(), temperature=temperature, top_k=top_k, top_p=top_p)[0].tolist()
+    options = DecodeConfig(temperature=temperature, top_k=top_k, top_p=top_p)
+    ours = narrowed(gains_RV.clone(), options)[0].tolist()
     theirs = narrowed_reference(logits, temperature, top_k, top_p)
     assert ours == pytest.approx([theirs.get(token, 0.0) for token in range(7)], abs=1e-5)
 
@@ -134,7 +136,7 @@ def test_top_p_that_is_reached_exactly_leaves_no_token_more(count: int) -> None:
     gains_RV = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
     reached = gains_RV.softmax(dim=-1).cumsum(dim=-1, dtype=torch.double)[0]
     for top_p, kept in ((reached[count - 1], count), (reached[count - 1] + 1e-9, count + 1)):
-        assert narrowed(gains_RV, temperature=1.0, top_k=0, top_p=float(top_p)).count_nonzero() == kept
+        assert narrowed(gains_RV, DecodeConfig(temperature=1.0, top_p=float(top_p))).count_nonzero() == kept
 
 
 def test_a_draw_falls_into_the_share_of_its_token() -> None:

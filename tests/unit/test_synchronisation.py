@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -18,10 +19,8 @@ from transduce.decoding.banned_tokens import BannedTokens, banned_tokens
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.finished import FinishedBeams
 from transduce.decoding.greedy import GreedySearch
-from transduce.decoding.options import BeamOptions
 from transduce.decoding.required import RequiredPhrases, required_phrases
 from transduce.decoding.rows import FinishedRows, RowSearch
-from transduce.decoding.search import SyncInterval
 from transduce.decoding.transfer import BeamStep, pack, unpack
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
@@ -52,10 +51,7 @@ def _engine() -> TorchEngine:
 
 
 def _sync_every(num_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interval(_: int | None, device: Any, last: int) -> SyncInterval:
-        return SyncInterval(num_steps, device, last)
-
-    monkeypatch.setattr(search, "SyncInterval", interval)
+    monkeypatch.setattr(search, "sync_steps", lambda _: num_steps)
 
 
 class _Waits(TorchDispatchMode):
@@ -174,22 +170,24 @@ def test_a_wait_would_be_noticed(ask: Callable[[Tensor], Any], monkeypatch: pyte
 def test_any_table(
     seed: int, limits: list[int], beam_size: int, sync_steps: int, alpha: float, restricted: bool
 ) -> None:
-    def run(sync_steps: int) -> list[Any]:
-        rules = banned_tokens(len(limits), no_repeat_ngram=2) if restricted else None
-        task = FakeModel(table).task(limits, banned=rules, sync_steps=sync_steps)
-        found = BeamSearch(task, BeamOptions(beam_size=beam_size, length_penalty=alpha, n_best=beam_size)).run()
-        return found if beam_size > 1 else [found, GreedySearch(task, 0.0).run()]
+    def run(num_steps: int) -> list[Any]:
+        options = DecodeConfig(beam_size=beam_size, length_penalty=alpha, no_repeat_ngram=2 * restricted)
+        task = FakeModel(table).task(limits, banned=banned_tokens(options))
+        with mock.patch.object(search, "sync_steps", return_value=num_steps):
+            found = BeamSearch(task, options, beam_size).run()
+            return found if beam_size > 1 else [found, GreedySearch(task, 0.0).run()]
 
     table = random_table(seed, eos_bias=0.5)
     assert run(sync_steps) == run(1)
 
 
-def test_required_phrases_are_counted_on_the_host() -> None:
+def test_required_phrases_are_counted_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """If a limit leaves entries unmet, outputs that have met most come first, whatever the interval."""
-    for sync_steps in (1, 3):
-        required = required_phrases([[[(A, B, C)], [(C,)]]], vocab_size=7)
-        task = FakeModel(random_table(3)).task([2], sync_steps=sync_steps)
-        [found] = BeamSearch(task, BeamOptions(beam_size=3, length_penalty=0.6, n_best=3), required).run()
+    for num_steps in (1, 3):
+        _sync_every(num_steps, monkeypatch)
+        required = required_phrases([TokenConstraints(required=(((A, B, C),), ((C,),)))], 7)
+        task = FakeModel(random_table(3)).task([2])
+        [found] = BeamSearch(task, DecodeConfig(beam_size=3), 3, required).run()
         assert [(h.ids, h.finished) for h in found] == [([C, C], False), ([C, A], False), ([B, B], False)]
         assert found[1].score < found[2].score
 

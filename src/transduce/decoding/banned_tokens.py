@@ -15,7 +15,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
+from transduce.decoding.constraints import TokenConstraints
 
 
 class Ban(ABC):
@@ -101,7 +103,7 @@ class Prefix:
     """What each sentence's output begins with.
 
     At position p, one of `completions[sentence][p]` may replace the rest of the prefix: see
-    `engines.interface.TokenConstraints`.
+    `TokenConstraints`.
     """
 
     tokens_BP: Tensor  # padded
@@ -110,15 +112,16 @@ class Prefix:
     longest: int
 
     @classmethod
-    def of(
-        cls, prefixes: Sequence[Sequence[int]], completions: Sequence[Sequence[Sequence[int]]], device: torch.device
-    ) -> Self:
-        """Returns the prefixes as tensors on `device`."""
-        longest = max(map(len, prefixes))
-        padded = [[*prefix, *[0] * (longest - len(prefix))] for prefix in prefixes]
-        ids = tuple(tuple(torch.tensor(list(x), dtype=torch.long, device=device) for x in each) for each in completions)
-        lengths_B = torch.tensor([len(prefix) for prefix in prefixes], device=device)
-        return cls(torch.tensor(padded, device=device), lengths_B, ids, longest)
+    def of(cls, constraints: Sequence[TokenConstraints], device: torch.device | str) -> Self:
+        """Returns the prefixes of a batch as tensors on `device`."""
+        lengths = [len(each.prefix) for each in constraints]
+        padded = [[*each.prefix, *[0] * (max(lengths) - len(each.prefix))] for each in constraints]
+        completions = tuple(
+            tuple(torch.tensor(ids, dtype=torch.long, device=device) for ids in each.completions)
+            for each in constraints
+        )
+        tokens_BP, lengths_B = torch.tensor(padded, device=device), torch.tensor(lengths, device=device)
+        return cls(tokens_BP, lengths_B, completions, max(lengths))
 
     def apply_(self, gains_RV: Tensor, past_RT: Tensor, bans: Sequence[Ban]) -> None:
         """Bans all but the next token of the prefix and its completions; after the prefix, applies the `bans` only.
@@ -169,31 +172,18 @@ class BannedTokens:
 
 
 def banned_tokens(
-    num_sentences: int,
-    *,
-    min_tokens: int = 0,
-    no_repeat_ngram: int = 0,
-    prefixes: Sequence[Sequence[int]] = (),
-    completions: Sequence[Sequence[Sequence[int]]] = (),
-    forbidden: Sequence[Sequence[Sequence[int]]] = (),
-    device: torch.device | str = "cpu",
+    options: DecodeConfig, constraints: Sequence[TokenConstraints] = (), device: torch.device | str = "cpu"
 ) -> BannedTokens | None:
-    """Returns the bans of a batch of `num_sentences` sentences, or None where there are none.
-
-    `prefixes`, `completions` and `forbidden` have one entry for each sentence, or none at all.
-    """
-    device = torch.device(device)
+    """Returns the bans of a batch, or None where there are none; `constraints` are of each sentence, or none at all."""
     bans: list[Ban] = []
-    if min_tokens:
-        bans.append(MinimumLength(min_tokens))
-    if no_repeat_ngram:
-        bans.append(NoRepeat(no_repeat_ngram))
-    owned = [(phrase, owner) for owner, phrases in enumerate(forbidden) for phrase in phrases]
+    if options.min_tokens:
+        bans.append(MinimumLength(options.min_tokens))
+    if options.no_repeat_ngram:
+        bans.append(NoRepeat(options.no_repeat_ngram))
+    owned = [(phrase, owner) for owner, each in enumerate(constraints) for phrase in each.forbidden]
     for length in sorted({len(phrase) for phrase, _ in owned}):
-        phrases = [(list(phrase), owner) for phrase, owner in owned if len(phrase) == length]
-        phrases_PN = torch.tensor([phrase for phrase, _ in phrases], device=device)
-        bans.append(Forbidden(phrases_PN, torch.tensor([owner for _, owner in phrases], device=device), num_sentences))
-    prefix = None
-    if any(prefixes):
-        prefix = Prefix.of(prefixes, completions or [()] * num_sentences, device)
+        phrases, owners = zip(*(each for each in owned if len(each[0]) == length), strict=True)
+        parts = torch.tensor(phrases, device=device), torch.tensor(owners, device=device)
+        bans.append(Forbidden(*parts, len(constraints)))
+    prefix = Prefix.of(constraints, device) if any(each.prefix for each in constraints) else None
     return BannedTokens(tuple(bans), prefix) if bans or prefix is not None else None

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
 from transduce.decoding.candidates import best_candidates, log_probabilities_
 from transduce.decoding.diverse import diverse_candidates, merged
 from transduce.decoding.finished import FinishedBeams
-from transduce.decoding.options import BeamOptions
 from transduce.decoding.required import RequiredPhrases, required_candidates
 from transduce.decoding.scores import Hypothesis
 from transduce.decoding.search import Search, SearchTask
@@ -52,7 +52,8 @@ class BeamSearch(Search[S]):
     def __init__(
         self,
         task: SearchTask[S],
-        options: BeamOptions,
+        options: DecodeConfig,
+        n_best: int = 1,
         required: RequiredPhrases | None = None,
         bonus: Callable[[S], Tensor] | None = None,
     ) -> None:
@@ -60,33 +61,32 @@ class BeamSearch(Search[S]):
 
         Args:
             task: the sentences and the model.
-            options: widths and penalties.
-            required: phrases that outputs must hold; they need a beam of 2 or more, and one group.
+            options: widths and penalties; `temperature` and what belongs to it are not used.
+            n_best: hypotheses of each sentence, at most as many as the beam is wide.
+            required: phrases that outputs must hold; see `require_plain_beam` for what they need.
             bonus: what is added to a hypothesis's score, given the state after its last step; for each row, at most 0.
         """
-        if required is not None and (options.beam_size == 1 or options.num_groups > 1):
-            raise ValueError("required phrases need a beam of 2 or more, and one group.")
         super().__init__(task)
-        self._options, self._required, self._bonus = options, required, bonus
-        constrained = task.banned is not None or required is not None
-        self.finished = FinishedBeams(task.limits, options, required, may_run_out=constrained)
-        num_groups = self._num_sentences * options.num_groups
+        self._options, self._n_best, self._required, self._bonus = options, n_best, required, bonus
+        self._group_size = options.beam_size // options.diversity_groups
+        self.finished = FinishedBeams(task.limits, options, n_best, required)
+        num_groups = self._num_sentences * options.diversity_groups
         self._scores_BK = torch.zeros(num_groups, 1, device=task.device)  # log-probabilities, in any order
         self._parents_BK = torch.zeros(num_groups, 1, device=task.device, dtype=torch.long)
         self._output_BKT: Tensor | None = None  # the argument of bans and required phrases
-        if constrained:
+        if task.banned is not None or required is not None:
             self._output_BKT = torch.zeros(num_groups, 1, task.max_tokens + 1, device=task.device, dtype=torch.long)
 
     def choose(self, logits_RV: Tensor, state: S) -> BeamStep:
         """Opens the next beams; returns the candidates and the beams that were kept."""
-        options = self._options
+        num_groups = self._options.diversity_groups
         bonus_R = None if self._bonus is None else self._bonus(state)
-        if options.num_groups > 1 and self._num_tokens == 0:  # all groups start from the one row of their sentence
-            logits_RV = logits_RV.repeat_interleave(options.num_groups, dim=0)
-            bonus_R = None if bonus_R is None else bonus_R.repeat_interleave(options.num_groups)
+        if num_groups > 1 and self._num_tokens == 0:  # all groups start from the one row of their sentence
+            logits_RV = logits_RV.repeat_interleave(num_groups, dim=0)
+            bonus_R = None if bonus_R is None else bonus_R.repeat_interleave(num_groups)
         bonus_BK = None if bonus_R is None else bonus_R.view_as(self._scores_BK)
         candidates = self._candidates(logits_RV)
-        scores_BK, parents_BK, tokens_BK = (x[:, : options.group_size] for x in self._open_first(*candidates))
+        scores_BK, parents_BK, tokens_BK = (x[:, : self._group_size] for x in self._open_first(*candidates))
         if self._output_BKT is not None:
             index_BKT = parents_BK[:, :, None].expand(-1, -1, self._output_BKT.size(2))
             self._output_BKT = self._output_BKT.gather(1, index_BKT)
@@ -106,16 +106,16 @@ class BeamSearch(Search[S]):
             if self._required is not None:
                 return required_candidates(gains_RV, self._scores_BK, past_BKT, self._required, options.beam_size)
         # A single beam must stop where EOS is best, and so has one candidate.
-        num_candidates = 2 * options.group_size if options.group_size > 1 else 1
-        if options.num_groups == 1:
+        num_candidates = 2 * self._group_size if self._group_size > 1 else 1
+        if options.diversity_groups == 1:
             return best_candidates(gains_RV, self._scores_BK, num_candidates)
-        penalty = options.diversity_penalty
-        return diverse_candidates(gains_RV, self._scores_BK, num_candidates, options.num_groups, penalty)
+        groups, penalty = options.diversity_groups, options.diversity_penalty
+        return diverse_candidates(gains_RV, self._scores_BK, num_candidates, groups, penalty)
 
     def _open_first(self, scores_BC: Tensor, beams_BC: Tensor, tokens_BC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the candidates with those that do not end in front, in their order: at least K of 2K do not."""
         ends_BC = tokens_BC == EOS
-        if self._sync.num_steps == 1 and not bool(ends_BC.any()):
+        if self._sync_steps == 1 and not bool(ends_BC.any()):
             return scores_BC, beams_BC, tokens_BC
         # Stable sorting by "ends" moves the others after them.
         order_BC = ends_BC.byte().sort(dim=1, stable=True).indices
@@ -141,8 +141,8 @@ class BeamSearch(Search[S]):
 
     def results(self) -> list[list[Hypothesis]]:
         """Returns the best hypotheses of each sentence, of all its groups."""
-        found, num_groups = self.finished.results, self._options.num_groups
+        found, num_groups = self.finished.results, self._options.diversity_groups
         if num_groups == 1:
             return found
         groups = [found[first : first + num_groups] for first in range(0, len(found), num_groups)]
-        return [merged(each, self._options.n_best) for each in groups]
+        return [merged(each, self._n_best) for each in groups]

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
-from transduce.decoding.options import BeamOptions
 from transduce.decoding.required import RequiredPhrases
 from transduce.decoding.scores import Hypothesis, gnmt_penalty, hypothesis
 from transduce.decoding.search import HostRecord
@@ -20,28 +20,25 @@ from transduce.decoding.transfer import BeamStep, beams_on_host
 class FinishedBeams(HostRecord):
     """The finished hypotheses of a beam search, and the score that others have to beat."""
 
+    stops_early = True  # tests compare with a search that continues to each limit, whose result is the same
+
     def __init__(
-        self,
-        limits: Sequence[int],
-        options: BeamOptions,
-        required: RequiredPhrases | None = None,
-        *,
-        may_run_out: bool = False,
+        self, limits: Sequence[int], options: DecodeConfig, n_best: int, required: RequiredPhrases | None
     ) -> None:
-        """See `BeamSearch`; `may_run_out`: whether a group may be left without any continuation."""
-        num_groups, alpha = len(limits) * options.num_groups, options.length_penalty
-        super().__init__(num_groups, options.num_groups)
+        """See `BeamSearch`."""
+        per_sentence, alpha = options.diversity_groups, options.length_penalty
+        num_groups, group_size = len(limits) * per_sentence, options.beam_size // per_sentence
+        super().__init__(num_groups, per_sentence)
         self.results: list[list[Hypothesis]] = [[] for _ in range(num_groups)]
-        self._required, self._may_run_out, self._stop_early = required, may_run_out, options.stop_early
-        self._alpha, self._n_best = alpha, options.n_best
-        self._limits = np.repeat(np.array(limits, dtype=int), options.num_groups)
+        self._alpha, self._n_best, self._required = alpha, n_best, required
+        self._limits = np.repeat(np.array(limits, dtype=int), per_sentence)
         # The best score that a hypothesis of log-probability g can reach is g over this; double, as scores are.
         self._final_penalties = np.array([gnmt_penalty(limit + 1, alpha) for limit in self._limits.tolist()])
         # A finished hypothesis must beat this to be kept: the worst kept score, once n_best are kept.
         self._thresholds = np.full(num_groups, -np.inf)
-        self._open_scores = np.full((num_groups, options.group_size), -np.inf, np.float32)  # of the last step
+        self._open_scores = np.full((num_groups, group_size), -np.inf, np.float32)  # of the last step
         self._open_scores[:, 0] = 0  # each group begins with one beam
-        shape = (max(limits, default=0) + 1, num_groups, options.group_size)
+        shape = (max(limits, default=0) + 1, num_groups, group_size)
         self._parents, self._tokens = np.zeros(shape, np.int32), np.zeros(shape, np.int64)
         self._num_tokens = 0  # of every open beam
 
@@ -58,15 +55,14 @@ class FinishedBeams(HostRecord):
         if ends_BC.any():
             self._collect(scores_BC, step.beams_BC.numpy(), ends_BC, bonus_BK)
         last_B = self._limits[groups] <= num_tokens
-        if self._may_run_out:
-            last_B = last_B | (scores_BC == -np.inf).all(axis=1)
+        last_B |= (scores_BC == -np.inf).all(axis=1)  # bans leave no continuation
         for index in np.flatnonzero(last_B & ~self.done[groups]).tolist():
             self._close(groups[index], None if bonus_BK is None else bonus_BK[index])
         self._parents[num_tokens, groups] = step.parents_BK.numpy()
         self._tokens[num_tokens, groups] = step.open_tokens_BK.numpy()
         self._open_scores[groups] = open_scores_BK = step.open_scores_BK.numpy()
         self._num_tokens += 1
-        if self._stop_early:
+        if self.stops_early:
             best_possible_B = open_scores_BK.max(axis=1).astype(np.float64) / self._final_penalties[groups]
             self.done[groups] |= self._thresholds[groups] >= best_possible_B
 

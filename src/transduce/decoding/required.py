@@ -20,6 +20,7 @@ from torch import Tensor
 
 from transduce.config.special_ids import EOS
 from transduce.decoding.candidates import best_of_each_beam, padded_candidates
+from transduce.decoding.constraints import TokenConstraints
 
 _NO_TOKEN = -1
 
@@ -150,20 +151,16 @@ class RequiredPhrases:
 
 
 def required_phrases(
-    required: Sequence[Sequence[Sequence[Sequence[int]]]],
-    *,
-    vocab_size: int,
-    joining: Sequence[Sequence[int]] = (),
-    device: torch.device | str = "cpu",
+    constraints: Sequence[TokenConstraints], vocab_size: int, device: torch.device | str = "cpu"
 ) -> RequiredPhrases | None:
     """Returns the phrases that the outputs of a batch must contain, or None where nothing is required.
 
     Args:
-        required: for each sentence its entries, each a choice of phrases; none of these is empty.
+        constraints: of each sentence, or none at all; no phrase is empty.
         vocab_size: V.
-        joining: for each sentence the tokens after which a phrase no longer counts; empty for none.
         device: where the search works.
     """
+    required = [each.required for each in constraints]
     if not any(required):
         return None
     num_phrases = max(sum(map(len, entries)) for entries in required)
@@ -173,18 +170,17 @@ def required_phrases(
     costs = torch.zeros(len(required), max(map(len, required)), dtype=torch.long)
     joins = torch.zeros(len(required), vocab_size, dtype=torch.bool)
     ids_of: dict[int, Tensor] = {}  # sentences share one tuple of joining tokens, and it is long
-    for sentence, entries in enumerate(required):
+    for sentence, (entries, joining) in enumerate((each.required, each.joining) for each in constraints):
         flat = [(phrase, owner) for owner, entry in enumerate(entries) for phrase in entry]
         for index, (phrase, owner) in enumerate(flat):
-            phrases[sentence, index, : len(phrase)] = torch.tensor(list(phrase))
+            phrases[sentence, index, : len(phrase)] = torch.tensor(phrase)
             lengths[sentence, index], owners[sentence, index] = len(phrase), owner
         for owner, entry in enumerate(entries):
             costs[sentence, owner] = min(map(len, entry))
-        if joining and joining[sentence]:
-            given = joining[sentence]
-            if id(given) not in ids_of:
-                ids_of[id(given)] = torch.tensor(list(given))
-            joins[sentence, ids_of[id(given)]] = True
+        if joining:
+            if id(joining) not in ids_of:
+                ids_of[id(joining)] = torch.tensor(joining)
+            joins[sentence, ids_of[id(joining)]] = True
     return RequiredPhrases(*(part.to(device) for part in (phrases, lengths, owners, costs, joins)))
 
 

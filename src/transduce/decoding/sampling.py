@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from transduce.config import DecodeConfig
 from transduce.decoding.candidates import top
 from transduce.decoding.rows import RowSearch
 from transduce.decoding.search import SearchTask
@@ -30,20 +31,20 @@ def uniforms(seed: int, source: Sequence[int], num_samples: int, num_steps: int,
     return np.array(rows).reshape(num_samples, num_steps)
 
 
-def narrowed(gains_RV: Tensor, *, temperature: float, top_k: int, top_p: float) -> Tensor:
+def narrowed(gains_RV: Tensor, options: DecodeConfig) -> Tensor:
     """Returns the probabilities to draw from, (R, V): the model's to the power of 1 / temperature, cut and rescaled.
 
     Keeps the `top_k` most probable tokens (0: all), then the fewest of those whose probabilities sum to `top_p`
     (Holtzman et al. 2020). Tokens as probable as the last one kept are kept too. Tokens at -inf get probability 0.
     """
-    scaled_RV = gains_RV / temperature
-    if 0 < top_k < gains_RV.size(1):
-        kth_R1 = top(scaled_RV, top_k)[0][:, -1:]
+    scaled_RV = gains_RV / options.temperature
+    if 0 < options.top_k < gains_RV.size(1):
+        kth_R1 = top(scaled_RV, options.top_k)[0][:, -1:]
         scaled_RV = scaled_RV.masked_fill(scaled_RV < kth_R1, -torch.inf)
     probabilities_RV = scaled_RV.softmax(dim=-1)
-    if top_p < 1:
+    if options.top_p < 1:
         sorted_RV = probabilities_RV.sort(dim=-1, descending=True).values
-        reached_RV = sorted_RV.cumsum(dim=-1, dtype=torch.double) >= top_p
+        reached_RV = sorted_RV.cumsum(dim=-1, dtype=torch.double) >= options.top_p
         last_R1 = torch.where(reached_RV.any(dim=-1), reached_RV.byte().argmax(dim=-1), reached_RV.size(1) - 1)[:, None]
         probabilities_RV = probabilities_RV.masked_fill(probabilities_RV < sorted_RV.gather(1, last_R1), 0.0)
     return probabilities_RV / probabilities_RV.sum(dim=-1, keepdim=True)
@@ -68,34 +69,21 @@ class Sampling(RowSearch[S]):
     An output ends where EOS is drawn; one whose limit or bans leave nothing to draw is unfinished.
     """
 
-    def __init__(
-        self,
-        task: SearchTask[S],
-        uniforms_BKT: Tensor,
-        *,
-        temperature: float,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        length_penalty: float = 0.0,
-    ) -> None:
+    def __init__(self, task: SearchTask[S], options: DecodeConfig, uniforms_BKT: Tensor) -> None:
         """Prepares the draws.
 
         Args:
             task: the sentences and the model.
+            options: a temperature greater than 0, what belongs to it, and the length penalty, for the scores.
             uniforms_BKT: a number of [0, 1) for each output and step; T is at least the greatest limit + 1.
-            temperature: greater than 0; below 1 sharper than the model, above 1 flatter.
-            top_k: see `narrowed`.
-            top_p: see `narrowed`.
-            length_penalty: α, for the scores.
         """
-        super().__init__(task, length_penalty, uniforms_BKT.size(1))
-        self._uniforms_BKT = uniforms_BKT.to(task.device, torch.double)
-        self._temperature, self._top_k, self._top_p = temperature, top_k, top_p
+        super().__init__(task, options.length_penalty, uniforms_BKT.size(1))
+        self._options, self._uniforms_BKT = options, uniforms_BKT.to(task.device, torch.double)
 
     def pick(self, gains_RV: Tensor) -> tuple[Tensor, Tensor]:
         """Draws a token for each row; returns them and their log-probabilities."""
-        probabilities_RV = narrowed(gains_RV, temperature=self._temperature, top_k=self._top_k, top_p=self._top_p)
-        tokens_R = draw(probabilities_RV, self._uniforms_BKT[:, :, self._num_tokens].flatten())
+        uniforms_R = self._uniforms_BKT[:, :, self._num_tokens].flatten()
+        tokens_R = draw(narrowed(gains_RV, self._options), uniforms_R)
         return tokens_R, gains_RV.gather(1, tokens_R[:, None])[:, 0]
 
     def keep(self, kept_B: Tensor) -> None:

@@ -36,7 +36,6 @@ class SearchTask(Generic[S]):
     banned: BannedTokens | None = None  # what outputs must begin with and must not contain
     device: torch.device | str = "cpu"  # where `step` works
     never: Sequence[int] = NEVER_GENERATED  # tokens that no output holds
-    sync_steps: int | None = None  # steps between synchronisations with the host; None: 1 on a CPU, 8 elsewhere
 
     @property
     def max_tokens(self) -> int:
@@ -44,20 +43,9 @@ class SearchTask(Generic[S]):
         return max(self.limits, default=0)
 
 
-class SyncInterval:
-    """When the host receives the device's choices: every step on a CPU, every eighth on a GPU."""
-
-    def __init__(self, num_steps: int | None, device: torch.device | str, last: int) -> None:
-        """`num_steps` from one synchronisation to the next, None for the device's own; `last`: the last step."""
-        self.num_steps = num_steps or (1 if torch.device(device).type == "cpu" else _STEPS_ON_A_GPU)
-        self._last, self._next = last, 0
-
-    def is_due(self, step: int) -> bool:
-        """Whether to synchronise after this step: the first, every `num_steps` from there, and the last."""
-        if step < self._next and step < self._last:
-            return False
-        self._next = step + self.num_steps
-        return True
+def sync_steps(device: torch.device | str) -> int:
+    """Returns after how many steps the host receives the device's choices: each on a CPU, every eighth on a GPU."""
+    return 1 if torch.device(device).type == "cpu" else _STEPS_ON_A_GPU
 
 
 class HostRecord(ABC):
@@ -106,7 +94,7 @@ class Search(ABC, Generic[S]):
         self._never = task.never
         self._num_tokens = 0  # of every row, so far
         self._last_tokens_R = torch.full((self._num_sentences,), BOS, device=task.device)
-        self._sync = SyncInterval(task.sync_steps, task.device, task.max_tokens)
+        self._sync_steps, self._last_step = sync_steps(task.device), task.max_tokens
 
     def run(self) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses."""
@@ -115,7 +103,7 @@ class Search(ABC, Generic[S]):
             logits_RV, state = self._step(self._last_tokens_R, state)
             pending.append(self.choose(logits_RV, state))
             self._num_tokens += 1
-            if self._sync.is_due(step_number):
+            if step_number % self._sync_steps == 0 or step_number >= self._last_step:
                 self.finished.update(pending)
                 pending.clear()
                 if self.finished.all_done:

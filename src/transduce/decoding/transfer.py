@@ -4,7 +4,7 @@ Double holds float32 and every id exactly.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -21,12 +21,11 @@ class BeamStep:
     open_scores_BK: Tensor
     parents_BK: Tensor  # the beam that each open beam continues
     open_tokens_BK: Tensor
-    bonus_BK: Tensor | None  # of the beams that were continued
+    bonus_BK: Tensor | None = None  # of the beams that were continued
 
-    def parts(self) -> dict[str, Tensor]:
-        """Returns the tensors by name."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: part for name, part in named.items() if part is not None}
+    def parts(self) -> list[Tensor]:
+        """Returns the tensors, in order."""
+        return [part for part in vars(self).values() if part is not None]
 
 
 def beams_on_host(steps: Sequence[BeamStep]) -> list[BeamStep]:
@@ -38,18 +37,14 @@ def beams_on_host(steps: Sequence[BeamStep]) -> list[BeamStep]:
 
 def pack(steps: Sequence[BeamStep]) -> Tensor:
     """Returns all of the steps as one tensor: a matrix each, the parts side by side."""
-    return torch.stack([torch.cat([part.double() for part in step.parts().values()], dim=1) for step in steps])
+    return torch.stack([torch.cat([part.double() for part in step.parts()], dim=1) for step in steps])
 
 
 def unpack(packed: Tensor, like: BeamStep) -> list[BeamStep]:
     """Undoes `pack`; `like` is one of the steps."""
     parts = like.parts()
-    steps = []
-    for matrix in packed:
-        columns = matrix.split([part.size(1) for part in parts.values()], dim=1)
-        values = {name: column.to(part.dtype) for (name, part), column in zip(parts.items(), columns, strict=True)}
-        steps.append(BeamStep(**{"bonus_BK": None, **values}))
-    return steps
+    columns_of = (matrix.split([part.size(1) for part in parts], dim=1) for matrix in packed)
+    return [BeamStep(*(x.to(part.dtype) for x, part in zip(columns, parts, strict=True))) for columns in columns_of]
 
 
 def rows_on_host(steps: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from transduce.config import DecodeConfig
 from transduce.config.ranges import Range, require_within
+from transduce.decoding.constraints import TokenConstraints as TokenConstraints  # callers of engines import it here
 from transduce.decoding.scores import Hypothesis
 from transduce.errors import ConfigError, suggestion
 
@@ -17,20 +18,6 @@ MAX_SOURCE_TOKENS = 1024
 # More CPU threads are never of use, and some systems do not survive the attempt.
 THREADS = Range(1, 1024)
 SHORTLIST_CHOICES = ("on", "off", "auto")  # see `engines.loading.uses_shortlist`
-
-
-@dataclass(frozen=True, slots=True)
-class TokenConstraints:
-    """What the outputs of one source must begin with, must contain and must not contain, in token ids."""
-
-    prefix: tuple[int, ...] = ()  # what each output begins with
-    # At position p of the prefix, one of `completions[p]` may replace the rest of it: " Hund" for " H", "u". A
-    # tokenizer spells a text that continues differently. An engine may ignore them: the prefix is enough.
-    completions: tuple[tuple[int, ...], ...] = ()
-    required: tuple[tuple[tuple[int, ...], ...], ...] = ()  # each a choice of phrases, one of which must occur
-    # A required phrase does not count if one of these tokens follows: it makes the last word another, "dogs" for "dog".
-    joining: tuple[int, ...] = ()
-    forbidden: tuple[tuple[int, ...], ...] = ()  # phrases that no output may contain
 
 
 def require_threads(threads: int | None) -> None:

@@ -17,7 +17,6 @@ from transduce.decoding.coverage import coverage_penalty
 from transduce.decoding.ensemble import EnsembleState, ensemble_step
 from transduce.decoding.greedy import GreedySearch
 from transduce.decoding.narrowing import NarrowState, VocabularyPart, narrow_step
-from transduce.decoding.options import BeamOptions
 from transduce.decoding.required import required_phrases
 from transduce.decoding.sampling import Sampling, uniforms
 from transduce.decoding.scores import NEVER_GENERATED
@@ -146,21 +145,10 @@ def search(encoded: EncodedBatch, options: DecodeConfig, n_best: int, draws: Sea
 def _beam(encoded: EncodedBatch, options: DecodeConfig, n_best: int) -> BeamSearch[Any]:
     """Returns the search for the `n_best` outputs that a beam finds."""
     batch = encoded.batch
-    required = required_phrases(
-        [each.required for each in batch.constraints],
-        vocab_size=encoded.models[0].config.vocab_size if batch.vocabulary is None else len(batch.vocabulary.ids),
-        joining=[each.joining for each in batch.constraints],
-        device=batch.source_BS.device,
-    )
-    numbers = BeamOptions(
-        beam_size=options.beam_size,
-        length_penalty=options.length_penalty,
-        n_best=n_best,
-        num_groups=options.diversity_groups,
-        diversity_penalty=options.diversity_penalty,
-    )
+    vocab_size = encoded.models[0].config.vocab_size if batch.vocabulary is None else len(batch.vocabulary.ids)
+    required = required_phrases(batch.constraints, vocab_size, batch.source_BS.device)
     bonus = functools.partial(_coverage_bonus, options.coverage_penalty) if options.coverage_penalty else None
-    return BeamSearch(_task(encoded, options, options.beam_size), numbers, required, bonus)
+    return BeamSearch(_task(encoded, options, options.beam_size), options, n_best, required, bonus)
 
 
 def _sampling(encoded: EncodedBatch, options: DecodeConfig, draws: SearchRound) -> Sampling[Any]:
@@ -170,14 +158,7 @@ def _sampling(encoded: EncodedBatch, options: DecodeConfig, draws: SearchRound) 
         uniforms(options.seed, source, count, task.max_tokens + 1, draws.first_draw + row % draws.copies * count)
         for row, source in enumerate(encoded.batch.sources)
     ]
-    return Sampling(
-        task,
-        torch.stack([torch.from_numpy(each) for each in numbers]),
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        length_penalty=options.length_penalty,
-    )
+    return Sampling(task, options, torch.from_numpy(np.stack(numbers)))
 
 
 def _task(encoded: EncodedBatch, options: DecodeConfig, num_beams: int) -> SearchTask[Any]:
@@ -201,15 +182,7 @@ def _task(encoded: EncodedBatch, options: DecodeConfig, num_beams: int) -> Searc
             projection = narrow_projection(model, part.ids_N)
             steps[index] = narrow_step(functools.partial(steps[index], projection=projection), part)
         states = [part.start(state) for state in states]
-    banned = banned_tokens(
-        len(batch.sources),
-        min_tokens=options.min_tokens,
-        no_repeat_ngram=options.no_repeat_ngram,
-        prefixes=[each.prefix for each in batch.constraints],
-        completions=[each.completions for each in batch.constraints],
-        forbidden=[each.forbidden for each in batch.constraints],
-        device=batch.source_BS.device,
-    )
+    banned = banned_tokens(options, batch.constraints, batch.source_BS.device)
     step, state = (steps[0], states[0]) if len(steps) == 1 else (ensemble_step(steps), EnsembleState(tuple(states)))
     never = encoded.never if part is None else part.columns([token for token in encoded.never if token in part.ids])
     return SearchTask(step, state, limits, banned, batch.source_BS.device, never)

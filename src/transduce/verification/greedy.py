@@ -5,7 +5,6 @@ import torch
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS, PAD
 from transduce.decoding.beam import BeamSearch
-from transduce.decoding.options import BeamOptions
 from transduce.decoding.scores import Hypothesis
 from transduce.decoding.search import SearchTask
 from transduce.reporting.tables import counted
@@ -45,7 +44,7 @@ def _one_beam(tested: ModelUnderTest, pairs: Pairs, options: DecodeConfig) -> li
         limits = [min(limit, model.target_positions.limit - 1) for limit in limits]
     state = model.start(model.encode(*padded(pairs.sources, tested.device)), max_steps=max(limits) + 1)
     task = SearchTask(model.step, state, limits, device=tested.device, never=tested.never_generated)
-    return [best for [best] in BeamSearch(task, BeamOptions(beam_size=1, length_penalty=options.length_penalty)).run()]
+    return [best for [best] in BeamSearch(task, DecodeConfig(beam_size=1, length_penalty=options.length_penalty)).run()]
 
 
 def _argmax(tested: ModelUnderTest, pairs: Pairs, num_tokens: int) -> list[list[int]]:
