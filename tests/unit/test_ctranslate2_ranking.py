@@ -185,5 +185,3 @@ def test_the_limit_of_an_output(
             output_limit(num_source, options, given, last_position)
         return
     assert output_limit(num_source, options, given, last_position) == expected
-    if not num_prefix:
-        assert output_limit(num_source, options, None, last_position) == expected

@@ -191,7 +191,7 @@ def test_a_part_of_the_vocabulary_holds_what_each_line_must_have() -> None:
     table[10] = 15
     shortlist = Shortlist(table, np.array([5], np.int32), {})
     first = TokenConstraints(prefix=(6,), required=(((7,), (8, 9)), ((11,),)))
-    batch = Batch.of([[10], [12]], [first, TokenConstraints()], shortlist, torch.device("cpu"))
+    batch = Batch.of([[10], [12]], [first, TokenConstraints()], (0, 1, 3), shortlist, torch.device("cpu"))
     part = batch.vocabulary
     assert part is not None
     allowed = [set(part.ids[row].tolist()) for row in part.allowed_BN.numpy()]
@@ -216,9 +216,12 @@ def test_conditions_of_a_part_of_the_vocabulary_are_its_columns() -> None:
         joining=(5, 12, 10),
         forbidden=((10,), (5, 12), (13,), (5, 10)),
     )
-    batch = Batch.of([[10], [12]], [given, TokenConstraints(joining=(12,))], shortlist, torch.device("cpu"))
+    batch = Batch.of(
+        [[10], [12]], [given, TokenConstraints(joining=(12,))], (0, 1, 3, 11, 12), shortlist, torch.device("cpu")
+    )
     assert batch.vocabulary is not None
     assert batch.vocabulary.ids.tolist() == [0, 1, 2, 3, 5, 10, 12]
+    assert batch.never == (0, 1, 3, 6)
     assert batch.constraints == [
         TokenConstraints(
             prefix=(5, 4),

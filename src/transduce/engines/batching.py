@@ -38,7 +38,7 @@ def length_batches(
 
 
 def output_limit(
-    num_source: int, options: DecodeConfig, constraints: TokenConstraints | None, last_position: int | None
+    num_source: int, options: DecodeConfig, constraints: TokenConstraints, last_position: int | None
 ) -> int:
     """Returns the greatest number of tokens of an output, which is never less than the options or a prefix demand.
 
@@ -54,7 +54,7 @@ def output_limit(
     limit = num_source + options.max_extra_tokens
     if options.max_tokens:
         limit = min(limit, options.max_tokens)
-    num_prefix = len(constraints.prefix) if constraints is not None else 0
+    num_prefix = len(constraints.prefix)
     least = max(options.min_tokens, num_prefix)
     if last_position is None:
         return max(limit, least)

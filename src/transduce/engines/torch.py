@@ -23,7 +23,7 @@ from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, SCORE_BATCH,
 from transduce.engines.capabilities import check
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, TokenConstraints, require_threads
 from transduce.engines.shortlist.table import Shortlist
-from transduce.engines.torch_search import Batch, EncodedBatch, batch_size, padded, search, search_rounds
+from transduce.engines.torch_search import Batch, batch_size, last_position, padded, search, search_rounds
 from transduce.errors import EngineError
 from transduce.model import Transformer, prepack
 from transduce.model.attention_maps import attention_maps
@@ -72,9 +72,8 @@ class TorchEngine:
         steps are recorded as CUDA graphs (`GraphDecoder`), unless TRANSDUCE_CUDA_GRAPHS is 0 in the environment or
         `record_steps` is false, as for an engine that is soon replaced.
         """
-        self.model = prepack(model, precision)
-        self.others = [prepack(other, precision) for other in others]
-        self.precision, self.shortlist = precision, shortlist
+        self.models = [prepack(each, precision) for each in (model, *others)]  # one, or all of an ensemble
+        self.model, self.shortlist = self.models[0], shortlist
         self._never = (*NEVER_GENERATED, *tags)
         self._aligning_heads = heads_or_layer(model.config, heads)
         self.device = next(model.parameters()).device
@@ -112,14 +111,8 @@ class TorchEngine:
             torch.set_num_threads(threads)
         target = choose_device(device)
         first, *rest = (load_model(each, target) for each in (bundle, *others))
-
         tags = bundle.tokenizer.tags.values()
         return cls(first, precision, rest, shortlist, heads=bundle.aligning_heads, tags=tags)
-
-    @property
-    def models(self) -> list[Transformer]:
-        """The model, or all of an ensemble."""
-        return [self.model, *self.others]
 
     def undivided(self) -> Self:
         """Returns this engine: it never divides a call."""
@@ -149,13 +142,12 @@ class TorchEngine:
             for indices, each in ((indices, each) for indices in batches for each in search_rounds(options, n_best)):
                 rows = [index for index in indices for _ in range(each.copies)]
                 of_rows = [constraints[index] for index in rows] if constraints is not None else []
-                batch = Batch.of([read[index] for index in rows], of_rows, self.shortlist, self.device)
+                batch = Batch.of([read[index] for index in rows], of_rows, self._never, self.shortlist, self.device)
                 with self._lock if self.graph_decoders is not None else contextlib.nullcontext():
                     memories = []
                     for model in self.models:
                         memories.append(model.encode(batch.source_BS, batch.lengths_B))
-                    encoded = EncodedBatch(batch, self.models, memories, self._never, self.graph_decoders)
-                    found = search(encoded, options, n_best, each).run()
+                    found = search(batch, self.models, memories, options, each, self.graph_decoders).run()
                 for index, hypotheses in zip(rows, found, strict=True):
                     part = batch.vocabulary
                     results[index] += hypotheses if part is None else map(part.with_ids, hypotheses)
@@ -195,10 +187,8 @@ class TorchEngine:
         target_BT, _ = padded([[*target, EOS]], self.device)
         with torch.inference_mode():
             maps = attention_maps(self.model, source_BS, lengths_B, target_BT)
-        encoder, decoder, cross = (
-            torch.cat(layers).float().cpu().numpy() for layers in (maps.encoder, maps.decoder, maps.cross)
-        )
-        return AttentionWeights(encoder, decoder, cross)
+        kinds = (maps.encoder, maps.decoder, maps.cross)
+        return AttentionWeights(*(torch.cat(layers).float().cpu().numpy() for layers in kinds))
 
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Returns for each pair how much each target token comes from each source token, (T, S); see `Engine.align`.
@@ -237,8 +227,7 @@ class TorchEngine:
         return scores_TV
 
     def _require_pairs(self, sources: Sequence[object], targets: Sequence[Sequence[int]]) -> None:
-        limits = [limit for model in self.models if (limit := model.target_positions.limit) is not None]
-        require_pairs(sources, targets, min(limits, default=None), "this model's learned positions end at")
+        require_pairs(sources, targets, last_position(self.models), "this model's learned positions end at")
 
     def _enter_process(self) -> None:
         """Makes the engine work in a process that was forked after it was loaded.
@@ -268,8 +257,7 @@ class TorchEngine:
         for model in self.models:
             states_ND = model(source_BS, source_lengths_B, target_BT, target_lengths_B)
             gains.append(_chosen(model, states_ND, ids_N))
-        total_N = gains[0] if len(gains) == 1 else mean_log_probabilities(torch.stack(gains))
-        found: list[float] = total_N.tolist()
+        found: list[float] = mean_log_probabilities(torch.stack(gains)).tolist()
         return found
 
 

@@ -19,7 +19,6 @@ from transduce.decoding.greedy import GreedySearch
 from transduce.decoding.narrowing import NarrowState, VocabularyPart, narrow_step
 from transduce.decoding.required import required_phrases
 from transduce.decoding.sampling import Sampling, uniforms
-from transduce.decoding.scores import NEVER_GENERATED
 from transduce.decoding.search import Search, SearchTask
 from transduce.engines.batching import output_limit
 from transduce.engines.interface import TokenConstraints
@@ -74,13 +73,15 @@ class Batch:
     source_BS: Tensor
     lengths_B: Tensor  # on the CPU
     constraints: Sequence[TokenConstraints]  # of each source, or none at all
-    vocabulary: VocabularyPart | None  # the part that is searched in; constraints and outputs are columns of it
+    never: Sequence[int]  # ids that no output holds
+    vocabulary: VocabularyPart | None  # the part that is searched in; ids of constraints and outputs are columns of it
 
     @classmethod
     def of(
         cls,
         sources: list[list[int]],
         constraints: Sequence[TokenConstraints],
+        never: Sequence[int],
         shortlist: Shortlist | None,
         device: torch.device,
     ) -> Self:
@@ -91,14 +92,15 @@ class Batch:
         """
         source_BS, lengths_B = padded([[*ids, EOS] for ids in sources], device)
         if shortlist is None:
-            return cls(sources, source_BS, lengths_B, constraints, None)
+            return cls(sources, source_BS, lengths_B, constraints, never, None)
         allowed_BV = shortlist.allowed(sources)
         for row, each in enumerate(constraints):
             required = [token for entry in each.required for phrase in entry for token in phrase]
             allowed_BV[row, [*each.prefix, *required]] = True
         part = VocabularyPart.of(allowed_BV, device)
         constraints = [_in_columns(each, allowed_BV[row], part) for row, each in enumerate(constraints)]
-        return cls(sources, source_BS, lengths_B, constraints, part)
+        never = part.columns([token for token in never if token in part.ids])
+        return cls(sources, source_BS, lengths_B, constraints, never, part)
 
 
 def padded(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
@@ -122,79 +124,69 @@ def _in_columns(constraints: TokenConstraints, allowed_V: np.ndarray, part: Voca
 # --- the search -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class EncodedBatch:
-    """An encoded batch, and who decodes it: several models search as one."""
+def search(
+    batch: Batch,
+    models: Sequence[Transformer],
+    memories: Sequence[Memory],
+    options: DecodeConfig,
+    draws: SearchRound,
+    graph_decoders: Sequence[GraphDecoder] | None = None,
+) -> Search[Any]:
+    """Returns the search that the options ask for.
 
-    batch: Batch
-    models: Sequence[Transformer]
-    memories: Sequence[Memory]  # of each model
-    never: Sequence[int] = NEVER_GENERATED  # ids that no output holds
-    graph_decoders: Sequence[GraphDecoder] | None = None  # they take the steps of the models, except for coverage
-
-
-def search(encoded: EncodedBatch, options: DecodeConfig, n_best: int, draws: SearchRound) -> Search[Any]:
-    """Returns the search that the options ask for."""
-    if options.temperature:
-        return _sampling(encoded, options, draws)
-    if options.beam_size == 1:
-        return GreedySearch(_task(encoded, options, 1), options.length_penalty)
-    return _beam(encoded, options, n_best)
-
-
-def _beam(encoded: EncodedBatch, options: DecodeConfig, n_best: int) -> BeamSearch[Any]:
-    """Returns the search for the `n_best` outputs that a beam finds."""
-    batch = encoded.batch
-    vocab_size = encoded.models[0].config.vocab_size if batch.vocabulary is None else len(batch.vocabulary.ids)
-    required = required_phrases(batch.constraints, vocab_size, batch.source_BS.device)
-    bonus = functools.partial(_coverage_bonus, options.coverage_penalty) if options.coverage_penalty else None
-    return BeamSearch(_task(encoded, options, options.beam_size), options, n_best, required, bonus)
-
-
-def _sampling(encoded: EncodedBatch, options: DecodeConfig, draws: SearchRound) -> Sampling[Any]:
-    """Returns the search that draws outputs."""
-    task, count = _task(encoded, options, draws.num_outputs), draws.num_outputs
-    numbers = [
-        uniforms(options.seed, source, count, task.max_tokens + 1, draws.first_draw + row % draws.copies * count)
-        for row, source in enumerate(encoded.batch.sources)
-    ]
-    return Sampling(task, options, torch.from_numpy(np.stack(numbers)))
-
-
-def _task(encoded: EncodedBatch, options: DecodeConfig, num_beams: int) -> SearchTask[Any]:
-    """Returns the input of every search mode: the models as one step function, the limits and bans of the batch.
+    Args:
+        batch: what is searched.
+        models: they decode; several search as one.
+        memories: of each model, the encoded sources.
+        options: of the search.
+        draws: how many outputs of each source, and which draws these are.
+        graph_decoders: they take the steps of the models, except for coverage.
 
     Raises:
         ConfigError: a least length or a prefix is longer than the positions that a model has learned.
     """
-    batch, models, coverage = encoded.batch, encoded.models, options.coverage_penalty > 0
-    limits = _limits(models, batch, options)
-    max_steps = max(limits) + 1
+    device, coverage = batch.source_BS.device, options.coverage_penalty > 0
+    last = None if (longest := last_position(models)) is None else longest - 1
+    constraints = batch.constraints or [TokenConstraints()] * len(batch.sources)
+    limited = zip(batch.sources, constraints, strict=True)
+    limits = [output_limit(len(source), options, each, last) for source, each in limited]
     decoders: Sequence[Any] = models
     further: dict[str, Any] = {"coverage": coverage}
-    if encoded.graph_decoders is not None and not coverage:
-        decoders, further = encoded.graph_decoders, {"num_beams": num_beams}
+    if graph_decoders is not None and not coverage:
+        num_beams = draws.num_outputs if options.temperature else options.beam_size
+        decoders, further = graph_decoders, {"num_beams": num_beams}
     steps = [each.step for each in decoders]
-    started = zip(decoders, encoded.memories, strict=True)
-    states = [each.start(memory, max_steps=max_steps, **further) for each, memory in started]
+    started = zip(decoders, memories, strict=True)
+    states = [each.start(memory, max_steps=max(limits) + 1, **further) for each, memory in started]
     if (part := batch.vocabulary) is not None:
         for index, model in enumerate(models):
             projection = narrow_projection(model, part.ids_N)
             steps[index] = narrow_step(functools.partial(steps[index], projection=projection), part)
         states = [part.start(state) for state in states]
-    banned = banned_tokens(options, batch.constraints, batch.source_BS.device)
     step, state = (steps[0], states[0]) if len(steps) == 1 else (ensemble_step(steps), EnsembleState(tuple(states)))
-    never = encoded.never if part is None else part.columns([token for token in encoded.never if token in part.ids])
-    return SearchTask(step, state, limits, banned, batch.source_BS.device, never)
+    banned = banned_tokens(options, batch.constraints, device)
+    task: SearchTask[Any] = SearchTask(step, state, limits, banned, device, batch.never)
+    if options.temperature:
+        return Sampling(task, options, _uniforms(batch, options, draws, task.max_tokens + 1))
+    if options.beam_size == 1:
+        return GreedySearch(task, options.length_penalty)
+    vocab_size = models[0].config.vocab_size if part is None else len(part.ids)
+    required = required_phrases(batch.constraints, vocab_size, device)
+    bonus = functools.partial(_coverage_bonus, options.coverage_penalty) if coverage else None
+    return BeamSearch(task, options, draws.num_outputs, required, bonus)
 
 
-def _limits(models: Sequence[Transformer], batch: Batch, options: DecodeConfig) -> list[int]:
-    """Returns the greatest number of tokens of each output."""
-    positions = [limit - 1 for model in models if (limit := model.target_positions.limit) is not None]
-    last = min(positions, default=None)
-    constraints: Sequence[TokenConstraints | None] = batch.constraints or [None] * len(batch.sources)
-    limited = zip(batch.sources, constraints, strict=True)
-    return [output_limit(len(source), options, each, last) for source, each in limited]
+def _uniforms(batch: Batch, options: DecodeConfig, draws: SearchRound, num_steps: int) -> Tensor:
+    """Returns the random numbers that decide what is drawn for each output of each row of a batch."""
+    firsts = (draws.first_draw + row % draws.copies * draws.num_outputs for row in range(len(batch.sources)))
+    given = zip(batch.sources, firsts, strict=True)
+    numbers = [uniforms(options.seed, source, draws.num_outputs, num_steps, first) for source, first in given]
+    return torch.from_numpy(np.stack(numbers))
+
+
+def last_position(models: Sequence[Transformer]) -> int | None:
+    """Returns the number of positions of a target that all models have learned; None where there is no limit."""
+    return min((limit for model in models if (limit := model.target_positions.limit) is not None), default=None)
 
 
 def _coverage_bonus(beta: float, state: Any) -> Tensor:
