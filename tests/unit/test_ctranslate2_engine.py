@@ -15,7 +15,7 @@ from made_models import made_bundle, made_tokenizer
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, gnmt_penalty, hypothesis
-from transduce.engines.ctranslate2 import CTranslate2Engine, _outputs
+from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.ctranslate2_batches import Line, line_batches
 from transduce.engines.ctranslate2_forced import next_scores
 from transduce.engines.interface import TokenConstraints
@@ -340,7 +340,7 @@ def test_an_impossible_output_of_any_length_is_none(engine: CTranslate2Engine) -
     options = DecodeConfig(beam_size=2, length_penalty=2.0)
     tokens = [engine._tokens[40]] * 60
     found = SimpleNamespace(hypotheses=[tokens, tokens], scores=[-1e10 / 60**2, -100 / 60**2])  # as CTranslate2 ranks
-    [possible] = _outputs(found, options)
+    [possible] = engine._outputs(found, options)
     assert possible.log_probability == pytest.approx(-100)
 
 

@@ -31,15 +31,13 @@ class Engine:
         self.scored += [tuple(target) for target in targets]
         return [[*(-token / 10 for token in target), self.end] for target in targets]
 
-    def ids_of(self, output: Output) -> list[int]:
-        return [int(token) for token in output.tokens[: output.length]]
-
 
 def output(text: str, log_probability: float) -> Output:
-    return Output(text.split(), log_probability)
+    ids = tuple(int(token) for token in text.split() if token != END)
+    return Output(ids, text.endswith(END), log_probability)
 
 
-def found(engine: Engine, outputs: list[Output], n_best: int = 9, **settings: Any) -> list[tuple[list[int], Any, bool]]:
+def found(engine: Any, outputs: list[Output], n_best: int = 9, **settings: Any) -> list[tuple[list[int], Any, bool]]:
     """Returns the ids, the log-probability and the end of each hypothesis of a line of at most 3 tokens."""
     shortlisted, suppress = settings.pop("shortlisted", False), settings.pop("suppress", False)
     given = {key: settings.pop(key) for key in ("prefix", "forbidden") if key in settings}

@@ -13,7 +13,7 @@ from transduce.engines import ctranslate2, ctranslate2_forced
 from transduce.engines.automatic import AutomaticEngine
 from transduce.engines.batching import length_batches, require_pairs
 from transduce.engines.ctranslate2 import CTranslate2Engine
-from transduce.engines.ctranslate2_batches import Line, Output
+from transduce.engines.ctranslate2_batches import Line
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.loading import EngineChoice, checksums_of, load_engine
 from transduce.engines.tagged import TaggedAttendingEngine, with_tags
@@ -313,13 +313,13 @@ def test_a_search_is_begun_with_the_options_of_the_call(
 @pytest.mark.parametrize(
     ("outputs", "of_line", "expected"),
     [
-        ([["t4", "t5", "</s>"]], {}, None),
-        ([["t4", "t5", "t6", "</s>"]], {}, {"exact_limit": True}),  # as long as its own limit
+        ([["t4", "t5", "t2"]], {}, None),
+        ([["t4", "t5", "t6", "t2"]], {}, {"exact_limit": True}),  # as long as its own limit
         ([["t4", "t5", "t6", "t7"]], {}, {"exact_limit": True}),
-        ([["t4", "t5", "t6", "</s>"]], {"exact_limit": True}, None),
-        ([["t4", "</s>"], ["t4", "t9", "</s>"]], {}, {"suppress": True}),  # a tag, in the second output
-        ([["t4", "t1", "</s>"]], {}, {"suppress": True}),
-        ([["t4", "t1", "</s>"]], {"suppress": True}, None),
+        ([["t4", "t5", "t6", "t2"]], {"exact_limit": True}, None),
+        ([["t4", "t2"], ["t4", "t9", "t2"]], {}, {"suppress": True}),  # a tag, in the second output
+        ([["t4", "t1", "t2"]], {}, {"suppress": True}),
+        ([["t4", "t1", "t2"]], {"suppress": True}, None),
         ([["t4", "t1", "t5", "t6"]], {}, {"exact_limit": True}),  # one thing at a time
     ],
 )
@@ -328,7 +328,8 @@ def test_a_line_is_searched_again_at_its_own_limit_or_without_what_is_never_writ
 ) -> None:
     engine, _ = made_engine()
     line = made_line(0, (4, 5), 3, **of_line)
-    found = engine._retry(line, [Output(tokens, -1.0) for tokens in outputs])
+    given = SimpleNamespace(hypotheses=outputs, scores=[-1.0] * len(outputs))
+    found = engine._retry(line, engine._outputs(given, DecodeConfig()))
     assert found == (None if expected is None else made_line(0, (4, 5), 3, **of_line | expected))
 
 

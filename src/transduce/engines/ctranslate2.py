@@ -16,7 +16,7 @@ This module compensates for differences between CTranslate2's search and ours:
 
 import copy
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -27,6 +27,7 @@ import ctranslate2
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import learns_positions
+from transduce.config.special_ids import EOS
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
 from transduce.engines import batching
 from transduce.engines import ctranslate2_forced as forced
@@ -56,8 +57,6 @@ _PATIENCE = 2
 # On a CPU, batches of more than about 16 sentences cost no less for each: docs/decisions/0021.
 _CPU_BATCH_TOKENS, _GPU_BATCH_TOKENS = 512, 1536
 
-_UNCONSTRAINED = TokenConstraints()
-
 
 class CTranslate2Engine:
     """Runs a converted model in CTranslate2."""
@@ -86,7 +85,7 @@ class CTranslate2Engine:
         self.max_source_tokens = min(MAX_SOURCE_TOKENS, self._positions - 1)
         self.num_workers: int = model.num_translators
         self.batch_tokens = _CPU_BATCH_TOKENS if model.device == "cpu" else _GPU_BATCH_TOKENS
-        self.never = (*NEVER_GENERATED, *tags)
+        self.never: Sequence[int] = (*NEVER_GENERATED, *tags)
         self._never_named = [[tokens[index]] for index in self.never]
 
     @classmethod
@@ -156,18 +155,20 @@ class CTranslate2Engine:
             raise ConfigError(lack.refusal)
         self._require_own_process()
         check(options, n_best, constraints, len(sources))
-        if constraints is not None and any(each.required for each in constraints):
-            read = [source[: self.max_source_tokens] for source in sources]
-            limits = [self._limit(len(s), options, each) for s, each in zip(read, constraints, strict=True)]
-            return search_required(self, read, options, n_best, constraints, limits)
+        given = constraints or [TokenConstraints()] * len(sources)
+        read = [tuple(source[: self.max_source_tokens]) for source in sources]
+        limits = [self._limit(len(ids), options, each) if ids else 0 for ids, each in zip(read, given, strict=True)]
+        if any(each.required for each in given):
+            return search_required(self, read, options, n_best, given, limits)
         results: list[list[Hypothesis]] = [[EMPTY_OUTPUT] for _ in sources]
-        waiting = list(self._lines(sources, options, constraints))
+        lines = zip(range(len(read)), read, limits, given, strict=True)
+        waiting = [line for line in (Line(*each) for each in lines) if line.source]
         while waiting:
             retries, found = [], []
             batches = list(line_batches(waiting, self._batch_size(len(waiting), options)))
             begun = [self._begin(batch, options) for batch in batches]
             for line, search in zip(chain(*batches), chain(*begun), strict=True):
-                outputs = _outputs(search.result(), options)
+                outputs = self._outputs(search.result(), options)
                 retry = self._retry(line, outputs)
                 if retry is not None:
                     retries.append(retry)
@@ -251,22 +252,12 @@ class CTranslate2Engine:
                 "the model in this process, or start processes with 'spawn' (multiprocessing.get_context('spawn'))."
             )
 
-    def _lines(
-        self, sources: Sequence[Sequence[int]], options: DecodeConfig, constraints: Sequence[TokenConstraints] | None
-    ) -> Iterator[Line]:
-        """Yields the lines to search, each with its own limit.
+    def _limit(self, num_source: int, options: DecodeConfig, constraints: TokenConstraints) -> int:
+        """Returns the greatest number of tokens of an output; learned positions lower it, as in the torch engine.
 
         Raises:
-            ConfigError: a limit is greater than the table of sinusoids.
+            ConfigError: it is greater than the table of sinusoids.
         """
-        for index, source in enumerate(sources):
-            if source:
-                read = tuple(source[: self.max_source_tokens])
-                given = constraints[index] if constraints is not None else _UNCONSTRAINED
-                yield Line(index, read, self._limit(len(read), options, given), given)
-
-    def _limit(self, num_source: int, options: DecodeConfig, constraints: TokenConstraints) -> int:
-        """Returns the greatest number of tokens of an output; learned positions lower it, as in the torch engine."""
         last = self._positions - 1
         limit = batching.output_limit(
             num_source, options, constraints, last if learns_positions(self._config) else None
@@ -322,22 +313,22 @@ class CTranslate2Engine:
 
         If no output reached the line's own limit, the greater limit of its batch made no difference.
         """
-        if not line.exact_limit and any(output.length >= line.limit for output in outputs):
+        if not line.exact_limit and any(len(output.ids) >= line.limit for output in outputs):
             return replace(line, exact_limit=True)
-        if not line.suppress and any(token in output.tokens for [token] in self._never_named for output in outputs):
+        if not line.suppress and any(token in output.ids for token in self.never for output in outputs):
             return replace(line, suppress=True)
         return None
 
     def _named(self, ids: Sequence[int]) -> list[str]:
         return [self._tokens[index] for index in ids]
 
-    def ids_of(self, output: Output) -> list[int]:
-        """Returns the ids of an output, without EOS."""
-        return [self._ids[token] for token in output.tokens[: output.length]]
-
-
-def _outputs(found: Any, options: DecodeConfig) -> list[Output]:
-    penalty = options.length_penalty or _NO_PENALTY
-    pairs = zip(found.hypotheses, found.scores, strict=True)
-    outputs = (Output(tokens, score * len(tokens) ** penalty) for tokens, score in pairs if tokens)
-    return [output for output in outputs if output.log_probability > _IMPOSSIBLE]
+    def _outputs(self, found: Any, options: DecodeConfig) -> list[Output]:
+        """Returns what CTranslate2 found for a line, without impossible outputs; their log-probabilities are sums."""
+        outputs, penalty = [], options.length_penalty or _NO_PENALTY
+        for names, score in zip(found.hypotheses, found.scores, strict=True):
+            total = score * len(names) ** penalty
+            if names and total > _IMPOSSIBLE:
+                ids = tuple(self._ids[name] for name in names)
+                finished = ids[-1] == EOS
+                outputs.append(Output(ids[:-1] if finished else ids, finished, total))
+        return outputs

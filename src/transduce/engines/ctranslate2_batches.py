@@ -6,7 +6,6 @@ from typing import Any
 
 from transduce.engines.batching import length_batches
 from transduce.engines.interface import TokenConstraints
-from transduce.text import EOS_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +26,13 @@ class Line:
         return (limit, self.suppress, bool(self.constraints.prefix), self.constraints.forbidden)
 
 
+@dataclass(frozen=True, slots=True)
 class Output:
     """What a search found for a line."""
 
-    __slots__ = ("finished", "length", "log_probability", "tokens")
-
-    def __init__(self, tokens: list[str], log_probability: float) -> None:
-        """Takes the tokens by their names, EOS among them if the output has finished, and their log-probability."""
-        self.tokens, self.log_probability = tokens, log_probability
-        self.finished = tokens[-1] == EOS_TOKEN
-        self.length = len(tokens) - self.finished  # without EOS
+    ids: tuple[int, ...]  # without EOS
+    finished: bool  # False: it was open at the limit of its call
+    log_probability: float  # of the ids, and of EOS where finished
 
 
 def line_batches(lines: Sequence[Line], batch_size: int) -> Iterator[list[Line]]:

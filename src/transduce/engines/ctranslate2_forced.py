@@ -1,6 +1,7 @@
 """What CTranslate2 computes for given targets, or given beginnings of them; sources and targets are names of tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +23,11 @@ Names = Sequence[list[str]]
 
 def scores(model: ctranslate2.Translator, sources: Names, targets: Names) -> list[list[float]]:
     """Returns for each pair the log-probability of each target token, and of EOS."""
-    batches = list(length_batches([len(target) + 1 for target in targets], SCORE_BATCH, _MAX_LOGIT_ROWS))
-    begun: list[Any] = []
-    for batch in batches:
-        begun += model.score_batch(
-            [sources[index] for index in batch],
-            [targets[index] for index in batch],
-            max_input_length=0,
-            asynchronous=True,
-        )
+    batches = length_batches([len(target) + 1 for target in targets], SCORE_BATCH, _MAX_LOGIT_ROWS)
+    call = partial(model.score_batch, max_input_length=0, asynchronous=True)
     results: list[list[float]] = [[] for _ in sources]
-    for index, found in zip(chain(*batches), begun, strict=True):
-        results[index] = list(found.result().log_probs)
+    for index, found in _results(call, batches, sources, targets):
+        results[index] = list(found.log_probs)
     return results
 
 
@@ -43,21 +37,10 @@ def attention(model: ctranslate2.Translator, sources: Names, targets: Names) -> 
     The target is forced as a prefix. A shorter one of a batch is continued, which is left out.
     """
     lengths = [len(target) if source else 0 for source, target in zip(sources, targets, strict=True)]
-    batches = list(length_batches(lengths, SCORE_BATCH))
-    begun: list[Any] = []
-    for batch in batches:
-        begun += model.translate_batch(
-            [sources[index] for index in batch],
-            [targets[index] for index in batch],
-            beam_size=1,
-            max_input_length=0,
-            max_decoding_length=max(lengths[index] for index in batch),
-            return_attention=True,
-            asynchronous=True,
-        )
+    call = partial(_continued, model, 0, return_attention=True)
     results: list[list[list[float]]] = [[] for _ in sources]
-    for index, found in zip(chain(*batches), begun, strict=True):
-        results[index] = found.result().attention[0][: lengths[index]]
+    for index, found in _results(call, length_batches(lengths, SCORE_BATCH), sources, targets):
+        results[index] = found.attention[0][: lengths[index]]
     return results
 
 
@@ -77,28 +60,38 @@ def next_scores(
 
     lengths = [len(prefix) + 1 for prefix in prefixes]
     batches = list(length_batches(lengths, SCORE_BATCH, _MAX_KEPT_ROWS))
+    # Without a least length, the end may be next.
+    call = partial(_continued, model, 1, min_decoding_length=0, return_logits_vocab=True)
     results = [np.empty(0)] * len(sources)
     for start in range(0, len(batches), model.num_translators):  # few at a time, because results have all logits
         together = batches[start : start + model.num_translators]
-        begun: list[Any] = []
-        for batch in together:
-            begun += model.translate_batch(
-                [sources[index] for index in batch],
-                [prefixes[index] for index in batch],
-                beam_size=1,
-                max_input_length=0,
-                max_decoding_length=max(lengths[index] for index in batch),
-                min_decoding_length=0,  # else the end would be impossible
-                return_logits_vocab=True,
-                asynchronous=True,
-            )
-        for index, found in zip(chain(*together), begun, strict=True):
-            [steps] = found.result().logits
+        for index, found in _results(call, together, sources, prefixes):
+            [steps] = found.logits
             logits_TV = np.array([_in_memory(step) for step in steps[: lengths[index]]])[:, :width]
             logits_TV -= logits_TV.max(axis=-1, keepdims=True)
             sums_T1 = np.exp(logits_TV).sum(axis=-1, keepdims=True)
             results[index] = logits_TV[:, tokens[index]] - np.log(sums_T1)
     return results
+
+
+def _continued(
+    model: ctranslate2.Translator, num_further: int, sources: Names, prefixes: Names, **options: Any
+) -> list[Any]:
+    """Begins to force prefixes, and to continue the longest of them by `num_further` tokens."""
+    limit = max(map(len, prefixes)) + num_further
+    settings = {"beam_size": 1, "max_input_length": 0, "max_decoding_length": limit, "asynchronous": True}
+    begun: list[Any] = model.translate_batch(sources, prefixes, **settings, **options)
+    return begun
+
+
+def _results(
+    call: Callable[..., list[Any]], batches: Iterable[list[int]], sources: Names, targets: Names
+) -> Iterator[tuple[int, Any]]:
+    """Yields the index and the result of each pair; all batches have begun before the first result is awaited."""
+    order = list(batches)
+    begun = [call([sources[index] for index in batch], [targets[index] for index in batch]) for batch in order]
+    for index, found in zip(chain(*order), chain(*begun), strict=True):
+        yield index, found.result()
 
 
 def _in_memory(stored: ctranslate2.StorageView) -> "np.ndarray":

@@ -2,25 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
 from transduce.config import DecodeConfig
-from transduce.decoding.scores import Hypothesis, gnmt_penalty, hypothesis
+from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.ctranslate2_batches import Line, Output
+from transduce.engines.interface import Engine
 
 Ids = tuple[int, ...]
-
-
-class Engine(Protocol):
-    """What the ranking needs of `CTranslate2Engine`."""
-
-    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Returns for each pair the log-probability of each target token, and last that of EOS."""
-        ...
-
-    def ids_of(self, output: Output) -> list[int]:
-        """Returns the ids of an output, without EOS."""
-        ...
 
 
 def ranked(
@@ -46,60 +34,48 @@ def ranked(
         n_best: hypotheses of each line.
         shortlisted: whether the searches were in a part of the vocabulary only.
     """
-    targets = [_targets(engine, *each, options, shortlisted=shortlisted) for each in found]
+    targets = [_targets(*each, options, shortlisted=shortlisted) for each in found]
     sources = [line.source for (line, _), of_line in zip(found, targets, strict=True) for _ in of_line]
     scores = iter(engine.score(sources, [ids for of_line in targets for ids in of_line]) if sources else ())
-    results = []
-    for (line, outputs), of_line in zip(found, targets, strict=True):
-        known = {ids: next(scores) for ids in of_line}
-        results.append(
-            _scored(engine, line, outputs, options, known) if known else _plain(engine, outputs, options, n_best)
-        )
-    return [hypotheses[:n_best] for hypotheses in results]
+    return [
+        _scored(line, outputs, options, {ids: next(scores) for ids in of_line})[:n_best]
+        for (line, outputs), of_line in zip(found, targets, strict=True)
+    ]
 
 
-def _targets(
-    engine: Engine, line: Line, outputs: Sequence[Output], options: DecodeConfig, *, shortlisted: bool
-) -> list[Ids]:
+def _targets(line: Line, outputs: Sequence[Output], options: DecodeConfig, *, shortlisted: bool) -> list[Ids]:
     """Returns the targets of a line to be scored: its prefix, and outputs whose scores do not follow from it."""
     given = line.constraints
     forbids = line.suppress or bool(given.forbidden) or options.no_repeat_ngram > 0 or options.min_tokens > 0
     scored = [given.prefix] if given.prefix else []
     finished = [output for output in outputs if output.finished]
     if not finished:
-        scored += _open(engine, line, outputs)
+        scored += _open(line, outputs)
     elif forbids or (shortlisted and given.prefix):
-        scored += [tuple(engine.ids_of(output)) for output in finished]
+        scored += [output.ids for output in finished]
     return list(dict.fromkeys(scored))
 
 
-def _plain(engine: Engine, outputs: Sequence[Output], options: DecodeConfig, n_best: int) -> list[Hypothesis]:
-    """Returns the best of finished outputs whose scores are the model's; the others need no ids."""
-    alpha, finished = options.length_penalty, [output for output in outputs if output.finished]
-    best = sorted(finished, key=lambda o: -o.log_probability / gnmt_penalty(len(o.tokens), alpha))[:n_best]
-    return [hypothesis(engine.ids_of(o), o.log_probability, True, alpha) for o in best]
-
-
 def _scored(
-    engine: Engine, line: Line, outputs: Sequence[Output], options: DecodeConfig, scores: dict[Ids, list[float]]
+    line: Line, outputs: Sequence[Output], options: DecodeConfig, scores: dict[Ids, list[float]]
 ) -> list[Hypothesis]:
-    """Returns the outputs of a line of which something had to be scored."""
+    """Returns the outputs of a line, best first; `scores` has those of its `_targets`."""
     alpha, prefix = options.length_penalty, line.constraints.prefix
     before = sum(scores[prefix][:-1]) if prefix else 0.0
-    finished = {tuple(engine.ids_of(o)): before + o.log_probability for o in outputs if o.finished}
+    finished = {output.ids: before + output.log_probability for output in outputs if output.finished}
     totals = {ids: sum(scores[ids]) if ids in scores else total for ids, total in finished.items()}
     if prefix and len(prefix) >= options.min_tokens and scores[prefix][-1] >= -math.log(options.beam_size):
         totals[prefix] = sum(scores[prefix])
     if totals:
         results = [hypothesis([*ids], total, True, alpha) for ids, total in totals.items()]
     else:
-        results = [hypothesis([*ids], sum(scores[ids][:-1]), False, alpha) for ids in _open(engine, line, outputs)]
+        results = [hypothesis([*ids], sum(scores[ids][:-1]), False, alpha) for ids in _open(line, outputs)]
     return sorted(results, key=lambda each: -each.score)  # stable: of equals, CTranslate2's order
 
 
-def _open(engine: Engine, line: Line, outputs: Sequence[Output]) -> list[Ids]:
+def _open(line: Line, outputs: Sequence[Output]) -> list[Ids]:
     """Returns the outputs that were open at the limit.
 
     They have one token too many, from the last step, which was for EOS. Those that differ only there are one.
     """
-    return list(dict.fromkeys(tuple(engine.ids_of(output)[: line.limit]) for output in outputs))
+    return list(dict.fromkeys(output.ids[: line.limit] for output in outputs))

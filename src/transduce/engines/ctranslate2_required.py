@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.interface import TokenConstraints
+from transduce.engines.interface import Engine, TokenConstraints
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +50,7 @@ class _Line:
 
     def rank(self, each: Hypothesis) -> tuple[int, bool, float]:
         """What outputs are ranked by."""
-        return len(self.constraints.required) - len(self._unmet(each.ids)), each.finished, each.score
+        return len(self.constraints.required) - len(self.constraints.unmet(each.ids)), each.finished, each.score
 
     @property
     def num_met(self) -> int:
@@ -70,7 +70,7 @@ class _Line:
 
     def missing(self) -> list[Ids]:
         """Returns the phrases of the entries that the best output does not meet."""
-        return [phrase for entry in self._unmet(self.base) for phrase in entry]
+        return [phrase for entry in self.constraints.unmet(self.base) for phrase in entry]
 
     def cuts(self, phrases: Sequence[Ids], scores_TP: "np.ndarray") -> list["_Cut"]:
         """Returns the best cuts: a phrase put before any word, or at the end.
@@ -84,7 +84,7 @@ class _Line:
 
     def cuts_for_all(self) -> list["_Cut"]:
         """Returns the latest cuts after which all missing phrases fit, one after the other."""
-        unmet = ((index, self._unmet(self.base[:index])) for index in reversed(self._cut_indices()))
+        unmet = ((index, self.constraints.unmet(self.base[:index])) for index in reversed(self._cut_indices()))
         cuts = (self._cut(index, tuple(chain(*(min(entry, key=len) for entry in entries)))) for index, entries in unmet)
         return list(islice((cut for cut in cuts if cut is not None), _BEST_CUTS))
 
@@ -114,16 +114,6 @@ class _Line:
         prefix = self.constraints.prefix if prefix is None else prefix
         return TokenConstraints(prefix=prefix, forbidden=self.constraints.forbidden)
 
-    def _unmet(self, ids: Sequence[int]) -> list[tuple[Ids, ...]]:
-        """Returns the entries of which an output holds no phrase."""
-        given = tuple(ids)
-        entries = self.constraints.required
-        return [entry for entry in entries if not any(self._holds(given, phrase) for phrase in entry)]
-
-    def _holds(self, ids: Ids, phrase: Ids) -> bool:
-        ends = (i + len(phrase) for i in range(len(ids) - len(phrase) + 1) if ids[i : i + len(phrase)] == phrase)
-        return any(end == len(ids) or ids[end] not in self._joining for end in ends)
-
 
 @dataclass(frozen=True)
 class _Cut:
@@ -133,27 +123,10 @@ class _Cut:
     beginning: Ids  # with the phrase
 
 
-class Engine(Protocol):
+class ScoringEngine(Engine, Protocol):
     """What the search needs of `CTranslate2Engine`."""
 
-    @property
-    def never(self) -> Sequence[int]:
-        """The ids that no output holds."""
-        ...
-
-    def translate(
-        self,
-        sources: Sequence[Sequence[int]],
-        options: DecodeConfig,
-        n_best: int,
-        constraints: Sequence[TokenConstraints],
-    ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses; these constraints have no required phrases."""
-        ...
-
-    def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> "np.ndarray":
-        """Returns the log-probabilities of the next tokens."""
-        ...
+    never: Sequence[int]  # the ids that no output holds
 
     def scores_of(
         self, sources: Sequence[Sequence[int]], prefixes: Sequence[Ids], tokens: Sequence[Sequence[int]]
@@ -163,7 +136,7 @@ class Engine(Protocol):
 
 
 def search_required(
-    engine: Engine,
+    engine: ScoringEngine,
     sources: Sequence[Sequence[int]],
     options: DecodeConfig,
     n_best: int,
@@ -196,7 +169,7 @@ def search_required(
     return [line.outputs()[:n_best] for line in lines]
 
 
-def _best_cuts(engine: Engine, lines: Sequence[_Line]) -> list[_Cut]:
+def _best_cuts(engine: ScoringEngine, lines: Sequence[_Line]) -> list[_Cut]:
     """Returns the best cuts of each line."""
     phrases = [line.missing() for line in lines]
     tokens = [[phrase[0] for phrase in of_line] for of_line in phrases]
@@ -204,7 +177,7 @@ def _best_cuts(engine: Engine, lines: Sequence[_Line]) -> list[_Cut]:
     return list(chain(*(line.cuts(given, found) for line, given, found in zip(lines, phrases, scores, strict=True))))
 
 
-def _continued(engine: Engine, cuts: Sequence[_Cut], options: DecodeConfig) -> list[_Line]:
+def _continued(engine: ScoringEngine, cuts: Sequence[_Cut], options: DecodeConfig) -> list[_Line]:
     """Searches on from cuts; returns the lines that now have an output with more phrases."""
     given = [cut.line.free(cut.beginning) for cut in cuts]
     found = engine.translate([cut.line.source for cut in cuts], options, options.beam_size, given)
@@ -215,7 +188,7 @@ def _continued(engine: Engine, cuts: Sequence[_Cut], options: DecodeConfig) -> l
     return [line for line, hypotheses in outputs.values() if line.add(hypotheses)]
 
 
-def _closed(engine: Engine, cuts: Sequence[_Cut]) -> Iterator[_Cut]:
+def _closed(engine: ScoringEngine, cuts: Sequence[_Cut]) -> Iterator[_Cut]:
     """Yields cuts, each followed by the best token that does not join the phrase, if one fits."""
     for cut in cuts:
         line, length = cut.line, len(cut.beginning)
