@@ -197,32 +197,17 @@ def test_a_target_is_fed_in_halves_so_that_the_cache_is_tested(
 # --- CTranslate2 ------------------------------------------------------------------------------------------------
 
 
-def test_the_next_token_after_each_prefix_in_batches_of_one_length() -> None:
+def test_the_scores_are_the_engines_and_the_next_token_that_after_each_prefix() -> None:
     module = pytest.importorskip("transduce.export.ctranslate2_system", exc_type=ImportError)
     system = object.__new__(module.CTranslate2System)
-    tokens = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "c"]
-    calls: list[tuple[list[list[str]], list[list[str]] | None, dict[str, Any]]] = []
 
-    def translate_batch(
-        sources: list[list[str]], prefixes: list[list[str]] | None, **options: Any
-    ) -> list[SimpleNamespace]:
-        calls.append((sources, prefixes, options))
-        starts = [[] for _ in sources] if prefixes is None else prefixes
-        # The next token is the source's letter at that place, and then the end.
-        found = [
-            [*start, source[len(start)] if len(start) < len(source) else "</s>"]
-            for source, start in zip(sources, starts, strict=True)
-        ]
-        return [SimpleNamespace(hypotheses=[each]) for each in found]
+    def next_scores(source: list[int], prefix: list[int]) -> np.ndarray:
+        """The next token is the source's at that place, and then the end."""
+        wanted = [*source, *[EOS] * len(prefix)][: len(prefix) + 1]
+        return np.eye(7, dtype=np.float32)[wanted]
 
-    system.tokens, system.model = tokens, SimpleNamespace(translate_batch=translate_batch)
     scores = [[-1.0, -2.0, -3.0], *([[-0.5, -0.25]] * 65)]
-    engine = SimpleNamespace(score=lambda sources, targets: scores)
-    system.translator = SimpleNamespace(engine=engine)
+    system.engine = SimpleNamespace(score=lambda sources, targets: scores, next_scores=next_scores)
     found = system.force([[4, 5], *([[6]] * 65)], [[6, 4], *([[5]] * 65)])
     assert [each.log_probabilities for each in found] == scores
     assert [each.choices for each in found] == [[4, 5, EOS], *([[6, EOS]] * 65)]
-    shapes = [(len(sources), prefixes and prefixes[-1]) for sources, prefixes, _ in calls]
-    assert shapes == [(64, None), (2, None), (64, ["b"]), (2, ["b"]), (1, ["c", "a"])]
-    common = {"beam_size": 1, "min_decoding_length": 0, "max_input_length": 0, "return_end_token": True}
-    assert [options for *_, options in calls] == [common | {"max_decoding_length": 1 + n} for n in (0, 0, 1, 1, 2)]

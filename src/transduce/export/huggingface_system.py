@@ -1,6 +1,6 @@
 """A folder of `transformers`, run as its users run it: `AutoTokenizer`, `AutoModelForSeq2SeqLM`, `generate`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,15 @@ import transformers
 from transduce.config.special_ids import EOS
 from transduce.engines.torch_search import padded
 from transduce.errors import ExportError
-from transduce.export.system import Forced, forced, in_batches
+from transduce.export.system import BATCH, System, in_batches
 
-_BATCH = 16
 _CPU = torch.device("cpu")
 
 
-class HuggingFaceSystem:
+class HuggingFaceSystem(System):
     """A folder that `transformers` loads; nothing is unpickled and no code of the folder runs."""
+
+    num_positions: int
 
     def __init__(self, folder: Path, order: np.ndarray | None = None) -> None:
         """Loads it from `folder` alone. `order` gives their id of each of our ids, where they differ.
@@ -64,25 +65,20 @@ class HuggingFaceSystem:
         """Calls `generate` as the folder's generation_config.json has it; longer lines are cut, as by our engines."""
         results: list[str] = []
         cut = {"truncation": True, "max_length": min(self.tokenizer.model_max_length, self.num_positions)}
-        for batch_lines in in_batches(lines, _BATCH):
+        for batch_lines in in_batches(lines, BATCH):
             batch = self.tokenizer(list(batch_lines), return_tensors="pt", padding=True, **cut)
             with torch.inference_mode():
                 written = self.model.generate(**batch)
             results += self.tokenizer.batch_decode(written, skip_special_tokens=True)
         return [text.replace("\n", " ") for text in results]
 
-    def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
-        """Runs the model over whole targets, a batch at a time."""
-        results: list[Forced] = []
+    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterable[np.ndarray]:
+        """Runs the model over whole targets; see `System.logits`."""
         start = int(self.model.config.decoder_start_token_id)
-        columns = torch.from_numpy(self._theirs)
-        for rows in in_batches(range(len(sources)), _BATCH):
-            given = [[*targets[row], EOS] for row in rows]
-            source_BS, lengths_B = padded([self._theirs[[*sources[row], EOS]].tolist() for row in rows], _CPU)
-            input_BT, _ = padded([[start, *self._theirs[target[:-1]].tolist()] for target in given], _CPU)
-            mask_BS = (torch.arange(source_BS.size(1)) < lengths_B[:, None]).long()
-            with torch.inference_mode():
-                logits_BTV = self.model(input_ids=source_BS, attention_mask=mask_BS, decoder_input_ids=input_BT).logits
-            chosen = logits_BTV[:, :, columns].numpy()
-            results += [forced(logits, target) for logits, target in zip(chosen, given, strict=True)]
-        return results
+        source_BS, lengths_B = padded([self._theirs[[*source, EOS]].tolist() for source in sources], _CPU)
+        input_BT, _ = padded([[start, *self._theirs[[*target]].tolist()] for target in targets], _CPU)
+        mask_BS = (torch.arange(source_BS.size(1)) < lengths_B[:, None]).long()
+        with torch.inference_mode():
+            logits_BTV = self.model(input_ids=source_BS, attention_mask=mask_BS, decoder_input_ids=input_BT).logits
+        chosen: np.ndarray = logits_BTV[:, :, torch.from_numpy(self._theirs)].numpy()
+        return chosen

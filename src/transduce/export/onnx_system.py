@@ -1,21 +1,20 @@
 """A folder of ONNX graphs, run by the script in it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 
-from transduce.config.special_ids import BOS, EOS
-from transduce.export.system import Forced, forced
+from transduce.config.special_ids import BOS
+from transduce.export.system import System
 from transduce.export.translate_onnx import OnnxTranslator
 
 
-class OnnxSystem:
+class OnnxSystem(System):
     """The exported graphs on onnxruntime, through `translate_onnx.py`."""
 
     name = f"onnxruntime {onnxruntime.__version__}"
-    num_positions: int | None = None
 
     def __init__(self, folder: Path) -> None:
         self.translator = OnnxTranslator(folder)
@@ -29,9 +28,8 @@ class OnnxSystem:
         """Translates with the search of the script."""
         return [self.translator.translate(line) for line in lines]
 
-    def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
-        """Feeds each target in two calls, so that the cache is tested, too."""
-        results = []
+    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[np.ndarray]:
+        """Feeds each target in two calls, so that the cache is tested, too; see `System.logits`."""
         for source, target in zip(sources, targets, strict=True):
             memory, past = self.translator.encode(list(source)), self.translator.no_past(1)
             inputs = np.array([[BOS, *target]])
@@ -40,5 +38,4 @@ class OnnxSystem:
             if half < inputs.shape[1]:  # an empty target is one token, EOS
                 rest, _ = self.translator.step(inputs[:, half:], memory, past)
                 logits = np.concatenate([logits, rest], axis=1)
-            results.append(forced(logits[0], [*target, EOS]))
-        return results
+            yield logits[0]

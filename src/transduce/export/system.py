@@ -1,11 +1,19 @@
 """What every system to compare provides: the log-probabilities of given translations, and its own translations."""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from transduce.bundle import Bundle
+from transduce.config.special_ids import EOS
+from transduce.engines.interface import Engine
+from transduce.translation.directions import default_tags, default_target
+from transduce.translation.translator import Translator
+
+BATCH = 16  # pairs or lines that are computed together
 _T = TypeVar("_T")
 
 
@@ -17,30 +25,50 @@ class Forced:
     choices: list[int]  # the most probable token at each position, over the whole vocabulary
 
 
-class System(Protocol):
+class System(ABC):
     """Runs a model: ours, or that of a library."""
 
-    @property
-    def name(self) -> str:
-        """What runs, for the certificate."""
-        ...
+    name: str  # what runs, for the certificate
+    # The greatest length of a source with its EOS, or of a target; None: as long as our engines allow.
+    num_positions: int | None = None
 
-    @property
-    def num_positions(self) -> int | None:
-        """The greatest length of a source with its EOS, or of a target; None: as long as our engines allow."""
-        ...
-
+    @abstractmethod
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns our token ids of each line, without EOS, as this system's tokeniser gives them."""
-        ...
+
+    @abstractmethod
+    def translate(self, lines: Sequence[str]) -> list[str] | None:
+        """Returns each line's translation by the system's own search; None where it has none."""
+
+    @abstractmethod
+    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterable[np.ndarray]:
+        """Returns for each pair the logits of each target token and of EOS, (T, V); rows beyond them are padding.
+
+        Ids are without EOS, which is added to both.
+        """
 
     def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
         """Returns the model's predictions for each pair; ids are without EOS, which is added to both."""
-        ...
+        pairs = list(zip(sources, targets, strict=True))
+        found = (logits for batch in in_batches(pairs, BATCH) for logits in self.logits(*zip(*batch, strict=True)))
+        return [forced(logits, [*target, EOS]) for logits, target in zip(found, targets, strict=True)]
 
-    def translate(self, lines: Sequence[str]) -> list[str] | None:
-        """Returns each line's translation by the system's own search; None where it has none."""
-        ...
+
+class EngineSystem(System):
+    """A model that one of our engines runs, in its default direction."""
+
+    def __init__(self, engine: Engine, bundle: Bundle) -> None:
+        self.engine, self.tags = engine, default_tags(bundle.tokenizer, bundle)
+        self.target = default_target(bundle.tokenizer, bundle)
+        self.translator = Translator(engine, bundle.tokenizer, bundle.config.decode)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the token ids of each line, after the tags of the default direction."""
+        return [[*self.tags, *ids] for ids in self.translator.tokenizer.encode_batch(lines)]
+
+    def translate(self, lines: Sequence[str]) -> list[str]:
+        """Translates as the model's configuration says, in the default direction."""
+        return self.translator.translate(lines, target=self.target)
 
 
 def forced(logits_TV: np.ndarray, target: Sequence[int]) -> Forced:

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from transduce.config.special_ids import BOS, EOS
 from transduce.errors import BundleError
-from transduce.export.system import Forced, forced
+from transduce.export.system import System
 from transduce.export.torch_reading import TorchModel
 from transduce.model.positions import sinusoids
 from transduce.text import SubwordTokenizer
@@ -18,11 +18,10 @@ from transduce.text import SubwordTokenizer
 _POSITIONS = 2048
 
 
-class TorchSystem:
+class TorchSystem(System):
     """PyTorch's own layers with the weights of a state dict; it has no search."""
 
     name = f"torch {torch.__version__}, torch.nn.Transformer"
-    num_positions: int | None = None
 
     def __init__(self, model: TorchModel, rows: np.ndarray, tokenizer: SubwordTokenizer) -> None:
         """Builds the layers; `rows` is their id of each of our ids, and `tokenizer` ours."""
@@ -46,18 +45,16 @@ class TorchSystem:
     def translate(self, lines: Sequence[str]) -> None:
         """Returns nothing: there is no search."""
 
-    def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
-        """Runs the layers over whole targets, a pair at a time, so that nothing is padded."""
-        results = []
-        with torch.inference_mode():
-            for source, target in zip(sources, targets, strict=True):
+    def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterator[np.ndarray]:
+        """Runs the layers over whole targets, a pair at a time, so that nothing is padded; see `System.logits`."""
+        for source, target in zip(sources, targets, strict=True):
+            with torch.inference_mode():
                 memory = self.layers.encoder(self._embed(self.source, [*source, EOS], self.positions[0]))
                 inputs = self._embed(self.target, [BOS, *target], self.positions[1])
                 mask = nn.Transformer.generate_square_subsequent_mask(inputs.size(1))
                 states = self.layers.decoder(inputs, memory, tgt_mask=mask)
                 logits = (states @ self.output.T)[0].numpy()
-                results.append(forced(logits, [*target, EOS]))
-        return results
+            yield logits
 
     def _embed(self, table: Tensor, ids: Sequence[int], positions: Tensor) -> Tensor:
         scale = math.sqrt(self.d_model) if self.description.embedding_scale == "sqrt" else 1.0
