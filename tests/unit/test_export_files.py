@@ -66,7 +66,7 @@ def test_the_settings_of_onnx_graphs(
     model = ModelConfig(num_decoder_layers=3, num_heads=2, d_k=5, d_v=7, **changes)
     decode = DecodeConfig(beam_size=5, length_penalty=0.7, max_extra_tokens=extra)
     bundle = made("<2de>", "<2fr>", model=model, decode=decode, data=MANY)
-    assert exports._write_onnx(bundle, tmp_path, "float32") == ()
+    assert exports._write_onnx(bundle, tmp_path) == ()
     assert written == [{"num_positions": num_positions}]
     tags = bundle.tokenizer.tags
     assert json.loads((tmp_path / "settings.json").read_text(encoding="utf-8")) == {
@@ -96,7 +96,7 @@ def test_a_shortlist_goes_into_the_conversion(tmp_path: Path, monkeypatch: pytes
     calls: list[Any] = []
     monkeypatch.setattr(exports, "convert", lambda *args: calls.append(args))
     bundle = made()
-    notes = exports._write_ctranslate2(bundle, tmp_path, "int8", shortlist=shortlist)
+    notes = exports._write_ctranslate2("int8", shortlist, bundle, tmp_path)
     assert calls == [(bundle, tmp_path, "int8", shortlist)]
     assert ("vmap.txt" in " ".join(notes), len(notes)) == ((True, 3) if shortlist else (False, 2))
     assert (tmp_path / "tokenizer.json").is_file()
@@ -111,7 +111,7 @@ def test_the_files_of_transformers(
     monkeypatch.setattr(exports, "save_tokenizer", lambda *args, **options: saved.append((args[1:], options)))
     model = ModelConfig(vocab_size=300, layer_norm_epsilon=epsilon, decoder_start="zero")
     bundle = made("<2de>", "<2fr>", model=model, decode=DecodeConfig(max_extra_tokens=30), data=MANY)
-    notes = exports._write_huggingface(bundle, tmp_path, "float32")
+    notes = exports._write_huggingface(bundle, tmp_path)
     assert any("layer norms add 1e-05 to a variance, the original's 1e-06" in note for note in notes) is is_noted
     assert "length^α" in notes[0]
     # Its longest source has 1024 tokens and EOS; the default direction is French.

@@ -18,9 +18,9 @@ from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.data.treebank_reader import sentence_reader
 from transduce.engines import model_source
 from transduce.engines.ctranslate2_model import convert
-from transduce.engines.interface import MAX_SOURCE_TOKENS
+from transduce.engines.interface import MAX_SOURCE_TOKENS, require_known
 from transduce.engines.shortlist.table import Shortlist, load_shortlist
-from transduce.errors import ConfigError, ExportError, MissingDependencyError, install_command, suggestion
+from transduce.errors import ConfigError, ExportError, MissingDependencyError, install_command
 from transduce.export.card import export_card
 from transduce.export.certificate import (
     CARD,
@@ -91,13 +91,13 @@ def export_model(
     read = sentence_reader(bundle.config.data, bundle.tokenizer)
     sentences = replace(sentences, sources=tuple(map(read, sentences.sources)))
     thresholds = comparison.thresholds(EXACT if quantization == _FLOAT32 else ROUNDED)
-    writers: dict[str, Callable[[Bundle, Path, str], tuple[str, ...]]] = {
+    writers: dict[str, Callable[..., tuple[str, ...]]] = {
         "huggingface": _write_huggingface,
         "onnx": _write_onnx,
-        "ctranslate2": partial(_write_ctranslate2, shortlist=load_shortlist(bundle) if shortlist else None),
+        "ctranslate2": partial(_write_ctranslate2, quantization, load_shortlist(bundle) if shortlist else None),
     }
     with files.atomic_folder(output) as folder:
-        notes = writers[format](bundle, folder, quantization)
+        notes = writers[format](bundle, folder)
         files.write_json(folder / ORIGINAL, {"format": 1, "config": to_dict(bundle.config)})
         system = load_system(format, folder, bundle, quantization)
         certificate = certify(bundle, system, sentences, thresholds, notes=notes)
@@ -179,9 +179,7 @@ def load_system(format: str, folder: Path, bundle: Bundle, quantization: str) ->
 
 
 def _check(format: str, quantization: str, threshold: float | None) -> None:
-    if format not in FORMATS:
-        known = ", ".join(FORMATS)
-        raise ConfigError(f"There is no format '{format}'.{suggestion(format, FORMATS)} Use one of: {known}.")
+    require_known("format", format, FORMATS)
     if format != "ctranslate2" and quantization != _FLOAT32:
         raise ConfigError(f"--quantization {quantization}: the format '{format}' is float32; ctranslate2 has others.")
     if threshold is not None and not 0 <= threshold <= 1:
@@ -191,7 +189,7 @@ def _check(format: str, quantization: str, threshold: float | None) -> None:
 # --- one function a format: each writes the files, and returns known differences ---
 
 
-def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> tuple[str, ...]:
+def _write_huggingface(bundle: Bundle, folder: Path) -> tuple[str, ...]:
     config = bundle.config
     shape = shape_of(config.model, num_positions=position_limit(bundle))
     weights = to_huggingface(bundle.weights(), config.model, shape)
@@ -214,7 +212,7 @@ def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> tuple
     return tuple(notes)
 
 
-def _write_onnx(bundle: Bundle, folder: Path, quantization: str) -> tuple[str, ...]:
+def _write_onnx(bundle: Bundle, folder: Path) -> tuple[str, ...]:
     from transduce.export.onnx_model import write_graphs
 
     model, decode, limit = bundle.config.model, bundle.config.decode, position_limit(bundle)
@@ -231,9 +229,7 @@ def _write_onnx(bundle: Bundle, folder: Path, quantization: str) -> tuple[str, .
     return ()
 
 
-def _write_ctranslate2(
-    bundle: Bundle, folder: Path, quantization: str, *, shortlist: Shortlist | None = None
-) -> tuple[str, ...]:
+def _write_ctranslate2(quantization: str, shortlist: Shortlist | None, bundle: Bundle, folder: Path) -> tuple[str, ...]:
     convert(bundle, folder, quantization, shortlist)
     bundle.tokenizer.save(folder / "tokenizer.json")
     notes: tuple[str, ...] = (

@@ -102,10 +102,14 @@ def _tables(arrays: Arrays, settings: Mapping[str, Any]) -> Arrays:
     if missing:
         raise BundleError(f"the checkpoint has no embeddings for: {', '.join(missing)}.")
     tables = {name: table for name, table in found.items() if table is not None}
-    if not settings.get("scale_embedding", False):  # ours are multiplied by √d_model when they are read (§3.4)
-        scale = np.float32(1 / math.sqrt(int(settings["d_model"])))
-        tables |= {name: tables[name] * scale for name in ("source", "target")}
+    if not settings.get("scale_embedding", False):
+        tables |= as_read(tables, int(settings["d_model"]))
     return arrays | tables
+
+
+def as_read(tables: Mapping[str, np.ndarray], d_model: int) -> Arrays:
+    """Returns the tables of "source" and "target" divided by √d_model, by which ours are multiplied (§3.4)."""
+    return {name: tables[name] * np.float32(1 / math.sqrt(d_model)) for name in ("source", "target")}
 
 
 def _has_extra_start(arrays: Arrays, settings: Mapping[str, Any]) -> bool:
@@ -156,7 +160,7 @@ def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) ->
     fixed = ("model_type", "vocab_size", "d_model", "max_position_embeddings", "scale_embedding")
     shapes = [key for key in expected if key.startswith(("encoder_", "decoder_"))]
     fits = all(settings.get(key) == expected[key] for key in (*fixed, *shapes))
-    fits = fits and _tie(arrays) in _AT_LEAST_AS_TIED[config.model.tie_embeddings]
+    fits = fits and tie_of(arrays) in _AT_LEAST_AS_TIED[config.model.tie_embeddings]
     fits = fits and (config.model.attention_bias or not _has_attention_bias(arrays))
     return config if fits and not has_trained_filling(arrays, config.model, shape) else None
 
@@ -164,11 +168,11 @@ def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) ->
 _AT_LEAST_AS_TIED = {"all": ("all",), "target": ("all", "target"), "none": ("all", "target", "none")}
 
 
-def _tie(arrays: Arrays) -> Literal["all", "target", "none"]:
-    """Returns which of the three tables are the same."""
-    if not np.array_equal(arrays["target"], arrays["output"]):
+def tie_of(tables: Arrays) -> Literal["all", "target", "none"]:
+    """Returns which of the tables "source", "target" and "output" are the same."""
+    if not np.array_equal(tables["target"], tables["output"]):
         return "none"
-    return "all" if np.array_equal(arrays["source"], arrays["target"]) else "target"
+    return "all" if np.array_equal(tables["source"], tables["target"]) else "target"
 
 
 def _has_attention_bias(arrays: Arrays) -> bool:
@@ -192,7 +196,7 @@ def _model_config(settings: Mapping[str, Any], arrays: Arrays, vocab_size: int, 
         ffn_dropout=float(settings.get("activation_dropout", 0.0)),
         positions="learned" if learned else "sinusoidal",
         max_positions=int(settings["max_position_embeddings"]),
-        tie_embeddings=_tie(arrays),
+        tie_embeddings=tie_of(arrays),
         norm=_NORMS[settings["model_type"]],
         layer_norm_epsilon=LAYER_NORM_EPSILON,
         attention_bias=_has_attention_bias(arrays),

@@ -62,13 +62,8 @@ class TorchDescription:
     @property
     def tables(self) -> dict[str, str]:
         """The names of embeddings and positions in the state dict, by their roles; "" for none."""
-        return {
-            "source": self.source_embedding,
-            "target": self.target_embedding,
-            "output": self.output,
-            "source_positions": self.source_positions,
-            "target_positions": self.target_positions,
-        }
+        keys = ("source_embedding", "target_embedding", "output", "source_positions", "target_positions")
+        return {key.removesuffix("_embedding"): getattr(self, key) for key in keys}
 
     @property
     def roles(self) -> dict[str, str]:

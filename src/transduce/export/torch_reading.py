@@ -9,7 +9,6 @@ of that layer change nothing, because the last one normalises again:
 That holds as long as the ε that is added to a variance is small compared with it.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -17,8 +16,9 @@ from typing import Literal
 import numpy as np
 
 from transduce.config import ModelConfig
-from transduce.config.choices import is_pre_norm
+from transduce.config.choices import EMBEDDINGS, is_pre_norm
 from transduce.errors import BundleError, ExportError
+from transduce.export.huggingface_reading import as_read, tie_of
 from transduce.export.torch_description import TorchDescription
 
 Arrays = dict[str, np.ndarray]
@@ -80,9 +80,9 @@ def read_state(state: Mapping[str, np.ndarray], description: TorchDescription) -
             f"{', '.join(left[:8])}{', …' if len(left) > 8 else ''}. Name tables and the bias of the output in the "
             "description; a model of Transduce has nothing else."
         )
-    for name in sorted(known):
-        _get(arrays, name)
-    arrays = {name: arrays[name] for name in known if name in arrays}
+    if missing := sorted(known - arrays.keys()):
+        raise BundleError(f"the state dict has no '{missing[0]}'.")
+    arrays = {name: arrays[name] for name in known}
     return TorchModel(description, arrays, {role: state[name] for role, name in tables.items()}, layers, final_norms)
 
 
@@ -163,21 +163,15 @@ def to_model(model: TorchModel, rows: np.ndarray) -> tuple[ModelConfig, Arrays]:
 
 
 def _embeddings(model: TorchModel, rows: np.ndarray) -> tuple[Arrays, Literal["all", "target", "none"]]:
-    d_model = model.d_model
-    source, target, output = (np.asarray(model.tables[role], np.float32) for role in ("source", "target", "output"))
-    if shapes := {array.shape for array in (source, target, output)} - {(len(rows), d_model)}:
+    tables = {role: model.tables[role] for role in ("source", "target", "output")}
+    if shapes := {table.shape for table in tables.values()} - {(len(rows), model.d_model)}:
         raise ExportError(
-            f"tables of shape {sorted(shapes)}: all three must be ({len(rows)}, {d_model}), one vocabulary."
+            f"tables of shape {sorted(shapes)}: all three must be ({len(rows)}, {model.d_model}), one vocabulary."
         )
-    if model.description.embedding_scale == "none":  # ours are multiplied by √d_model when they are read (§3.4)
-        source, target = (array * np.float32(1 / math.sqrt(d_model)) for array in (source, target))
-    found = {"source_embedding": source[rows]}
-    if np.array_equal(source, target) and np.array_equal(target, output):
-        return found, "all"
-    found["target_embedding"] = target[rows]
-    if np.array_equal(target, output):
-        return found, "target"
-    return found | {"output_embedding": output[rows]}, "none"
+    if model.description.embedding_scale == "none":
+        tables |= as_read(tables, model.d_model)
+    tie = tie_of(tables)
+    return {name: tables[name.removesuffix("_embedding")][rows] for name in EMBEDDINGS[tie]}, tie
 
 
 def _layer(arrays: Arrays, side: str, layer: int) -> Arrays:
@@ -186,7 +180,7 @@ def _layer(arrays: Arrays, side: str, layer: int) -> Arrays:
         ours = f"{side}.{layer}.{name}"
         kinds = ("weight",) if "attn." in theirs and not _has_bias(arrays, theirs) else ("weight", "bias")
         for kind in kinds:
-            array = _get_or_zeros(arrays, f"{side}.layers.{layer}.{theirs}", kind)
+            array = _weight_or_zeros(arrays, f"{side}.layers.{layer}.{theirs}", kind)
             if theirs == "multihead_attn.in_proj_":
                 third = len(array) // 3
                 found |= {f"{ours}query.{kind}": array[:third], f"{ours}key_value.{kind}": array[third:]}
@@ -197,7 +191,7 @@ def _layer(arrays: Arrays, side: str, layer: int) -> Arrays:
 
 def _final_norm(arrays: Arrays, side: str, count: int, config: ModelConfig) -> Arrays:
     """Returns the norm at the end of a stack; in post-norm it is one more layer, see above."""
-    norm = {kind: _get_or_zeros(arrays, f"{side}.norm.", kind) for kind in ("weight", "bias")}
+    norm = {kind: _weight_or_zeros(arrays, f"{side}.norm.", kind) for kind in ("weight", "bias")}
     if is_pre_norm(config):
         return {f"{side}_norm.{kind}": array for kind, array in norm.items()}
     last = _layer(arrays, side, count - 1)
@@ -208,15 +202,6 @@ def _final_norm(arrays: Arrays, side: str, count: int, config: ModelConfig) -> A
     return added | {f"{side}.{count}.feed_forward_residual.norm.{kind}": array for kind, array in norm.items()}
 
 
-def _get_or_zeros(arrays: Arrays, module: str, kind: str) -> np.ndarray:
+def _weight_or_zeros(arrays: Arrays, module: str, kind: str) -> np.ndarray:
     """Returns a weight or a bias; zeros for a bias in a model without any (`bias=False`)."""
-    if kind == "bias" and not _has_bias(arrays, module):
-        return np.zeros(len(_get(arrays, f"{module}weight")), np.float32)
-    return _get(arrays, module + kind)
-
-
-def _get(arrays: Arrays, name: str) -> np.ndarray:
-    try:
-        return np.asarray(arrays[name], np.float32)
-    except KeyError:
-        raise BundleError(f"the state dict has no '{name}'.") from None
+    return arrays[module + kind] if module + kind in arrays else np.zeros(len(arrays[f"{module}weight"]), np.float32)
