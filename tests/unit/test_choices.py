@@ -9,13 +9,12 @@ import torch
 from made_models import made_bundle
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig, ModelConfig
-from transduce.config.choices import Supported, choices, unsupported
+from transduce.config.choices import IN_EVERY_FORMAT, choices, unsupported
 from transduce.config.weights import count_parameters, weight_shapes
-from transduce.engines import ctranslate2_limits, ctranslate2_model
+from transduce.engines import ctranslate2_model
 from transduce.engines.capabilities import CTRANSLATE2
 from transduce.engines.ctranslate2_limits import require_convertible
 from transduce.errors import TransduceError
-from transduce.export import huggingface_shape
 from transduce.export.exports import position_limit
 from transduce.export.huggingface_shape import shape_of
 from transduce.model import Transformer, positions
@@ -55,13 +54,10 @@ def test_every_exporter_refuses_what_it_does_not_know(tmp_path: Path, writer: st
 
 
 def test_the_keys_that_are_choices_are_declared_by_all() -> None:
-    onnx_model = pytest.importorskip("transduce.export.onnx_model", exc_type=ImportError)
-    declared: list[Supported] = [ctranslate2_limits.SUPPORTED, huggingface_shape.SUPPORTED, onnx_model.SUPPORTED]
     assert choices().keys() == {"positions", "sinusoid_layout", "tie_embeddings", "norm", "decoder_start"}
-    for supported in declared:
-        assert supported.keys() <= choices().keys()
-        for key, kinds in supported.items():
-            assert set(kinds) <= set(choices()[key])
+    assert IN_EVERY_FORMAT.keys() <= choices().keys()
+    for key, kinds in IN_EVERY_FORMAT.items():
+        assert set(kinds) <= set(choices()[key])
 
 
 @pytest.mark.parametrize("key", choices())

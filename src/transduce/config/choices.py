@@ -1,8 +1,8 @@
 """One function for each option of `ModelConfig` that has several values.
 
 A new value goes into the schema, and becomes a case here. Until then `assert_never` raises: no code treats it as an old
-value. Other modules call these functions, and compare with no value themselves. A format that models are exported to
-declares the values that it supports (`unsupported`).
+value. Other modules call these functions, and compare with no value themselves. No format that models are exported to
+takes a value that it does not know (`unsupported`): `IN_EVERY_FORMAT` has those that all of them support.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,15 @@ from typing import Literal, assert_never, get_args, get_origin, get_type_hints
 from transduce.config.schema import ModelConfig
 
 Supported = Mapping[str, tuple[str, ...]]  # key of `ModelConfig` → the values that a system supports
+
+# CTranslate2, Hugging Face and ONNX; one that supports a further value adds it to a table of its own.
+IN_EVERY_FORMAT: Supported = {
+    "positions": ("sinusoidal", "learned"),
+    "sinusoid_layout": ("interleaved", "concatenated"),
+    "tie_embeddings": ("all", "target", "none"),
+    "norm": ("post", "pre"),
+    "decoder_start": ("bos", "zero"),
+}
 
 Precision = Literal["float32", "bfloat16", "int8"]  # in which the torch engine multiplies weights
 
@@ -27,7 +36,7 @@ def choices() -> dict[str, tuple[str, ...]]:
     return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
 
 
-def unsupported(config: ModelConfig, supported: Supported) -> list[str]:
+def unsupported(config: ModelConfig, supported: Supported = IN_EVERY_FORMAT) -> list[str]:
     """Returns `model.KEY = VALUE` for each value that is not `supported`; a missing key supports its default only."""
     defaults = ModelConfig()
     return [

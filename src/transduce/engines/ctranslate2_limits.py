@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from transduce.config import ModelConfig
-from transduce.config.choices import Supported, learns_positions, unsupported
+from transduce.config.choices import learns_positions, unsupported
 from transduce.config.weights import weight_shapes
 from transduce.engines import model_source
 from transduce.engines.interface import require_known
@@ -16,14 +16,6 @@ QUANTIZATIONS = (*_FLOATS, "int8", *(f"int8_{name}" for name in _FLOATS), "int16
 VERSION = 2  # raised when the output of `ctranslate2_model.convert` changes: older conversions are then made anew
 # Rows of the table of sinusoids in a converted model: no sequence may be longer.
 MAX_SINUSOIDS = 4096
-# What a converted model can express; `ctranslate2_model` writes each of these.
-SUPPORTED: Supported = {
-    "positions": ("sinusoidal", "learned"),
-    "sinusoid_layout": ("interleaved", "concatenated"),
-    "tie_embeddings": ("all", "target", "none"),
-    "norm": ("post", "pre"),
-    "decoder_start": ("bos", "zero"),
-}
 
 
 def require_quantization(name: str) -> None:
@@ -38,7 +30,7 @@ def require_convertible(config: ModelConfig) -> None:
             f"{model_source.CHANGED}, and its conversion to CTranslate2 computes what it was before. Use the torch "
             "engine (--engine torch)."
         )
-    if unknown := unsupported(config, SUPPORTED):
+    if unknown := unsupported(config):
         raise ConfigError(
             f"{', '.join(unknown)}: CTranslate2's format does not support it. Use the torch engine (--engine torch)."
         )

@@ -17,7 +17,6 @@ from typing import Any
 from transduce.config import Config, ModelConfig
 from transduce.config.choices import (
     EMBEDDINGS,
-    Supported,
     interleaves_sinusoids,
     is_pre_norm,
     learns_positions,
@@ -31,14 +30,6 @@ LAYER_NORM_EPSILON = 1e-5  # of `torch.nn.LayerNorm`, which both classes use as 
 _EPSILON_TOLERANCE = 1e-5
 ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}  # by `model_type`
 START_TOKEN = "<start>"
-# What the two classes compute between them; `_obstacles` says which combinations neither does.
-SUPPORTED: Supported = {
-    "positions": ("sinusoidal", "learned"),
-    "sinusoid_layout": ("interleaved", "concatenated"),
-    "tie_embeddings": ("all", "target", "none"),
-    "norm": ("post", "pre"),
-    "decoder_start": ("bos", "zero"),
-}
 NEVER_BIAS = -1e9  # a logit of this adds nothing to a sum of exponentials
 
 
@@ -89,7 +80,8 @@ def _is_marian_sinusoid(config: ModelConfig) -> bool:
 
 
 def _obstacles(config: ModelConfig) -> list[str]:
-    reasons = [f"{option}: not supported" for option in unsupported(config, SUPPORTED)]
+    """Returns what neither class computes: the two support each value of an option, but not all combinations."""
+    reasons = [f"{option}: not supported" for option in unsupported(config)]
     if reasons:
         return reasons
     if config.attention_window:

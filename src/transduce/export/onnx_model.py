@@ -18,20 +18,12 @@ from onnx import TensorProto, helper
 
 from transduce.__about__ import __version__
 from transduce.config import ModelConfig
-from transduce.config.choices import EMBEDDINGS, Supported, is_pre_norm, unsupported
+from transduce.config.choices import EMBEDDINGS, is_pre_norm, unsupported
 from transduce.config.special_ids import PAD
 from transduce.errors import ExportError
 from transduce.export.onnx_graph import IR_VERSION, OPSET, WEIGHTS, Graph, Weights
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
-# What the graphs below compute.
-SUPPORTED: Supported = {
-    "positions": ("sinusoidal", "learned"),
-    "sinusoid_layout": ("interleaved", "concatenated"),
-    "tie_embeddings": ("all", "target", "none"),
-    "norm": ("post", "pre"),
-    "decoder_start": ("bos", "zero"),
-}
 
 
 def write_graphs(weights: Mapping[str, np.ndarray], config: ModelConfig, folder: Path, *, num_positions: int) -> None:
@@ -40,7 +32,7 @@ def write_graphs(weights: Mapping[str, np.ndarray], config: ModelConfig, folder:
     Raises:
         ExportError: the graphs do not support an option of the model.
     """
-    if unknown := unsupported(config, SUPPORTED):
+    if unknown := unsupported(config):
         raise ExportError(f"{', '.join(unknown)}: these ONNX graphs do not support it.")
     store = Weights()
     for name, build in ((ENCODER, _encoder), (DECODER, _decoder)):
