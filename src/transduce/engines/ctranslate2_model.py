@@ -18,7 +18,6 @@ import numpy as np
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig
-from transduce.config.aligning_heads import AligningHeads
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions, starts_from_zero
 from transduce.config.weights import require_shapes
 from transduce.engines.aligning_heads import heads_or_layer, with_heads_first
@@ -62,9 +61,7 @@ def convert(bundle: Bundle, output: Path, quantization: str = "float32", shortli
 def convert_in_memory(
     bundle: Bundle, quantization: str = "float32", shortlist: Shortlist | None = None
 ) -> dict[str, io.BytesIO]:
-    """Returns the files that `convert` writes, by name, for `ctranslate2.Translator`; raises the same errors."""
-    require_quantization(quantization)
-    require_convertible(bundle.config.model)
+    """Returns the files that `convert` writes, by name, for `ctranslate2.Translator`, if it would write them."""
     made = {}
     for name, blocks in contents(bundle, quantization, shortlist):
         made[name] = io.BytesIO()
@@ -89,7 +86,10 @@ def bundle_arrays(bundle: Bundle) -> tuple[Arrays, dict[str, str]]:
     config, weights = bundle.config.model, bundle.weights()
     heads = heads_or_layer(config, bundle.aligning_heads)
     arrays, aliases = model_arrays(config, with_heads_first(config, weights, heads), str(bundle.path))
-    return arrays | _alignment_settings(heads), aliases
+    # CTranslate2 returns the attention of the first heads of a decoder layer, counted from 0.
+    arrays["decoder/alignment_layer"] = np.array(heads.layer, np.int16)
+    arrays["decoder/alignment_heads"] = np.array(len(heads.heads), np.int16)
+    return arrays, aliases
 
 
 def _json(value: object) -> bytes:
@@ -141,23 +141,13 @@ def model_arrays(
 def _stack_settings(config: ModelConfig, stack: str) -> Arrays:
     flags: dict[str, int] = {"pre_norm": is_pre_norm(config), "activation": _RELU}
     flags["scale_embeddings"] = 1  # by the square root of d_model
-    numbers = {"num_heads": config.num_heads}
     if stack == "encoder":
         flags |= {"embeddings_merge": 0, "multi_query_attention": 0}
     else:
         flags |= {"start_from_zero_embedding": starts_from_zero(config)}
         flags |= {"alibi": 0, "alibi_use_positive_positions": 0, "scale_alibi": 0}
-    settings = {name: np.array(value, np.int8) for name, value in flags.items()}
-    settings |= {name: np.array(value, np.int16) for name, value in numbers.items()}
-    return {f"{stack}/{name}": value for name, value in settings.items()}
-
-
-def _alignment_settings(heads: AligningHeads) -> Arrays:
-    """Returns whose attention CTranslate2 returns: that of the first heads of a decoder layer, counted from 0."""
-    return {
-        "decoder/alignment_layer": np.array(heads.layer, np.int16),
-        "decoder/alignment_heads": np.array(len(heads.heads), np.int16),
-    }
+    settings = {f"{stack}/{name}": np.array(value, np.int8) for name, value in flags.items()}
+    return settings | {f"{stack}/num_heads": np.array(config.num_heads, np.int16)}
 
 
 def _positions(config: ModelConfig, take: Take) -> Arrays:
@@ -176,9 +166,12 @@ def _norm(take: Take, ours: str, theirs: str) -> Arrays:
 
 
 def _layer(config: ModelConfig, take: Take, ours: str, theirs: str) -> Arrays:
-    arrays = _self_attention(config, take, f"{ours}.self_attention", f"{theirs}/self_attention")
+    key, value = config.d_k, config.d_v
+    matrices: dict[str, Sequence[int]] = {"query_key_value": (key, key, value)}
+    arrays = _attention(config, take, f"{ours}.self_attention", f"{theirs}/self_attention", matrices)
     if ours.startswith("decoder"):
-        arrays |= _cross_attention(config, take, f"{ours}.cross_attention", f"{theirs}/attention")
+        matrices = {"query": (key,), "key_value": (key, value)}
+        arrays |= _attention(config, take, f"{ours}.cross_attention", f"{theirs}/attention", matrices)
     arrays |= _norm(take, f"{ours}.feed_forward_residual.norm", f"{theirs}/ffn/layer_norm")
     for name, linear in (("inner", "linear_0"), ("outer", "linear_1")):
         for kind in ("weight", "bias"):
@@ -186,56 +179,36 @@ def _layer(config: ModelConfig, take: Take, ours: str, theirs: str) -> Arrays:
     return arrays
 
 
-def _self_attention(config: ModelConfig, take: Take, ours: str, theirs: str) -> Arrays:
-    widths = (config.d_k, config.d_k, config.d_v)
-    arrays = _heads(config, take, f"{ours}.query_key_value", f"{theirs}/linear_0", widths)
-    return arrays | _attention_end(config, take, ours, theirs, "linear_1")
+def _attention(
+    config: ModelConfig, take: Take, ours: str, theirs: str, matrices: Mapping[str, Sequence[int]]
+) -> Arrays:
+    """Converts an attention; `matrices` are its projections, each with the widths of the heads that share it.
 
+    Heads are filled with zeros up to E. Zeros add nothing to the product of a query and a key, and W_O gets columns of
+    zeros for the filling of values.
+    """
+    num_heads, depth = config.num_heads, max(config.d_k, config.d_v)
 
-def _cross_attention(config: ModelConfig, take: Take, ours: str, theirs: str) -> Arrays:
-    arrays = _heads(config, take, f"{ours}.query", f"{theirs}/linear_0", (config.d_k,))
-    arrays |= _heads(config, take, f"{ours}.key_value", f"{theirs}/linear_1", (config.d_k, config.d_v))
-    return arrays | _attention_end(config, take, ours, theirs, "linear_2")
+    def filled(stacked: np.ndarray, width: int) -> np.ndarray:
+        """Returns the rows of a projection, or the elements of its bias, with zeros after those of each head."""
+        heads = stacked.reshape(num_heads, width, -1)
+        return np.pad(heads, [(0, 0), (0, depth - width), (0, 0)]).reshape(num_heads * depth, *stacked.shape[1:])
 
-
-def _attention_end(config: ModelConfig, take: Take, ours: str, theirs: str, output: str) -> Arrays:
-    """Converts the parts of every attention: output projection, norm, width of a head and 1/√d_k."""
-    depth, num_heads, d_model = max(config.d_k, config.d_v), config.num_heads, config.d_model
-    output_DHE = take(f"{ours}.output.weight").reshape(d_model, num_heads, -1)
+    kinds = ("weight", "bias") if config.attention_bias else ("weight",)
     arrays = {
-        f"{theirs}/{output}/weight": _widened(output_DHE, depth, axis=2).reshape(d_model, num_heads * depth),
         f"{theirs}/queries_scale": np.array(config.d_k**-0.5, np.float32),
         f"{theirs}/head_dim": np.array(depth, np.int32),
     }
+    for number, (name, widths) in enumerate(matrices.items()):
+        starts = np.cumsum([num_heads * width for width in widths])[:-1]
+        for kind in kinds:
+            parts = zip(np.split(take(f"{ours}.{name}.{kind}"), starts), widths, strict=True)
+            arrays[f"{theirs}/linear_{number}/{kind}"] = np.concatenate([filled(*part) for part in parts])
+    output = f"{theirs}/linear_{len(matrices)}"
+    arrays[f"{output}/weight"] = filled(take(f"{ours}.output.weight").T, config.d_v).T
     if config.attention_bias:
-        arrays[f"{theirs}/{output}/bias"] = take(f"{ours}.output.bias")
+        arrays[f"{output}/bias"] = take(f"{ours}.output.bias")
     return arrays | _norm(take, f"{ours}_residual.norm", f"{theirs}/layer_norm")
-
-
-def _heads(config: ModelConfig, take: Take, ours: str, theirs: str, widths: Sequence[int]) -> Arrays:
-    """Converts projections that share a matrix, for heads of the given widths: each is padded with zeros to E.
-
-    Zeros add nothing to the product of a query and a key, and W_O gets columns of zeros for the padding of values.
-    """
-    num_heads, depth = config.num_heads, max(config.d_k, config.d_v)
-    sizes = [num_heads * width for width in widths]
-    starts = np.cumsum(sizes)[:-1]
-
-    def filled(stacked: np.ndarray) -> np.ndarray:
-        parts = np.split(stacked, starts)
-        rest = stacked.shape[1:]
-        wide = (_widened(part.reshape(num_heads, -1, *rest), depth, axis=1) for part in parts)
-        return np.concatenate([part.reshape(num_heads * depth, *rest) for part in wide])
-
-    arrays = {f"{theirs}/weight": filled(take(f"{ours}.weight"))}
-    if config.attention_bias:
-        arrays[f"{theirs}/bias"] = filled(take(f"{ours}.bias"))
-    return arrays
-
-
-def _widened(array: np.ndarray, width: int, *, axis: int) -> np.ndarray:
-    missing = width - array.shape[axis]
-    return np.pad(array, [(0, missing if dim == axis else 0) for dim in range(array.ndim)]) if missing else array
 
 
 def _settings(config: ModelConfig) -> dict[str, object]:
