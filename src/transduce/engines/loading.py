@@ -1,7 +1,6 @@
 """Chooses the engine that runs a model, and loads it; see docs/guides/engines.md."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
@@ -76,26 +75,15 @@ def choose_engine(
         MissingDependencyError: "auto" would be torch, which is not installed, and ctranslate2 cannot do it.
     """
     require_engine(name, quantization)
-    if name == FAST.name and not model_source.is_known():
-        lack = _LACK_OF_CHANGED
+    fast, reference = FAST.name, REFERENCE.name
     if name != "auto":
+        if name == fast and not model_source.is_known():
+            lack = _LACK_OF_CHANGED
         if lack is not None and not lack.of_long_lines:
             raise ConfigError(lack.refusal)
         if num_models > 1 and not ENGINES[name].has(ENSEMBLES):
-            raise ConfigError(f"--ensemble: the {name} engine runs one model at a time. Use --engine {REFERENCE.name}.")
+            raise ConfigError(f"--ensemble: the {name} engine runs one model at a time. Use --engine {reference}.")
         return EngineChoice(name)
-    return _choose_automatically(quantization, device, model, num_models, shortlist, lack)
-
-
-def _choose_automatically(
-    quantization: str | None,
-    device: str,
-    model: ModelConfig | None,
-    num_models: int,
-    shortlist: str,
-    lack: Lack | None,
-) -> EngineChoice:
-    fast, reference = FAST.name, REFERENCE.name
     has_reference = _is_installed(reference)
     if model is not None and model.attention_window and not FAST.attention_windows:
         shown = f"model.attention_window = {model.attention_window}"
@@ -196,17 +184,18 @@ def load_engine(
     shortlisted = uses_shortlist(bundle, choice.name, shortlist)
 
     def load_torch() -> "TorchEngine":
-        with _needing("torch", f"The ctranslate2 engine does without PyTorch; for the torch engine, {_no_torch()}"):
-            from transduce.engines.torch import TorchEngine
+        _require("torch", f"The ctranslate2 engine does without PyTorch; for the torch engine, {_no_torch()}")
         from transduce.engines.shortlist.table import load_shortlist
+        from transduce.engines.torch import TorchEngine
 
         precision = cast("Precision", numbers)  # one of its quantizations
         found = load_shortlist(bundle) if shortlisted else None
         return TorchEngine.load(bundle, device, threads, precision, others, found)
 
     def load_ctranslate2() -> Engine:
-        with _needing("ctranslate2", _NO_CTRANSLATE2):
-            from transduce.engines.ctranslate2 import CTranslate2Engine
+        _require("ctranslate2", _NO_CTRANSLATE2)
+        from transduce.engines.ctranslate2 import CTranslate2Engine
+
         return CTranslate2Engine.load(bundle, device, threads, numbers, shortlisted=shortlisted)
 
     loaders: dict[str, Callable[[], Engine]] = {"torch": load_torch, "ctranslate2": load_ctranslate2}
@@ -214,12 +203,7 @@ def load_engine(
     return AutomaticEngine(engine, load_torch, bundle.config.model) if choice.fallback else engine
 
 
-@contextlib.contextmanager
-def _needing(package: str, message: str) -> Iterator[None]:
-    """Raises MissingDependencyError with this message where an import finds that the package is not installed."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != package:  # another one is missing
-            raise
-        raise MissingDependencyError(message) from None
+def _require(engine: str, message: str) -> None:
+    """Raises MissingDependencyError with this message where an engine is not installed."""
+    if not _is_installed(engine):
+        raise MissingDependencyError(message)
