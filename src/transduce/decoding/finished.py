@@ -50,14 +50,14 @@ class FinishedBeams(HostRecord):
     def _update(self, step: BeamStep) -> None:
         groups, num_tokens = self.active, self._num_tokens
         tokens_BC, scores_BC = step.tokens_BC.numpy(), step.scores_BC.numpy()
-        bonus_BK = None if step.bonus_BK is None else step.bonus_BK.numpy().astype(np.float64)
+        bonus_BK = np.zeros(step.open_scores_BK.shape) if step.bonus_BK is None else step.bonus_BK.numpy()
         ends_BC = tokens_BC == EOS
         if ends_BC.any():
             self._collect(scores_BC, step.beams_BC.numpy(), ends_BC, bonus_BK)
         last_B = self._limits[groups] <= num_tokens
         last_B |= (scores_BC == -np.inf).all(axis=1)  # bans leave no continuation
         for index in np.flatnonzero(last_B & ~self.done[groups]).tolist():
-            self._close(groups[index], None if bonus_BK is None else bonus_BK[index])
+            self._close(groups[index], bonus_BK[index])
         self._parents[num_tokens, groups] = step.parents_BK.numpy()
         self._tokens[num_tokens, groups] = step.open_tokens_BK.numpy()
         self._open_scores[groups] = open_scores_BK = step.open_scores_BK.numpy()
@@ -66,18 +66,14 @@ class FinishedBeams(HostRecord):
             best_possible_B = open_scores_BK.max(axis=1).astype(np.float64) / self._final_penalties[groups]
             self.done[groups] |= self._thresholds[groups] >= best_possible_B
 
-    def _collect(
-        self, scores_BC: np.ndarray, beams_BC: np.ndarray, ends_BC: np.ndarray, bonus_BK: np.ndarray | None
-    ) -> None:
+    def _collect(self, scores_BC: np.ndarray, beams_BC: np.ndarray, ends_BC: np.ndarray, bonus_BK: np.ndarray) -> None:
         """Adds finished candidates to the results where they are among the best."""
         normalised_BC = scores_BC.astype(np.float64) / gnmt_penalty(self._num_tokens + 1, self._alpha)
-        if bonus_BK is not None:
-            normalised_BC = normalised_BC + np.take_along_axis(bonus_BK, beams_BC, axis=1)
+        normalised_BC += np.take_along_axis(bonus_BK, beams_BC, axis=1)
         beats_BC = (normalised_BC > self._thresholds[self.active][:, None]) & ~self.done[self.active][:, None]
         for index, candidate in np.argwhere(ends_BC & beats_BC).tolist():
             group, beam = int(self.active[index]), int(beams_BC[index, candidate])
-            bonus = 0.0 if bonus_BK is None else float(bonus_BK[index, beam])
-            total = float(scores_BC[index, candidate])
+            total, bonus = float(scores_BC[index, candidate]), float(bonus_BK[index, beam])
             kept = self.results[group]
             kept.append(hypothesis(self._ids(group, beam), total, True, self._alpha, bonus))
             kept.sort(key=lambda h: -h.score)  # stable: of equals, the one found first
@@ -85,7 +81,7 @@ class FinishedBeams(HostRecord):
             if len(kept) == self._n_best:
                 self._thresholds[group] = kept[-1].score
 
-    def _close(self, group: int, bonus_K: np.ndarray | None) -> None:
+    def _close(self, group: int, bonus_K: np.ndarray) -> None:
         """Ends a group whose open beams may not grow; they are its result if nothing has finished."""
         self.done[group] = True
         if self.results[group]:
@@ -93,10 +89,9 @@ class FinishedBeams(HostRecord):
         scores = self._open_scores[group].tolist()
         beams = [beam for beam, score in enumerate(scores) if score > -np.inf]
         outputs = [self._ids(group, beam) for beam in beams]
-        bonuses = [0.0 if bonus_K is None else float(bonus_K[beam]) for beam in beams]
         found = [
-            (count, hypothesis(ids, scores[beam], False, self._alpha, bonus))
-            for beam, ids, count, bonus in zip(beams, outputs, self._num_missing(group, outputs), bonuses, strict=True)
+            (count, hypothesis(ids, scores[beam], False, self._alpha, float(bonus_K[beam])))
+            for beam, ids, count in zip(beams, outputs, self._num_missing(group, outputs), strict=True)
         ]
         found.sort(key=lambda each: (each[0], -each[1].score))
         self.results[group].extend(each for _, each in found[: self._n_best])
