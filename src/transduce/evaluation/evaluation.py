@@ -46,10 +46,8 @@ def _score(
     *,
     language: str = "",
     tokenized: bool = False,
-    lowercase: bool = False,
-    confidence: bool = False,
+    **options: Unpack[MetricOptions],
 ) -> Score:
-    options: MetricOptions = {"lowercase": lowercase, "confidence": confidence}
     match metric:
         case "bleu" if tokenized:
             return tokenized_bleu(hypotheses, references, **options)
