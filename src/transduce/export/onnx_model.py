@@ -77,10 +77,14 @@ def _encoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
     return [helper.make_tensor_value_info(ids, TensorProto.INT64, ["batch", "source"])], outputs
 
 
-def _self_attention(graph: Graph, x: str, layer: str, masks: Sequence[str]) -> str:
-    sizes = (graph.config.d_k, graph.config.d_k, graph.config.d_v)
-    query, key, value = graph.projections(x, f"{layer}.self_attention.query_key_value", sizes)
-    return graph.linear(graph.attend(query, key, value, masks), f"{layer}.self_attention.output")
+def _self_attention(graph: Graph, x: str, layer: str, masks: Sequence[str], past: int | None = None) -> str:
+    """Attention to the tokens that are fed, and to those in the cache of the `past` layer, if there is one."""
+    sizes, name = (graph.config.d_k, graph.config.d_k, graph.config.d_v), f"{layer}.self_attention"
+    query, key, value = graph.projections(x, f"{name}.query_key_value", sizes)
+    if past is not None:
+        key = graph.add("Concat", f"past_key_{past}", key, axis=2, name=f"present_key_{past}")
+        value = graph.add("Concat", f"past_value_{past}", value, axis=2, name=f"present_value_{past}")
+    return graph.linear(graph.attend(query, key, value, masks), f"{name}.output")
 
 
 def _decoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
@@ -93,7 +97,7 @@ def _decoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
     queries, keys = graph.positions_up_to(end, start), graph.positions_up_to(end)
     future = graph.outside_window(queries, keys, causal=True)
     assert future is not None
-    causal = graph.masked_where(future)
+    masks = [graph.masked_where(future)]
     inputs = [
         helper.make_tensor_value_info(ids, TensorProto.INT64, ["rows", "target"]),
         _values("source_mask", ["rows", 1, 1, "source"]),
@@ -105,7 +109,9 @@ def _decoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
             inputs.append(_cache(config, f"cross_{kind}_{layer}", "rows", "source"))
             inputs.append(_cache(config, f"past_{kind}_{layer}", "rows", "past"))
             outputs.append(_cache(config, f"present_{kind}_{layer}", "rows", "past + target"))
-        x = graph.residual(x, f"{name}.self_attention", lambda y, n=layer: _cached_attention(graph, y, n, causal))
+        x = graph.residual(
+            x, f"{name}.self_attention", lambda y, n=name, p=layer: _self_attention(graph, y, n, masks, p)
+        )
         x = graph.residual(x, f"{name}.cross_attention", lambda y, n=layer: _cross_attention(graph, y, n))
         x = graph.residual(x, f"{name}.feed_forward", lambda y, n=name: graph.feed_forward(y, f"{n}.feed_forward"))
     if is_pre_norm(config):
@@ -116,15 +122,6 @@ def _decoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
     shape = graph.add("Concat", graph.add("Shape", ids), graph.constant([config.vocab_size]), axis=0)
     graph.add("Reshape", product, shape, name="logits")
     return inputs, outputs
-
-
-def _cached_attention(graph: Graph, x: str, layer: int, causal: str) -> str:
-    """Causal self-attention to what the cache holds and to the tokens that are fed."""
-    sizes, name = (graph.config.d_k, graph.config.d_k, graph.config.d_v), f"decoder.{layer}.self_attention"
-    query, key, value = graph.projections(x, f"{name}.query_key_value", sizes)
-    keys = graph.add("Concat", f"past_key_{layer}", key, axis=2, name=f"present_key_{layer}")
-    values = graph.add("Concat", f"past_value_{layer}", value, axis=2, name=f"present_value_{layer}")
-    return graph.linear(graph.attend(query, keys, values, [causal]), f"{name}.output")
 
 
 def _cross_attention(graph: Graph, x: str, layer: int) -> str:
