@@ -198,7 +198,7 @@ class Record(HostRecord):
 def test_sentences_leave_a_search_where_an_eighth_is_done(
     num_sentences: int, done: list[int], kept: list[int] | None
 ) -> None:
-    record = Record(2 * num_sentences, 2)
+    record = Record([0] * num_sentences, 2, 0.6)
     record.done[[2 * index for index in range(num_sentences)]] = True  # one of two groups is not enough
     assert record.drop_done() is None
     record.done[[2 * index + 1 for index in done]] = True

@@ -7,9 +7,8 @@ tokens so far, which the search keeps: no state has to follow reordered beams.
 Shapes: R rows = B sentences × K beams, sentence by sentence; T tokens so far, P positions or phrases, V vocabulary.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
@@ -20,57 +19,27 @@ from transduce.config.special_ids import EOS
 from transduce.decoding.constraints import TokenConstraints
 
 
-class Ban(ABC):
-    """Bans tokens, row by row."""
-
-    @abstractmethod
-    def apply_(self, gains_RV: Tensor, past_RT: Tensor) -> None:
-        """Sets what may not follow `past_RT` to -inf, in place."""
-
-    def keep(self, sentences_B: Tensor) -> Self:
-        """Returns the ban for the given sentences, in the given order: itself if it is the same for all."""
-        return self
-
-
 def _ban_(gains: Tensor, tokens: Tensor, banned: Tensor) -> None:
     """Sets the gains of banned tokens to -inf, along the last dimension, without synchronising with a GPU."""
     gains.scatter_reduce_(-1, tokens, torch.where(banned, -torch.inf, torch.inf), "amin")
 
 
-@dataclass(frozen=True)
-class MinimumLength(Ban):
-    """No output ends before it has `num_tokens`."""
+def _ban_repeats_(gains_RV: Tensor, past_RT: Tensor, size: int) -> None:
+    """Bans each token that would repeat `size` tokens in a row: one that has followed the last size - 1 before.
 
-    num_tokens: int
-
-    def apply_(self, gains_RV: Tensor, past_RT: Tensor) -> None:
-        """Bans EOS from outputs that are too short."""
-        if past_RT.size(1) < self.num_tokens:
-            gains_RV[:, EOS] = -torch.inf
-
-
-@dataclass(frozen=True)
-class NoRepeat(Ban):
-    """No `size` tokens in a row come twice."""
-
-    size: int
-
-    def apply_(self, gains_RV: Tensor, past_RT: Tensor) -> None:
-        """Bans each token that would repeat an n-gram: one that has followed the last n - 1 tokens before.
-
-        With n = 3 and a past of "a b c a b", the windows are "a b c", "b c a" and "c a b"; the first begins with the
-        last two tokens, "a b", and so its "c" is banned.
-        """
-        before = self.size - 1
-        if past_RT.size(1) < self.size:
-            return
-        windows_RPN = past_RT.unfold(1, self.size, 1)
-        last_R1N = past_RT[:, None, past_RT.size(1) - before :]
-        _ban_(gains_RV, windows_RPN[:, :, before], (windows_RPN[:, :, :before] == last_R1N).all(dim=2))
+    With 3 and a past of "a b c a b", the windows are "a b c", "b c a" and "c a b"; the first begins with the last two
+    tokens, "a b", and so its "c" is banned.
+    """
+    before = size - 1
+    if past_RT.size(1) < size:
+        return
+    windows_RPN = past_RT.unfold(1, size, 1)
+    last_R1N = past_RT[:, None, past_RT.size(1) - before :]
+    _ban_(gains_RV, windows_RPN[:, :, before], (windows_RPN[:, :, :before] == last_R1N).all(dim=2))
 
 
 @dataclass(frozen=True)
-class Forbidden(Ban):
+class Forbidden:
     """Phrases that may not occur, of one length: phrase p is forbidden to sentence `owners_P[p]`."""
 
     phrases_PN: Tensor
@@ -123,10 +92,10 @@ class Prefix:
         tokens_BP, lengths_B = torch.tensor(padded, device=device), torch.tensor(lengths, device=device)
         return cls(tokens_BP, lengths_B, completions, max(lengths))
 
-    def apply_(self, gains_RV: Tensor, past_RT: Tensor, bans: Sequence[Ban]) -> None:
-        """Bans all but the next token of the prefix and its completions; after the prefix, applies the `bans` only.
+    def apply_(self, gains_RV: Tensor, past_RT: Tensor, ban_others_: Callable[[Tensor, Tensor], None]) -> None:
+        """Bans all but the next token of the prefix and its completions; after the prefix, only what others ban.
 
-        The `bans` never forbid the next token of a prefix, but they may forbid a completion.
+        The others never forbid the next token of a prefix, but they may forbid a completion.
         """
         num_rows, position = past_RT.shape
         num_beams = num_rows // self.lengths_B.numel()
@@ -134,8 +103,7 @@ class Prefix:
         bound_R = (self.lengths_B > position).repeat_interleave(num_beams) & (past_RT == begun_RP).all(dim=1)
         next_R1 = self.tokens_BP[:, position].repeat_interleave(num_beams)[:, None]
         gain_R1 = gains_RV.gather(1, next_R1)
-        for ban in bans:
-            ban.apply_(gains_RV, past_RT)
+        ban_others_(gains_RV, past_RT)
         gains_RV.scatter_(1, next_R1, torch.where(bound_R[:, None], gain_R1, gains_RV.gather(1, next_R1)))
         allowed_RV = torch.zeros_like(gains_RV, dtype=torch.bool).scatter_(1, next_R1, True)
         for sentence, completions in enumerate(self.completions):
@@ -154,36 +122,44 @@ class Prefix:
 class BannedTokens:
     """All bans of a batch. A prefix is stronger than the others, which act on what follows it."""
 
-    bans: tuple[Ban, ...]
-    prefix: Prefix | None = None
+    min_tokens: int  # no output ends before it has so many
+    no_repeat_ngram: int  # no so many tokens in a row come twice; 0 disables
+    forbidden: tuple[Forbidden, ...]
+    prefix: Prefix | None
 
     def apply_(self, gains_RV: Tensor, past_RT: Tensor) -> None:
         """Sets what may not follow `past_RT` to -inf, in place."""
         if self.prefix is not None and past_RT.size(1) < self.prefix.longest:
-            self.prefix.apply_(gains_RV, past_RT, self.bans)
-            return
-        for ban in self.bans:
-            ban.apply_(gains_RV, past_RT)
+            self.prefix.apply_(gains_RV, past_RT, self._ban_others_)
+        else:
+            self._ban_others_(gains_RV, past_RT)
+
+    def _ban_others_(self, gains_RV: Tensor, past_RT: Tensor) -> None:
+        """Applies all but the prefix."""
+        if past_RT.size(1) < self.min_tokens:
+            gains_RV[:, EOS] = -torch.inf
+        if self.no_repeat_ngram:
+            _ban_repeats_(gains_RV, past_RT, self.no_repeat_ngram)
+        for each in self.forbidden:
+            each.apply_(gains_RV, past_RT)
 
     def keep(self, sentences_B: Tensor) -> Self:
         """Returns the bans of the given sentences, in the given order."""
         prefix = None if self.prefix is None else self.prefix.keep(sentences_B)
-        return type(self)(tuple(ban.keep(sentences_B) for ban in self.bans), prefix)
+        return replace(self, forbidden=tuple(each.keep(sentences_B) for each in self.forbidden), prefix=prefix)
 
 
 def banned_tokens(
     options: DecodeConfig, constraints: Sequence[TokenConstraints] = (), device: torch.device | str = "cpu"
 ) -> BannedTokens | None:
     """Returns the bans of a batch, or None where there are none; `constraints` are of each sentence, or none at all."""
-    bans: list[Ban] = []
-    if options.min_tokens:
-        bans.append(MinimumLength(options.min_tokens))
-    if options.no_repeat_ngram:
-        bans.append(NoRepeat(options.no_repeat_ngram))
+    forbidden = []
     owned = [(phrase, owner) for owner, each in enumerate(constraints) for phrase in each.forbidden]
     for length in sorted({len(phrase) for phrase, _ in owned}):
         phrases, owners = zip(*(each for each in owned if len(each[0]) == length), strict=True)
         parts = torch.tensor(phrases, device=device), torch.tensor(owners, device=device)
-        bans.append(Forbidden(*parts, len(constraints)))
+        forbidden.append(Forbidden(*parts, len(constraints)))
     prefix = Prefix.of(constraints, device) if any(each.prefix for each in constraints) else None
-    return BannedTokens(tuple(bans), prefix) if bans or prefix is not None else None
+    if not (options.min_tokens or options.no_repeat_ngram or forbidden or prefix is not None):
+        return None
+    return BannedTokens(options.min_tokens, options.no_repeat_ngram, tuple(forbidden), prefix)

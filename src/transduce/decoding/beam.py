@@ -11,7 +11,7 @@ from torch import Tensor
 
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
-from transduce.decoding.candidates import best_candidates, log_probabilities_
+from transduce.decoding.candidates import best_candidates
 from transduce.decoding.diverse import diverse_candidates, merged
 from transduce.decoding.finished import FinishedBeams
 from transduce.decoding.required import RequiredPhrases, required_candidates
@@ -66,45 +66,37 @@ class BeamSearch(Search[S]):
             required: phrases that outputs must hold; see `require_plain_beam` for what they need.
             bonus: what is added to a hypothesis's score, given the state after its last step; for each row, at most 0.
         """
-        super().__init__(task)
+        num_groups = len(task.limits) * options.diversity_groups
+        super().__init__(task, num_groups, constrained=task.banned is not None or required is not None)
         self._options, self._n_best, self._required, self._bonus = options, n_best, required, bonus
         self._group_size = options.beam_size // options.diversity_groups
         self.finished = FinishedBeams(task.limits, options, n_best, required)
-        num_groups = self._num_sentences * options.diversity_groups
         self._scores_BK = torch.zeros(num_groups, 1, device=task.device)  # log-probabilities, in any order
         self._parents_BK = torch.zeros(num_groups, 1, device=task.device, dtype=torch.long)
-        self._output_BKT: Tensor | None = None  # the argument of bans and required phrases
-        if task.banned is not None or required is not None:
-            self._output_BKT = torch.zeros(num_groups, 1, task.max_tokens + 1, device=task.device, dtype=torch.long)
 
     def choose(self, logits_RV: Tensor, state: S) -> BeamStep:
         """Opens the next beams; returns the candidates and the beams that were kept."""
         num_groups = self._options.diversity_groups
         bonus_R = None if self._bonus is None else self._bonus(state)
-        if num_groups > 1 and self._num_tokens == 0:  # all groups start from the one row of their sentence
-            logits_RV = logits_RV.repeat_interleave(num_groups, dim=0)
-            bonus_R = None if bonus_R is None else bonus_R.repeat_interleave(num_groups)
+        if bonus_R is not None and self._num_tokens == 0:  # all groups start from the one row of their sentence
+            bonus_R = bonus_R.repeat_interleave(num_groups)
         bonus_BK = None if bonus_R is None else bonus_R.view_as(self._scores_BK)
         candidates = self._candidates(logits_RV)
         scores_BK, parents_BK, tokens_BK = (x[:, : self._group_size] for x in self._open_first(*candidates))
-        if self._output_BKT is not None:
-            index_BKT = parents_BK[:, :, None].expand(-1, -1, self._output_BKT.size(2))
-            self._output_BKT = self._output_BKT.gather(1, index_BKT)
-            self._output_BKT[:, :, self._num_tokens] = tokens_BK
-        self._scores_BK, self._parents_BK = scores_BK, parents_BK
         self._last_tokens_R = tokens_BK.flatten()
+        if self._output_RT is not None:
+            self._output_RT = self._output_RT[self._rows_continued(parents_BK, self._scores_BK.size(1))]
+            self._output_RT[:, self._num_tokens] = self._last_tokens_R
+        self._scores_BK, self._parents_BK = scores_BK, parents_BK
         return BeamStep(*candidates, scores_BK, parents_BK, tokens_BK, bonus_BK)
 
     def _candidates(self, logits_RV: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the best continuations, as (scores, beams, tokens), each (B, C). Overwrites the logits."""
         options = self._options
-        gains_RV = log_probabilities_(logits_RV, self._never)
-        if self._output_BKT is not None:
-            past_BKT = self._output_BKT[:, :, : self._num_tokens]
-            if self._banned is not None:
-                self._banned.apply_(gains_RV, past_BKT.flatten(0, 1))
-            if self._required is not None:
-                return required_candidates(gains_RV, self._scores_BK, past_BKT, self._required, options.beam_size)
+        gains_RV = self._gains(logits_RV, options.diversity_groups)
+        if self._required is not None and self._output_RT is not None:
+            past_BKT = self._output_RT[:, : self._num_tokens].unflatten(0, self._scores_BK.shape)
+            return required_candidates(gains_RV, self._scores_BK, past_BKT, self._required, options.beam_size)
         # A single beam must stop where EOS is best, and so has one candidate.
         num_candidates = 2 * self._group_size if self._group_size > 1 else 1
         if options.diversity_groups == 1:
@@ -126,17 +118,18 @@ class BeamSearch(Search[S]):
         """Returns the state of the open beams."""
         if self._num_tokens == 1:
             return state.expand(self._options.beam_size)
-        num_groups, num_beams = self._parents_BK.shape
-        starts_B = torch.arange(num_groups, device=self._device) * num_beams
-        return state.reorder((starts_B[:, None] + self._parents_BK).flatten())
+        return state.reorder(self._rows_continued(self._parents_BK, self._parents_BK.size(1)))
+
+    def _rows_continued(self, parents_BK: Tensor, num_beams: int) -> Tensor:
+        """Returns the rows that are continued, of `num_beams` of each group."""
+        starts_B = torch.arange(parents_BK.size(0), device=self._device) * num_beams
+        return (starts_B[:, None] + parents_BK).flatten()
 
     def keep(self, kept_B: Tensor) -> None:
         """Drops all sentences but these."""
         if self._required is not None:
             self._required = self._required.keep(kept_B)
         self._scores_BK, self._parents_BK = (self._rows_of(x, kept_B) for x in (self._scores_BK, self._parents_BK))
-        if self._output_BKT is not None:
-            self._output_BKT = self._rows_of(self._output_BKT, kept_B)
         super().keep(kept_B)
 
     def results(self) -> list[list[Hypothesis]]:

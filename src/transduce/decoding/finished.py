@@ -28,10 +28,9 @@ class FinishedBeams(HostRecord):
         """See `BeamSearch`."""
         per_sentence, alpha = options.diversity_groups, options.length_penalty
         num_groups, group_size = len(limits) * per_sentence, options.beam_size // per_sentence
-        super().__init__(num_groups, per_sentence)
+        super().__init__(limits, per_sentence, alpha)
         self.results: list[list[Hypothesis]] = [[] for _ in range(num_groups)]
-        self._alpha, self._n_best, self._required = alpha, n_best, required
-        self._limits = np.repeat(np.array(limits, dtype=int), per_sentence)
+        self._n_best, self._required = n_best, required
         # The best score that a hypothesis of log-probability g can reach is g over this; double, as scores are.
         self._final_penalties = np.array([gnmt_penalty(limit + 1, alpha) for limit in self._limits.tolist()])
         # A finished hypothesis must beat this to be kept: the worst kept score, once n_best are kept.
@@ -40,7 +39,6 @@ class FinishedBeams(HostRecord):
         self._open_scores[:, 0] = 0  # each group begins with one beam
         shape = (max(limits, default=0) + 1, num_groups, group_size)
         self._parents, self._tokens = np.zeros(shape, np.int32), np.zeros(shape, np.int64)
-        self._num_tokens = 0  # of every open beam
 
     def update(self, steps: Sequence[BeamStep]) -> None:
         """Takes account of steps, in order; the groups in the batch are the same in all of them."""

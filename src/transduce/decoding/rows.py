@@ -7,11 +7,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from transduce.config.special_ids import EOS
-from transduce.decoding.candidates import log_probabilities_
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.decoding.search import HostRecord, Search, SearchTask
 from transduce.decoding.step import S
@@ -25,13 +23,9 @@ class RowSearch(Search[S]):
 
     def __init__(self, task: SearchTask[S], length_penalty: float, num_outputs: int = 1) -> None:
         """Each sentence gets `num_outputs` outputs; `length_penalty` is α, for their scores."""
-        super().__init__(task)
+        super().__init__(task, len(task.limits) * num_outputs, constrained=task.banned is not None)
         self._num_outputs = num_outputs
-        self.finished = FinishedRows(task.limits, length_penalty=length_penalty, num_outputs=num_outputs)
-        self._output_RT: Tensor | None = None  # the argument of the bans
-        if task.banned is not None:
-            shape = (self._num_sentences * num_outputs, task.max_tokens + 1)
-            self._output_RT = torch.zeros(shape, dtype=torch.long, device=task.device)
+        self.finished = FinishedRows(task.limits, num_outputs, length_penalty)
 
     @abstractmethod
     def pick(self, gains_RV: Tensor) -> tuple[Tensor, Tensor]:
@@ -39,12 +33,7 @@ class RowSearch(Search[S]):
 
     def choose(self, logits_RV: Tensor, state: S) -> tuple[Tensor, Tensor]:
         """Returns the token of each row and its log-probability."""
-        gains_RV = log_probabilities_(logits_RV, self._never)
-        if self._num_tokens == 0 and self._num_outputs > 1:
-            gains_RV = gains_RV.repeat_interleave(self._num_outputs, dim=0)
-        if self._banned is not None and self._output_RT is not None:
-            self._banned.apply_(gains_RV, self._output_RT[:, : self._num_tokens])
-        self._last_tokens_R, gains_R = self.pick(gains_RV)
+        self._last_tokens_R, gains_R = self.pick(self._gains(logits_RV, self._num_outputs))
         if self._output_RT is not None:
             self._output_RT[:, self._num_tokens] = self._last_tokens_R
         return self._last_tokens_R, gains_R
@@ -52,12 +41,6 @@ class RowSearch(Search[S]):
     def continue_state(self, state: S) -> S:
         """Returns the state with a row for each output."""
         return state.expand(self._num_outputs) if self._num_tokens == 1 and self._num_outputs > 1 else state
-
-    def keep(self, kept_B: Tensor) -> None:
-        """Drops all sentences but these."""
-        if self._output_RT is not None:
-            self._output_RT = self._rows_of(self._output_RT, kept_B)
-        super().keep(kept_B)
 
     def results(self) -> list[list[Hypothesis]]:
         """Returns the outputs of each sentence."""
@@ -68,14 +51,12 @@ class RowSearch(Search[S]):
 class FinishedRows(HostRecord):
     """The outputs of a `RowSearch`, kept on the host; a group is one row."""
 
-    def __init__(self, limits: Sequence[int], *, length_penalty: float, num_outputs: int = 1) -> None:
-        super().__init__(len(limits) * num_outputs, num_outputs)
+    def __init__(self, limits: Sequence[int], num_outputs: int, length_penalty: float) -> None:
+        super().__init__(limits, num_outputs, length_penalty)
         num_rows = len(limits) * num_outputs
         self.results: list[Hypothesis | None] = [None] * num_rows
-        self._limits, self._alpha = np.repeat(np.array(limits, dtype=int), num_outputs), length_penalty
         self._tokens = np.zeros((num_rows, max(limits, default=0) + 1), np.int64)
         self._totals = np.zeros(num_rows, np.float32)
-        self._num_tokens = 0
 
     def update(self, steps: Sequence[tuple[Tensor, Tensor]]) -> None:
         """Takes account of steps, in order: each row's token and its log-probability, -inf where there was none."""

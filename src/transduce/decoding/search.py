@@ -18,6 +18,7 @@ from torch import Tensor
 
 from transduce.config.special_ids import BOS
 from transduce.decoding.banned_tokens import BannedTokens
+from transduce.decoding.candidates import log_probabilities_
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
 from transduce.decoding.step import S, Step
 
@@ -55,10 +56,12 @@ class HostRecord(ABC):
     numbered as the batch began.
     """
 
-    def __init__(self, num_groups: int, groups_per_sentence: int) -> None:
-        self.active = np.arange(num_groups)  # those still in the batch
-        self.done = np.zeros(num_groups, bool)
-        self._groups_per_sentence = groups_per_sentence
+    def __init__(self, limits: Sequence[int], groups_per_sentence: int, length_penalty: float) -> None:
+        self._limits = np.repeat(np.array(limits, dtype=int), groups_per_sentence)
+        self.active = np.arange(len(self._limits))  # those still in the batch
+        self.done = np.zeros(len(self._limits), bool)
+        self._groups_per_sentence, self._alpha = groups_per_sentence, length_penalty
+        self._num_tokens = 0  # of every row, so far
 
     @property
     def all_done(self) -> bool:
@@ -88,13 +91,17 @@ class Search(ABC, Generic[S]):
 
     finished: HostRecord
 
-    def __init__(self, task: SearchTask[S]) -> None:
+    def __init__(self, task: SearchTask[S], num_rows: int, *, constrained: bool) -> None:
+        """Prepares the first step; a search that is `constrained` keeps the tokens of its `num_rows` rows."""
         self._step, self._state, self._device = task.step, task.state, task.device
         self._banned, self._num_sentences = task.banned, len(task.limits)
         self._never = task.never
         self._num_tokens = 0  # of every row, so far
         self._last_tokens_R = torch.full((self._num_sentences,), BOS, device=task.device)
         self._sync_steps, self._last_step = sync_steps(task.device), task.max_tokens
+        self._output_RT: Tensor | None = None  # the argument of bans and required phrases
+        if constrained:
+            self._output_RT = torch.zeros(num_rows, task.max_tokens + 1, device=task.device, dtype=torch.long)
 
     def run(self) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses."""
@@ -130,10 +137,24 @@ class Search(ABC, Generic[S]):
     def results(self) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each sentence."""
 
+    def _gains(self, logits_RV: Tensor, copies: int) -> Tensor:
+        """Returns the log-probabilities of what may be next; in the first step for `copies` of each row.
+
+        Overwrites the logits.
+        """
+        gains_RV = log_probabilities_(logits_RV, self._never)
+        if copies > 1 and self._num_tokens == 0:
+            gains_RV = gains_RV.repeat_interleave(copies, dim=0)
+        if self._banned is not None and self._output_RT is not None:
+            self._banned.apply_(gains_RV, self._output_RT[:, : self._num_tokens])
+        return gains_RV
+
     def keep(self, kept_B: Tensor) -> None:
         """Drops all sentences but these."""
         if self._banned is not None:
             self._banned = self._banned.keep(kept_B)
+        if self._output_RT is not None:
+            self._output_RT = self._rows_of(self._output_RT, kept_B)
         self._last_tokens_R = self._rows_of(self._last_tokens_R, kept_B)
         self._num_sentences = kept_B.numel()
 
