@@ -9,6 +9,7 @@ import numpy as np
 
 from transduce.alignment.lexicon import Lexicon, learn_lexicon, num_ticks
 from transduce.config.special_ids import EOS
+from transduce.data.learned_tokenizer import spread
 from transduce.data.progress import progress_bar
 from transduce.data.readers import STDIN, read_pairs
 from transduce.engines.shortlist.table import Shortlist
@@ -146,7 +147,7 @@ def read_files(paths: Sequence[Path], tokenizer: SubwordTokenizer, max_pairs: in
         for total, _ in enumerate(read_pairs(paths), start=1):
             if total % 10_000 == 0:
                 bar.update(10_000)
-    taken = _spread(total, max_pairs)
+    taken = spread(np.ones(total, np.bool_), max_pairs)
     chosen = (pair for is_taken, pair in zip(taken.tolist(), read_pairs(paths), strict=True) if is_taken)
     found = Pairs([], [])
     with progress_bar("encoding", int(taken.sum()), unit=" pairs", shown=progress) as bar:
@@ -176,7 +177,7 @@ def read_prepared(folder: Path, tokenizer: SubwordTokenizer, max_pairs: int) -> 
         pairs = Pairs([], [])
         if path is not None:
             store = ParallelStore.open(path)
-            indices = np.flatnonzero(_spread(len(store), max_pairs))
+            indices = np.flatnonzero(spread(np.ones(len(store), np.bool_), max_pairs))
             for start in range(0, len(indices), _ENCODED_TOGETHER):
                 _add(pairs, *store.pairs(indices[start : start + _ENCODED_TOGETHER]))
         found.append(pairs)
@@ -185,7 +186,7 @@ def read_prepared(folder: Path, tokenizer: SubwordTokenizer, max_pairs: int) -> 
 
 def hold_out(pairs: Pairs) -> tuple[Pairs, Pairs]:
     """Splits pairs into those to learn from and those to measure on: a tenth, at most a thousand, evenly spread."""
-    held = _spread(len(pairs), min(_HELD_OUT, len(pairs) // 10))
+    held = spread(np.ones(len(pairs), np.bool_), min(_HELD_OUT, len(pairs) // 10))
     return pairs.take(np.flatnonzero(~held)), pairs.take(np.flatnonzero(held))
 
 
@@ -194,11 +195,3 @@ def _add(pairs: Pairs, sources: Iterable[_Row], targets: Iterable[_Row]) -> None
         if 0 < len(source) <= _MAX_TOKENS and 0 < len(target) <= _MAX_TOKENS:
             pairs.sources.append(np.asarray(source, dtype=np.int32))
             pairs.targets.append(np.asarray(target, dtype=np.int32))
-
-
-def _spread(total: int, count: int) -> np.ndarray:
-    """Returns `total` booleans, of which `count` (or all) are true, evenly spread."""
-    taken = np.zeros(total, dtype=np.bool_)
-    count = min(total, count)
-    taken[np.arange(count) * total // max(count, 1)] = True
-    return taken
