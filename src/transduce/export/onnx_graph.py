@@ -5,8 +5,7 @@ The weights are in one file that several graphs share. Shape suffixes as in `tra
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import onnx
@@ -26,30 +25,22 @@ _ALIGNMENT = 64
 class Weights:
     """One file of arrays; each is written once, even if several graphs use it."""
 
-    def __init__(self) -> None:
-        self.chunks: list[bytes] = []
-        self.size = 0
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
         self.ranges: dict[str, tuple[int, int]] = {}
 
     def tensor(self, name: str, array: np.ndarray) -> onnx.TensorProto:
         """Returns a tensor whose numbers are in the file."""
         data = np.ascontiguousarray(array, np.float32)
         if name not in self.ranges:
-            self.ranges[name] = (self.size, data.nbytes)
-            padding = -data.nbytes % _ALIGNMENT
-            self.chunks.append(data.tobytes() + bytes(padding))
-            self.size += data.nbytes + padding
+            self.ranges[name] = (self.file.tell(), data.nbytes)
+            self.file.write(data.tobytes() + bytes(-data.nbytes % _ALIGNMENT))
         offset, length = self.ranges[name]
         tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=data.shape)
         tensor.data_location = TensorProto.EXTERNAL
         for key, value in (("location", WEIGHTS), ("offset", offset), ("length", length)):
             tensor.external_data.add(key=key, value=str(value))
         return tensor
-
-    def save(self, path: Path) -> None:
-        """Writes the file."""
-        with path.open("wb") as file:
-            file.writelines(self.chunks)
 
 
 class Graph:
@@ -59,12 +50,10 @@ class Graph:
         self.weights, self.config, self.store = weights, config, store
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, onnx.TensorProto] = {}
-        self.num_names = 0
 
     def add(self, operation: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """Adds a node with one output, called `name` where that is given."""
-        self.num_names += 1
-        output = name or f"{operation.lower()}_{self.num_names}"
+        output = name or f"{operation.lower()}_{len(self.nodes) + 1}"
         self.nodes.append(helper.make_node(operation, list(inputs), [output], **attributes))
         return output
 

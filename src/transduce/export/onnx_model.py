@@ -34,19 +34,20 @@ def write_graphs(weights: Mapping[str, np.ndarray], config: ModelConfig, folder:
     """
     if unknown := unsupported(config):
         raise ExportError(f"{', '.join(unknown)}: these ONNX graphs do not support it.")
-    store = Weights()
-    for name, build in ((ENCODER, _encoder), (DECODER, _decoder)):
-        graph = Graph(weights, config, store)
-        inputs, outputs = build(graph, num_positions)
-        model = helper.make_model(
-            helper.make_graph(graph.nodes, name.removesuffix(".onnx"), inputs, outputs, [*graph.constants.values()]),
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            producer_name="transduce",
-            producer_version=__version__,
-            ir_version=IR_VERSION,
-        )
-        (folder / name).write_bytes(model.SerializeToString())
-    store.save(folder / WEIGHTS)
+    with (folder / WEIGHTS).open("wb") as file:
+        store = Weights(file)
+        for name, build in ((ENCODER, _encoder), (DECODER, _decoder)):
+            graph = Graph(weights, config, store)
+            inputs, outputs = build(graph, num_positions)
+            constants = [*graph.constants.values()]
+            model = helper.make_model(
+                helper.make_graph(graph.nodes, name.removesuffix(".onnx"), inputs, outputs, constants),
+                opset_imports=[helper.make_opsetid("", OPSET)],
+                producer_name="transduce",
+                producer_version=__version__,
+                ir_version=IR_VERSION,
+            )
+            (folder / name).write_bytes(model.SerializeToString())
     for name in (ENCODER, DECODER):
         onnx.checker.check_model(str(folder / name), full_check=True)
 
