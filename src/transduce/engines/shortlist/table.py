@@ -42,14 +42,9 @@ class Shortlist:
     frequent_F: np.ndarray
     facts: dict[str, Any]
 
-    @property
-    def vocab_size(self) -> int:
-        """The number of ids of the vocabulary."""
-        return len(self.candidates_VK)
-
     def allowed(self, sources: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
         """Returns the ids that the translation of each source may use, (B, V), booleans."""
-        allowed_BV = np.zeros((len(sources), self.vocab_size), dtype=np.bool_)
+        allowed_BV = np.zeros((len(sources), len(self.candidates_VK)), dtype=np.bool_)
         allowed_BV[:, EOS] = True
         allowed_BV[:, self.frequent_F] = True
         for row, source in enumerate(sources):
