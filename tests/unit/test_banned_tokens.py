@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, FakeState, Table, log_softmax, random_table
 from transduce.config import DecodeConfig, special_ids
-from transduce.decoding.banned_tokens import BannedTokens, banned_tokens
+from transduce.decoding.banned_tokens import banned_tokens
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.constraints import TokenConstraints
 from transduce.decoding.finished import FinishedBeams
 from transduce.decoding.greedy import GreedySearch
 from transduce.decoding.sampling import Sampling, uniforms
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
+from transduce.decoding.search import SearchTask
 
 Past = tuple[int, ...]
 
@@ -52,27 +53,26 @@ class Rules:
         return not any(longer[-len(phrase) :] == phrase for phrase in self.forbidden)
 
 
-def of(rules: Sequence[Rules]) -> BannedTokens | None:
-    """The bans of a batch; those that are the same for all are the first sentence's."""
-    options = DecodeConfig(min_tokens=rules[0].min_tokens, no_repeat_ngram=rules[0].no_repeat_ngram)
-    return banned_tokens(
-        options,
-        [TokenConstraints(each.prefix, each.completions, forbidden=each.forbidden) for each in rules],
-    )
+def task_of(table: Table, limits: Sequence[int], rules: Sequence[Rules]) -> SearchTask[FakeState]:
+    constraints = [TokenConstraints(each.prefix, each.completions, forbidden=each.forbidden) for each in rules]
+    return FakeModel(table).task(limits, constraints=constraints)
+
+
+def options_of(rules: Sequence[Rules], **more: Any) -> DecodeConfig:
+    """The rules that are the same for all are the first sentence's."""
+    return DecodeConfig(min_tokens=rules[0].min_tokens, no_repeat_ngram=rules[0].no_repeat_ngram, **more)
 
 
 def run(
     table: Table, limits: Sequence[int], rules: Sequence[Rules], beam_size: int, **more: Any
 ) -> list[list[Hypothesis]]:
-    model = FakeModel(table)
-    options, n_best = DecodeConfig(beam_size=beam_size), more.get("n_best", beam_size)
+    options, n_best = options_of(rules, beam_size=beam_size), more.get("n_best", beam_size)
     with mock.patch.object(FinishedBeams, "stops_early", more.get("stop_early", True)):
-        return BeamSearch(model.task(limits, banned=of(rules)), options, n_best, bonus=more.get("bonus")).run()
+        return BeamSearch(task_of(table, limits, rules), options, n_best, more.get("bonus")).run()
 
 
 def run_greedy(table: Table, limits: Sequence[int], rules: Sequence[Rules]) -> list[Hypothesis]:
-    model = FakeModel(table)
-    return [best for [best] in GreedySearch(model.task(limits, banned=of(rules)), 0.6).run()]
+    return [best for [best] in GreedySearch(task_of(table, limits, rules), options_of(rules)).run()]
 
 
 def every_output(table: Table, limit: int, rules: Rules, vocab: Sequence[int], alpha: float = 0.6) -> list[Hypothesis]:
@@ -172,10 +172,10 @@ def test_a_beam_of_one_is_greedy(seed: int, rules: list[Rules], limits: list[int
 @settings(max_examples=20, deadline=None)
 @given(seeds, rules_of_a_batch(), st.lists(st.integers(0, 7), min_size=4, max_size=4), st.floats(0.3, 2.0))
 def test_what_is_drawn_obeys(seed: int, rules: list[Rules], limits: list[int], temperature: float) -> None:
-    table, model = random_table(seed), FakeModel(random_table(seed))
+    table = random_table(seed)
     limits = [max(limit, len(each.prefix), each.min_tokens) for limit, each in zip(limits, rules, strict=False)]
     numbers = torch.stack([torch.from_numpy(uniforms(seed, [s], 3, 9)) for s in range(len(rules))])
-    found = Sampling(model.task(limits, banned=of(rules)), DecodeConfig(temperature=temperature), numbers).run()
+    found = Sampling(task_of(table, limits, rules), options_of(rules, temperature=temperature), numbers).run()
     for sentence, hypotheses in enumerate(found):
         assert len(hypotheses) == 3
         for h in hypotheses:

@@ -46,7 +46,7 @@ def run(
 
 def run_greedy(table: Table, limits: Sequence[int], alpha: float = 0.6) -> list[Hypothesis]:
     model = FakeModel(table)
-    return [best for [best] in GreedySearch(model.task(limits), alpha).run()]
+    return [best for [best] in GreedySearch(model.task(limits), DecodeConfig(length_penalty=alpha)).run()]
 
 
 def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
@@ -316,5 +316,5 @@ def test_finished_sentences_leave_the_batch() -> None:
     assert model.num_rows[-1] == 2
     assert len(model.num_rows) < 31
     model = FakeModel(table)
-    GreedySearch(model.task([30] * 4), 0.0).run()
+    GreedySearch(model.task([30] * 4), DecodeConfig()).run()
     assert model.num_rows == [4] * 3 + [1] * 18

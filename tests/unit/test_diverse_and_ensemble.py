@@ -156,7 +156,7 @@ def searches(step: Any, start: Any, limits: Sequence[int]) -> list[list[Hypothes
     every = [
         BeamSearch(task, beam, 4),
         BeamSearch(task, replace(beam, diversity_groups=2), 4),
-        GreedySearch(task, 0.6),
+        GreedySearch(task, beam),
         Sampling(task, DecodeConfig(temperature=0.8), numbers),
     ]
     return [found for search in every for found in search.run()]

@@ -174,7 +174,7 @@ def test_a_search_waits_for_a_gpu_at_every_eighth_step_and_at_the_last(monkeypat
     assert [search.sync_steps(device) for device in ("cpu", "cuda")] == [1, 8]
     for num_steps, taken in ((1, [1] * 20), (8, [1, 8, 8, 3])):
         monkeypatch.setattr(search, "sync_steps", lambda _, number=num_steps: number)
-        greedy = GreedySearch(FakeModel(random_table(1, eos_bias=-50.0)).task([19]), 0.6)
+        greedy = GreedySearch(FakeModel(random_table(1, eos_bias=-50.0)).task([19]), DecodeConfig())
         counts, update = list[int](), greedy.finished.update
         monkeypatch.setattr(greedy.finished, "update", lambda s, n=counts, f=update: (n.append(len(s)), f(s)))
         greedy.run()

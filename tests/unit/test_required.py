@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from step_tables import EOS, A, B, C, FakeModel, Table, log_softmax, random_table
 from transduce.config import DecodeConfig
-from transduce.decoding.banned_tokens import banned_tokens
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.candidates import log_probabilities_
 from transduce.decoding.constraints import TokenConstraints
@@ -26,7 +25,7 @@ VOCAB_SIZE = 7
 
 
 def of(asked: Sequence[TokenConstraints]) -> RequiredPhrases | None:
-    return required_phrases(asked, VOCAB_SIZE)
+    return required_phrases(asked)
 
 
 def entries_of(entries: tuple[tuple[Past, ...], ...], joining: Past = ()) -> TokenConstraints:
@@ -44,7 +43,7 @@ def run(
     model = FakeModel(table)
     n_best = more.get("n_best", beam_size)
     with mock.patch.object(FinishedBeams, "stops_early", more.get("stop_early", True)):
-        return BeamSearch(model.task(limits), DecodeConfig(beam_size=beam_size), n_best, of(asked)).run()
+        return BeamSearch(model.task(limits, constraints=asked), DecodeConfig(beam_size=beam_size), n_best).run()
 
 
 words = st.sampled_from([A, B, C])
@@ -207,9 +206,8 @@ def test_a_neighbour_with_phrases_changes_nothing_of_a_plain_sentence() -> None:
 
 
 def test_bans_and_required_phrases_together() -> None:
-    model, asked = FakeModel(random_table(5)), entries_of((((A, B),),))
-    banned = banned_tokens(DecodeConfig(), [TokenConstraints(forbidden=((B, C),), prefix=(C, A))])
-    [found] = BeamSearch(model.task([6], banned=banned), DecodeConfig(beam_size=4), 4, of([asked])).run()
+    asked = TokenConstraints(forbidden=((B, C),), prefix=(C, A), required=(((A, B),),))
+    [found] = run(random_table(5), [6], [asked], 4)
     for h in found:
         assert h.finished
         assert h.ids[:2] == [C, A]
@@ -218,10 +216,8 @@ def test_bans_and_required_phrases_together() -> None:
 
 
 def test_where_a_ban_makes_it_impossible_the_output_is_unfinished() -> None:
-    model = FakeModel(random_table(5))
-    banned = banned_tokens(DecodeConfig(), [TokenConstraints(forbidden=((B,),))])
-    required = of([entries_of((((A, B),), ((C,),)))])
-    [found] = BeamSearch(model.task([5], banned=banned), DecodeConfig(beam_size=3), required=required).run()
+    asked = TokenConstraints(forbidden=((B,),), required=(((A, B),), ((C,),)))
+    [found] = run(random_table(5), [5], [asked], 3, n_best=1)
     assert not found[0].finished
     assert C in found[0].ids
     assert B not in found[0].ids

@@ -15,11 +15,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from step_tables import A, B, C, FakeModel, random_table
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.decoding import search
-from transduce.decoding.banned_tokens import BannedTokens, banned_tokens
+from transduce.decoding.banned_tokens import BannedTokens
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.finished import FinishedBeams
 from transduce.decoding.greedy import GreedySearch
-from transduce.decoding.required import RequiredPhrases, required_phrases
+from transduce.decoding.required import RequiredPhrases
 from transduce.decoding.rows import FinishedRows, RowSearch
 from transduce.decoding.transfer import BeamStep, pack, unpack
 from transduce.engines.interface import TokenConstraints
@@ -172,10 +172,10 @@ def test_any_table(
 ) -> None:
     def run(num_steps: int) -> list[Any]:
         options = DecodeConfig(beam_size=beam_size, length_penalty=alpha, no_repeat_ngram=2 * restricted)
-        task = FakeModel(table).task(limits, banned=banned_tokens(options))
+        task = FakeModel(table).task(limits)
         with mock.patch.object(search, "sync_steps", return_value=num_steps):
             found = BeamSearch(task, options, beam_size).run()
-            return found if beam_size > 1 else [found, GreedySearch(task, 0.0).run()]
+            return found if beam_size > 1 else [found, GreedySearch(task, options).run()]
 
     table = random_table(seed, eos_bias=0.5)
     assert run(sync_steps) == run(1)
@@ -185,9 +185,9 @@ def test_required_phrases_are_counted_on_the_host(monkeypatch: pytest.MonkeyPatc
     """If a limit leaves entries unmet, outputs that have met most come first, whatever the interval."""
     for num_steps in (1, 3):
         _sync_every(num_steps, monkeypatch)
-        required = required_phrases([TokenConstraints(required=(((A, B, C),), ((C,),)))], 7)
-        task = FakeModel(random_table(3)).task([2])
-        [found] = BeamSearch(task, DecodeConfig(beam_size=3), 3, required).run()
+        required = TokenConstraints(required=(((A, B, C),), ((C,),)))
+        task = FakeModel(random_table(3)).task([2], constraints=[required])
+        [found] = BeamSearch(task, DecodeConfig(beam_size=3), 3).run()
         assert [(h.ids, h.finished) for h in found] == [([C, C], False), ([C, A], False), ([B, B], False)]
         assert found[1].score < found[2].score
 

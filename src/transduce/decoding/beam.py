@@ -14,7 +14,7 @@ from transduce.config.special_ids import EOS
 from transduce.decoding.candidates import best_candidates
 from transduce.decoding.diverse import diverse_candidates, merged
 from transduce.decoding.finished import FinishedBeams
-from transduce.decoding.required import RequiredPhrases, required_candidates
+from transduce.decoding.required import required_candidates, required_phrases
 from transduce.decoding.scores import Hypothesis
 from transduce.decoding.search import Search, SearchTask
 from transduce.decoding.step import S
@@ -54,23 +54,22 @@ class BeamSearch(Search[S]):
         task: SearchTask[S],
         options: DecodeConfig,
         n_best: int = 1,
-        required: RequiredPhrases | None = None,
         bonus: Callable[[S], Tensor] | None = None,
     ) -> None:
         """Prepares the search.
 
         Args:
-            task: the sentences and the model.
+            task: the sentences and the model; see `require_plain_beam` for what required phrases need.
             options: widths and penalties; `temperature` and what belongs to it are not used.
             n_best: hypotheses of each sentence, at most as many as the beam is wide.
-            required: phrases that outputs must hold; see `require_plain_beam` for what they need.
             bonus: what is added to a hypothesis's score, given the state after its last step; for each row, at most 0.
         """
         num_groups = len(task.limits) * options.diversity_groups
-        super().__init__(task, num_groups, constrained=task.banned is not None or required is not None)
-        self._options, self._n_best, self._required, self._bonus = options, n_best, required, bonus
+        super().__init__(task, options, num_groups)
+        self._n_best, self._bonus = n_best, bonus
+        self._required = required_phrases(task.constraints, task.device)
         self._group_size = options.beam_size // options.diversity_groups
-        self.finished = FinishedBeams(task.limits, options, n_best, required)
+        self.finished = FinishedBeams(task.limits, options, n_best, task.constraints)
         self._scores_BK = torch.zeros(num_groups, 1, device=task.device)  # log-probabilities, in any order
         self._parents_BK = torch.zeros(num_groups, 1, device=task.device, dtype=torch.long)
 

@@ -7,11 +7,10 @@ C candidates, T tokens so far.
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
-from transduce.decoding.required import RequiredPhrases
+from transduce.decoding.constraints import TokenConstraints
 from transduce.decoding.scores import Hypothesis, gnmt_penalty, hypothesis
 from transduce.decoding.search import HostRecord
 from transduce.decoding.transfer import BeamStep, beams_on_host
@@ -23,14 +22,14 @@ class FinishedBeams(HostRecord):
     stops_early = True  # tests compare with a search that continues to each limit, whose result is the same
 
     def __init__(
-        self, limits: Sequence[int], options: DecodeConfig, n_best: int, required: RequiredPhrases | None
+        self, limits: Sequence[int], options: DecodeConfig, n_best: int, constraints: Sequence[TokenConstraints]
     ) -> None:
         """See `BeamSearch`."""
         per_sentence, alpha = options.diversity_groups, options.length_penalty
         num_groups, group_size = len(limits) * per_sentence, options.beam_size // per_sentence
         super().__init__(limits, per_sentence, alpha)
         self.results: list[list[Hypothesis]] = [[] for _ in range(num_groups)]
-        self._n_best, self._required = n_best, required
+        self._n_best, self._constraints = n_best, constraints
         # The best score that a hypothesis of log-probability g can reach is g over this; double, as scores are.
         self._final_penalties = np.array([gnmt_penalty(limit + 1, alpha) for limit in self._limits.tolist()])
         # A finished hypothesis must beat this to be kept: the worst kept score, once n_best are kept.
@@ -84,15 +83,15 @@ class FinishedBeams(HostRecord):
         self.done[group] = True
         if self.results[group]:
             return
-        scores = self._open_scores[group].tolist()
-        beams = [beam for beam, score in enumerate(scores) if score > -np.inf]
-        outputs = [self._ids(group, beam) for beam in beams]
         found = [
-            (count, hypothesis(ids, scores[beam], False, self._alpha, float(bonus_K[beam])))
-            for beam, ids, count in zip(beams, outputs, self._num_missing(group, outputs), strict=True)
+            hypothesis(self._ids(group, beam), score, False, self._alpha, float(bonus_K[beam]))
+            for beam, score in enumerate(self._open_scores[group].tolist())
+            if score > -np.inf
         ]
-        found.sort(key=lambda each: (each[0], -each[1].score))
-        self.results[group].extend(each for _, each in found[: self._n_best])
+        # Those that lack the fewest required phrases come first.
+        given = self._constraints[group // self._groups_per_sentence] if self._constraints else TokenConstraints()
+        found.sort(key=lambda each: (len(given.unmet(each.ids)), -each.score))
+        self.results[group].extend(found[: self._n_best])
 
     def _ids(self, group: int, beam: int) -> list[int]:
         """Returns the tokens of an open beam, followed back from its last."""
@@ -101,13 +100,3 @@ class FinishedBeams(HostRecord):
             ids.append(int(self._tokens[step, group, beam]))
             beam = int(self._parents[step, group, beam])
         return ids[::-1]
-
-    def _num_missing(self, sentence: int, outputs: Sequence[list[int]]) -> list[int]:
-        """Returns how many required entries each output of a sentence lacks."""
-        if self._required is None or not outputs:
-            return [0] * len(outputs)
-        device = self._required.lengths_BP.device
-        required = self._required.keep(torch.tensor([sentence], device=device))
-        past_1KT = torch.tensor(outputs, dtype=torch.long, device=device)[None]
-        missing: list[int] = required.unmet(required.progress(past_1KT)).sum(dim=2)[0].tolist()
-        return missing

@@ -51,7 +51,7 @@ class RequiredPhrases:
     lengths_BP: Tensor  # 0 for padding
     entries_BP: Tensor  # the entry that a phrase is of
     costs_BE: Tensor  # tokens of an entry's shortest phrase; 0 for padding
-    joining_BV: Tensor
+    joining_BJ: Tensor  # whether a token joins; its last column is of all tokens from J - 1 on, which do not
 
     @property
     def total_B(self) -> Tensor:
@@ -60,7 +60,7 @@ class RequiredPhrases:
 
     def keep(self, sentences_B: Tensor) -> Self:
         """Returns the entries of the given sentences, in the given order."""
-        parts = (self.phrases_BPL, self.lengths_BP, self.entries_BP, self.costs_BE, self.joining_BV)
+        parts = (self.phrases_BPL, self.lengths_BP, self.entries_BP, self.costs_BE, self.joining_BJ)
         return type(self)(*(part[sentences_B] for part in parts))
 
     def progress(self, past_BKT: Tensor) -> Progress:
@@ -137,7 +137,7 @@ class RequiredPhrases:
         return banks_BN
 
     def _joins(self, tokens_BN: Tensor) -> Tensor:
-        return self.joining_BV.gather(1, tokens_BN.clamp(min=0)) & (tokens_BN >= 0)
+        return self.joining_BJ.gather(1, tokens_BN.clamp(0, self.joining_BJ.size(1) - 1)) & (tokens_BN >= 0)
 
     def _of_entries(self, of_phrases_BKP: Tensor) -> Tensor:
         """Returns for each entry whether any of its phrases has the property."""
@@ -151,14 +151,11 @@ class RequiredPhrases:
 
 
 def required_phrases(
-    constraints: Sequence[TokenConstraints], vocab_size: int, device: torch.device | str = "cpu"
+    constraints: Sequence[TokenConstraints], device: torch.device | str = "cpu"
 ) -> RequiredPhrases | None:
     """Returns the phrases that the outputs of a batch must contain, or None where nothing is required.
 
-    Args:
-        constraints: of each sentence, or none at all; no phrase is empty.
-        vocab_size: V.
-        device: where the search works.
+    `constraints` are of each sentence, or none at all; no phrase is empty.
     """
     required = [each.required for each in constraints]
     if not any(required):
@@ -168,8 +165,10 @@ def required_phrases(
     phrases = torch.full((len(required), num_phrases, longest), _NO_TOKEN)
     lengths, owners = (torch.zeros(len(required), num_phrases, dtype=torch.long) for _ in range(2))
     costs = torch.zeros(len(required), max(map(len, required)), dtype=torch.long)
-    joins = torch.zeros(len(required), vocab_size, dtype=torch.bool)
-    ids_of: dict[int, Tensor] = {}  # sentences share one tuple of joining tokens, and it is long
+    distinct = {id(each.joining): each.joining for each in constraints if each.joining}
+    ids_of = {key: torch.tensor(ids) for key, ids in distinct.items()}  # most often one tuple for all, and it is long
+    greatest = max((int(ids.max()) for ids in ids_of.values()), default=-1)
+    joins = torch.zeros(len(required), greatest + 2, dtype=torch.bool)
     for sentence, (entries, joining) in enumerate((each.required, each.joining) for each in constraints):
         flat = [(phrase, owner) for owner, entry in enumerate(entries) for phrase in entry]
         for index, (phrase, owner) in enumerate(flat):
@@ -178,8 +177,6 @@ def required_phrases(
         for owner, entry in enumerate(entries):
             costs[sentence, owner] = min(map(len, entry))
         if joining:
-            if id(joining) not in ids_of:
-                ids_of[id(joining)] = torch.tensor(joining)
             joins[sentence, ids_of[id(joining)]] = True
     return RequiredPhrases(*(part.to(device) for part in (phrases, lengths, owners, costs, joins)))
 

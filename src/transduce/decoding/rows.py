@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
+from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.decoding.search import HostRecord, Search, SearchTask
@@ -21,11 +22,11 @@ class RowSearch(Search[S]):
 
     finished: "FinishedRows"
 
-    def __init__(self, task: SearchTask[S], length_penalty: float, num_outputs: int = 1) -> None:
-        """Each sentence gets `num_outputs` outputs; `length_penalty` is α, for their scores."""
-        super().__init__(task, len(task.limits) * num_outputs, constrained=task.banned is not None)
+    def __init__(self, task: SearchTask[S], options: DecodeConfig, num_outputs: int = 1) -> None:
+        """Each sentence gets `num_outputs` outputs; what only a beam has of the options is not used."""
+        super().__init__(task, options, len(task.limits) * num_outputs)
         self._num_outputs = num_outputs
-        self.finished = FinishedRows(task.limits, num_outputs, length_penalty)
+        self.finished = FinishedRows(task.limits, num_outputs, options.length_penalty)
 
     @abstractmethod
     def pick(self, gains_RV: Tensor) -> tuple[Tensor, Tensor]:

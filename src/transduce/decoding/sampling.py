@@ -77,8 +77,8 @@ class Sampling(RowSearch[S]):
             options: a temperature greater than 0, what belongs to it, and the length penalty, for the scores.
             uniforms_BKT: a number of [0, 1) for each output and step; T is at least the greatest limit + 1.
         """
-        super().__init__(task, options.length_penalty, uniforms_BKT.size(1))
-        self._options, self._uniforms_BKT = options, uniforms_BKT.to(task.device, torch.double)
+        super().__init__(task, options, uniforms_BKT.size(1))
+        self._uniforms_BKT = uniforms_BKT.to(task.device, torch.double)
 
     def pick(self, gains_RV: Tensor) -> tuple[Tensor, Tensor]:
         """Draws a token for each row; returns them and their log-probabilities."""

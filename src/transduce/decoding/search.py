@@ -16,9 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from transduce.config import DecodeConfig
 from transduce.config.special_ids import BOS
-from transduce.decoding.banned_tokens import BannedTokens
+from transduce.decoding.banned_tokens import banned_tokens
 from transduce.decoding.candidates import log_probabilities_
+from transduce.decoding.constraints import TokenConstraints
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
 from transduce.decoding.step import S, Step
 
@@ -34,7 +36,7 @@ class SearchTask(Generic[S]):
     step: Step[S]
     state: S  # one row a sentence, nothing decoded yet
     limits: Sequence[int]  # for each sentence, the greatest number of tokens of its output; EOS is not counted
-    banned: BannedTokens | None = None  # what outputs must begin with and must not contain
+    constraints: Sequence[TokenConstraints] = ()  # of each sentence, or none at all
     device: torch.device | str = "cpu"  # where `step` works
     never: Sequence[int] = NEVER_GENERATED  # tokens that no output holds
 
@@ -91,16 +93,16 @@ class Search(ABC, Generic[S]):
 
     finished: HostRecord
 
-    def __init__(self, task: SearchTask[S], num_rows: int, *, constrained: bool) -> None:
-        """Prepares the first step; a search that is `constrained` keeps the tokens of its `num_rows` rows."""
+    def __init__(self, task: SearchTask[S], options: DecodeConfig, num_rows: int) -> None:
+        """Prepares the first step; where anything is banned or required, the tokens of `num_rows` rows are kept."""
         self._step, self._state, self._device = task.step, task.state, task.device
-        self._banned, self._num_sentences = task.banned, len(task.limits)
-        self._never = task.never
+        self._options, self._never, self._num_sentences = options, task.never, len(task.limits)
+        self._banned = banned_tokens(options, task.constraints, task.device)
         self._num_tokens = 0  # of every row, so far
         self._last_tokens_R = torch.full((self._num_sentences,), BOS, device=task.device)
         self._sync_steps, self._last_step = sync_steps(task.device), task.max_tokens
         self._output_RT: Tensor | None = None  # the argument of bans and required phrases
-        if constrained:
+        if self._banned is not None or any(each.required for each in task.constraints):
             self._output_RT = torch.zeros(num_rows, task.max_tokens + 1, device=task.device, dtype=torch.long)
 
     def run(self) -> list[list[Hypothesis]]:

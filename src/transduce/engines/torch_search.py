@@ -11,13 +11,11 @@ from torch import Tensor
 
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS, PAD
-from transduce.decoding.banned_tokens import banned_tokens
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.coverage import coverage_penalty
 from transduce.decoding.ensemble import EnsembleState, ensemble_step
 from transduce.decoding.greedy import GreedySearch
 from transduce.decoding.narrowing import NarrowState, VocabularyPart, narrow_step
-from transduce.decoding.required import required_phrases
 from transduce.decoding.sampling import Sampling, uniforms
 from transduce.decoding.search import Search, SearchTask
 from transduce.engines.batching import output_limit
@@ -145,11 +143,11 @@ def search(
     Raises:
         ConfigError: a least length or a prefix is longer than the positions that a model has learned.
     """
-    device, coverage = batch.source_BS.device, options.coverage_penalty > 0
     last = None if (longest := last_position(models)) is None else longest - 1
     constraints = batch.constraints or [TokenConstraints()] * len(batch.sources)
     limited = zip(batch.sources, constraints, strict=True)
     limits = [output_limit(len(source), options, each, last) for source, each in limited]
+    coverage = options.coverage_penalty > 0
     decoders: Sequence[Any] = models
     further: dict[str, Any] = {"coverage": coverage}
     if graph_decoders is not None and not coverage:
@@ -164,16 +162,13 @@ def search(
             steps[index] = narrow_step(functools.partial(steps[index], projection=projection), part)
         states = [part.start(state) for state in states]
     step, state = (steps[0], states[0]) if len(steps) == 1 else (ensemble_step(steps), EnsembleState(tuple(states)))
-    banned = banned_tokens(options, batch.constraints, device)
-    task: SearchTask[Any] = SearchTask(step, state, limits, banned, device, batch.never)
+    task: SearchTask[Any] = SearchTask(step, state, limits, batch.constraints, batch.source_BS.device, batch.never)
     if options.temperature:
         return Sampling(task, options, _uniforms(batch, options, draws, task.max_tokens + 1))
     if options.beam_size == 1:
-        return GreedySearch(task, options.length_penalty)
-    vocab_size = models[0].config.vocab_size if part is None else len(part.ids)
-    required = required_phrases(batch.constraints, vocab_size, device)
+        return GreedySearch(task, options)
     bonus = functools.partial(_coverage_bonus, options.coverage_penalty) if coverage else None
-    return BeamSearch(task, options, draws.num_outputs, required, bonus)
+    return BeamSearch(task, options, draws.num_outputs, bonus)
 
 
 def _uniforms(batch: Batch, options: DecodeConfig, draws: SearchRound, num_steps: int) -> Tensor:
