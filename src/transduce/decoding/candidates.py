@@ -57,14 +57,17 @@ def best_candidates(gains_RV: Tensor, scores_BK: Tensor, num_candidates: int) ->
 
     The best C of K × V lie among each beam's own best C, so only C × K are compared across beams.
     """
-    num_sentences, num_beams = scores_BK.shape
-    gains_RC, tokens_RC = best_of_each_beam(gains_RV, num_candidates)
-    per_beam = gains_RC.size(1)
-    totals_BN = (scores_BK.reshape(-1, 1) + gains_RC).view(num_sentences, num_beams * per_beam)
-    totals_BN, index_BN = totals_BN.sort(dim=1, descending=True, stable=True)
-    scores_BC, index_BC = totals_BN[:, :num_candidates], index_BN[:, :num_candidates]
-    tokens_BC = tokens_RC.view(num_sentences, -1).gather(1, index_BC)
-    return padded_candidates(scores_BC, index_BC // per_beam, tokens_BC, num_candidates)
+    found = ranked(*best_of_each_beam(gains_RV, num_candidates), scores_BK)
+    scores_BC, beams_BC, tokens_BC = (x[:, :num_candidates] for x in found)
+    return padded_candidates(scores_BC, beams_BC, tokens_BC, num_candidates)
+
+
+def ranked(gains_RN: Tensor, tokens_RN: Tensor, scores_BK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns each sentence's continuations, best first, as (scores, beams, tokens); equal ones keep their order."""
+    num_sentences, per_beam = scores_BK.size(0), gains_RN.size(1)
+    scores_BN = (scores_BK.reshape(-1, 1) + gains_RN).view(num_sentences, -1)
+    scores_BN, order_BN = scores_BN.sort(dim=1, descending=True, stable=True)
+    return scores_BN, order_BN // per_beam, tokens_RN.view(num_sentences, -1).gather(1, order_BN)
 
 
 def padded_candidates(

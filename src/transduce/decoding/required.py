@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from transduce.config.special_ids import EOS
-from transduce.decoding.candidates import best_of_each_beam, padded_candidates
+from transduce.decoding.candidates import best_of_each_beam, padded_candidates, ranked
 from transduce.decoding.constraints import TokenConstraints
 
 _NO_TOKEN = -1
@@ -193,7 +193,6 @@ def required_candidates(
 
     Overwrites the gains: beams that have not met all entries cannot end.
     """
-    num_sentences, num_beams = scores_BK.shape
     progress = required.progress(past_BKT)
     unmet_BK = required.unmet(progress).any(dim=2)
     gains_RV[:, EOS] = gains_RV[:, EOS].masked_fill(unmet_BK.flatten(), -torch.inf)
@@ -205,11 +204,7 @@ def required_candidates(
     invalid_RO = ~valid_BKO.flatten(0, 1) | known_RO | repeated_RO.any(dim=2)
     offers_RO = gains_RV.gather(1, offered_RO).masked_fill(invalid_RO, -torch.inf)
     gains_RN = torch.cat([own_RC, offers_RO], dim=1)
-    per_beam = gains_RN.size(1)
-    scores_BN = (scores_BK.reshape(-1, 1) + gains_RN).view(num_sentences, num_beams * per_beam)
-    scores_BN, order_BN = scores_BN.sort(dim=1, descending=True, stable=True)
-    tokens_BN = torch.cat([own_tokens_RC, offered_RO], dim=1).view(num_sentences, -1).gather(1, order_BN)
-    beams_BN = order_BN // per_beam
+    scores_BN, beams_BN, tokens_BN = ranked(gains_RN, torch.cat([own_tokens_RC, offered_RO], dim=1), scores_BK)
     banks_BN = required.banks(progress, beams_BN, tokens_BN)
     possible_BN, ends_BN = scores_BN > -torch.inf, tokens_BN == EOS
     complete_BN = possible_BN & (banks_BN == required.total_B[:, None])
