@@ -26,11 +26,9 @@ _COMMA = re.compile(r"(?<!\d),|,(?!\d)")  # all but the one in "1,9"
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 # Apostrophes are split as in English "don 't" and French "l' homme"; in other languages they are tokens.
-_APOSTROPHE = {
-    "en": re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])|(?<=\d)'(?=s)"),
-    "fr": re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])"),
-}
-_LANGUAGES_LIKE = {"en": "en", "fr": "fr", "it": "fr", "ga": "fr", "ca": "fr"}
+_ENGLISH = (re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])|(?<=\d)'(?=s)"), " \0")
+_FRENCH = (re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])"), "\0 ")
+_APOSTROPHES = {"en": _ENGLISH, **dict.fromkeys(("fr", "it", "ga", "ca"), _FRENCH)}  # \0 marks one that is split
 
 _FULL_STOP = re.compile(r"(\S+)\.")
 
@@ -77,11 +75,10 @@ def _set_apart(match: re.Match[str]) -> str:
 
 
 def _apostrophes(line: str, language: str) -> str:
-    kind = _LANGUAGES_LIKE.get(language, "")
-    if not kind:
+    if language not in _APOSTROPHES:
         return line.replace("'", " ' ")
-    attached, mark = (" \0", "\0") if kind == "en" else ("\0 ", "\0")
-    return _APOSTROPHE[kind].sub(attached, line).replace("'", " ' ").replace(mark, "'")
+    pattern, split = _APOSTROPHES[language]
+    return pattern.sub(split, line).replace("'", " ' ").replace("\0", "'")
 
 
 def _keeps_full_stop(stem: str, following: str, language: str) -> bool:
