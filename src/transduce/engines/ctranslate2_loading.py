@@ -29,7 +29,7 @@ def load_model(
     threads = threads or min(_MAX_THREADS, _num_cores())
     in_folder = isinstance(converted, Path)
     try:
-        model = ctranslate2.Translator(
+        return ctranslate2.Translator(
             str(converted) if in_folder else "model",
             files=None if in_folder else converted,
             device=kind,
@@ -45,7 +45,6 @@ def load_model(
             f"{converted}: CTranslate2 cannot load it" if in_folder else "CTranslate2 cannot load the converted model"
         )
         raise BundleError(f"{what}: {error}.{' Delete this folder and try again.' if in_folder else ''}") from None
-    return model
 
 
 def keep_in_forks(user: object, model: ctranslate2.Translator) -> None:

@@ -181,11 +181,10 @@ def _continued(engine: ScoringEngine, cuts: Sequence[_Cut], options: DecodeConfi
     """Searches on from cuts; returns the lines that now have an output with more phrases."""
     given = [cut.line.free(cut.beginning) for cut in cuts]
     found = engine.translate([cut.line.source for cut in cuts], options, options.beam_size, given)
-    outputs: dict[int, tuple[_Line, list[Hypothesis]]] = {}
+    outputs: dict[_Line, list[Hypothesis]] = {}
     for cut, hypotheses in zip(cuts, found, strict=True):
-        possible = [each for each in hypotheses if each.score > -math.inf]
-        outputs.setdefault(id(cut.line), (cut.line, []))[1].extend(possible)
-    return [line for line, hypotheses in outputs.values() if line.add(hypotheses)]
+        outputs.setdefault(cut.line, []).extend(each for each in hypotheses if each.score > -math.inf)
+    return [line for line, hypotheses in outputs.items() if line.add(hypotheses)]
 
 
 def _closed(engine: ScoringEngine, cuts: Sequence[_Cut]) -> Iterator[_Cut]:

@@ -32,6 +32,7 @@ from transduce.export.certificate import (
     require_replaceable,
     write_certificate,
 )
+from transduce.export.huggingface_settings import ORIGINAL
 from transduce.export.huggingface_shape import LAYER_NORM_EPSILON, generation_settings, model_settings, shape_of
 from transduce.export.huggingface_tokenizer import save_tokenizer
 from transduce.export.huggingface_weights import to_huggingface
@@ -41,7 +42,6 @@ from transduce.export.system import System
 from transduce.translation.directions import default_tags
 
 FORMATS = ("huggingface", "onnx", "ctranslate2")
-ORIGINAL = "transduce.json"  # in an exported folder: the configuration that it was made from, for an import
 _FLOAT32 = "float32"
 # The packages that a format needs; the first one runs an export, all of them are needed to write one.
 _NEEDS = {"huggingface": ("transformers",), "onnx": ("onnxruntime", "onnx"), "ctranslate2": ("ctranslate2",)}

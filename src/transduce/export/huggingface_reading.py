@@ -16,7 +16,7 @@ from transduce.config import Config, DecodeConfig, ModelConfig, TextConfig, from
 from transduce.config.tensors import read_weights
 from transduce.engines.sinusoids import sinusoids
 from transduce.errors import BundleError, ConfigError, ExportError
-from transduce.export.huggingface_settings import read_json, read_settings, require_shapes
+from transduce.export.huggingface_settings import ORIGINAL, read_json, read_settings, require_shapes
 from transduce.export.huggingface_shape import (
     LAYER_NORM_EPSILON,
     NEVER_BIAS,
@@ -41,12 +41,10 @@ class Checkpoint:
     tokenizer: ForeignTokenizer
 
 
-def read_checkpoint(folder: Path, *, original: str = "transduce.json") -> Checkpoint:
+def read_checkpoint(folder: Path) -> Checkpoint:
     """Reads a folder of safetensors and JSON; nothing is unpickled.
 
-    Args:
-        folder: what `save_pretrained` or our export wrote.
-        original: the file in which our export stores the configuration that it was made from.
+    `folder` is what `save_pretrained` or our export wrote.
 
     Raises:
         BundleError: a file is missing or damaged, `config.json` lacks a key or does not fit the weights, or the
@@ -61,7 +59,7 @@ def read_checkpoint(folder: Path, *, original: str = "transduce.json") -> Checkp
     vocab_size = int(settings["vocab_size"]) - extra_start
     start = None if extra_start else int(settings["decoder_start_token_id"])
     tokenizer = read_tokenizer(folder / "tokenizer.json", _special_tokens(folder), start, vocab_size)
-    config = _original_config(folder / original, settings, arrays)
+    config = _original_config(folder / ORIGINAL, settings, arrays)
     if config is None:
         model = _model_config(settings, arrays, vocab_size, extra_start=extra_start)
         text = TextConfig(algorithm=tokenizer.tokenizer.algorithm, vocab_size=max(260, vocab_size))

@@ -11,6 +11,7 @@ from transduce.errors import BundleError, ExportError
 from transduce.export.huggingface_shape import ARCHITECTURES
 
 SETTINGS = "config.json"
+ORIGINAL = "transduce.json"  # in an exported folder: the configuration that it was made from, for an import
 _SIDES = ("encoder", "decoder")
 _SIZES = (
     "vocab_size",
