@@ -33,7 +33,7 @@ from transduce import files
 from transduce.bundle import ALIGNMENT, CHECKED, WEIGHTS, Bundle
 from transduce.config.checked_json import read_or_empty
 from transduce.engines import model_source
-from transduce.engines.ctranslate2_limits import QUANTIZATIONS, VERSION, require_convertible, require_quantization
+from transduce.engines.ctranslate2_limits import QUANTIZATIONS, VERSION, require_convertible
 from transduce.engines.shortlist import FILE as SHORTLIST_FILE
 from transduce.engines.shortlist import has_shortlist, require_shortlist
 
@@ -58,8 +58,7 @@ def converted(bundle: Bundle, quantization: str, *, shortlisted: bool = False) -
         ConfigError: there is no such quantization, or the model cannot be converted.
         BundleError: the model folder is damaged, or has no shortlist.
     """
-    require_quantization(quantization)
-    require_convertible(bundle.config.model)
+    require_convertible(bundle.config.model, quantization)
     if shortlisted:
         require_shortlist(bundle)
     digest = _digest(bundle, shortlisted=shortlisted)

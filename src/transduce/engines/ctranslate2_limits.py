@@ -18,13 +18,9 @@ VERSION = 2  # raised when the output of `ctranslate2_model.convert` changes: ol
 MAX_SINUSOIDS = 4096
 
 
-def require_quantization(name: str) -> None:
-    """Raises ConfigError if there is no quantization of this name."""
-    require_known("quantization", name, QUANTIZATIONS)
-
-
-def require_convertible(config: ModelConfig) -> None:
-    """Raises ConfigError if CTranslate2 cannot compute what this model computes."""
+def require_convertible(config: ModelConfig, quantization: str = "float32") -> None:
+    """Raises ConfigError if CTranslate2 cannot compute what this model computes, or has no such quantization."""
+    require_known("quantization", quantization, QUANTIZATIONS)
     if not model_source.is_known():
         raise ConfigError(
             f"{model_source.CHANGED}, and its conversion to CTranslate2 computes what it was before. Use the torch "

@@ -21,7 +21,7 @@ from transduce.config import ModelConfig
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions, starts_from_zero
 from transduce.config.weights import require_shapes
 from transduce.engines.aligning_heads import heads_or_layer, with_heads_first
-from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS, require_convertible, require_quantization
+from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS, require_convertible
 from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.sinusoids import sinusoids
 from transduce.text import BOS_TOKEN, EOS_TOKEN, UNK_TOKEN
@@ -29,8 +29,12 @@ from transduce.text import BOS_TOKEN, EOS_TOKEN, UNK_TOKEN
 _BINARY_VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7  # of the format; later releases read them
 _TYPE_IDS = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "bfloat16": 5}
 _RELU = 0
-# The first name holds the array where models share one; the others refer to it.
-_TARGET, _SOURCE, _OUTPUT = "decoder/embeddings/weight", "encoder/embeddings_0/weight", "decoder/projection/weight"
+_TARGET = "decoder/embeddings/weight"  # holds the array where models share one; the others refer to it
+_TABLES = {
+    "source_embedding": "encoder/embeddings_0/weight",
+    "target_embedding": _TARGET,
+    "output_embedding": "decoder/projection/weight",
+}
 
 Arrays = dict[str, np.ndarray]
 Take = Callable[[str], np.ndarray]
@@ -50,8 +54,7 @@ def convert(bundle: Bundle, output: Path, quantization: str = "float32", shortli
         ConfigError: there is no such quantization, or CTranslate2 cannot compute what this model computes.
         BundleError: the weights do not match the configuration, or the folder is damaged.
     """
-    require_quantization(quantization)
-    require_convertible(bundle.config.model)
+    require_convertible(bundle.config.model, quantization)
     with files.atomic_folder(output) as folder:
         for name, blocks in contents(bundle, quantization, shortlist):
             with (folder / name).open("wb") as file:
@@ -114,18 +117,10 @@ def model_arrays(
         """Returns one of our weights; each is converted once."""
         return left.pop(name).astype(np.float32, copy=False)
 
-    arrays: Arrays = {}
-    aliases: dict[str, str] = {}
-    source = take("source_embedding")
-    own = EMBEDDINGS[config.tie_embeddings]
-    if "target_embedding" in own:
-        arrays[_SOURCE], arrays[_TARGET] = source, take("target_embedding")
-    else:
-        arrays[_TARGET], aliases[_SOURCE] = source, _TARGET
-    if "output_embedding" in own:
-        arrays[_OUTPUT] = take("output_embedding")
-    else:
-        aliases[_OUTPUT] = _TARGET
+    arrays = {_TABLES[name]: take(name) for name in EMBEDDINGS[config.tie_embeddings]}
+    if _TARGET not in arrays:
+        arrays[_TARGET] = arrays.pop(_TABLES["source_embedding"])
+    aliases = dict.fromkeys(_TABLES.values() - arrays.keys(), _TARGET)
     arrays |= _positions(config, take)
     for stack in ("encoder", "decoder"):
         arrays |= _stack_settings(config, stack)
