@@ -56,10 +56,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 def _obstacles(settings: Mapping[str, Any]) -> list[str]:
     reasons = []
-    if settings.get("activation_function", "gelu") != "relu":
-        reasons.append(
-            f"activation_function '{settings.get('activation_function', 'gelu')}': Transduce has relu (eq. 2)"
-        )
+    if (activation := settings.get("activation_function", "gelu")) != "relu":
+        reasons.append(f"activation_function '{activation}': Transduce has relu (eq. 2)")
     for key in ("attention_heads", "ffn_dim"):
         both = settings[f"encoder_{key}"], settings[f"decoder_{key}"]
         if both[0] != both[1]:

@@ -110,11 +110,8 @@ def _obstacles(config: ModelConfig) -> list[str]:
 
 def _padded_heads(config: ModelConfig) -> int | None:
     """Returns the least number of heads, from ours on, that divides d_model into heads large enough for ours."""
-    size = max(config.d_k, config.d_v)
-    for num_heads in range(config.num_heads, config.d_model // size + 1):
-        if config.d_model % num_heads == 0:
-            return num_heads
-    return None
+    numbers = range(config.num_heads, config.d_model // max(config.d_k, config.d_v) + 1)
+    return next((num_heads for num_heads in numbers if config.d_model % num_heads == 0), None)
 
 
 def model_settings(config: ModelConfig, shape: HuggingFaceShape) -> dict[str, Any]:
