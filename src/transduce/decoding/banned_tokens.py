@@ -78,7 +78,6 @@ class Prefix:
     tokens_BP: Tensor  # padded
     lengths_B: Tensor
     completions: tuple[tuple[Tensor, ...], ...]
-    longest: int
 
     @classmethod
     def of(cls, constraints: Sequence[TokenConstraints], device: torch.device | str) -> Self:
@@ -89,8 +88,7 @@ class Prefix:
             tuple(torch.tensor(ids, dtype=torch.long, device=device) for ids in each.completions)
             for each in constraints
         )
-        tokens_BP, lengths_B = torch.tensor(padded, device=device), torch.tensor(lengths, device=device)
-        return cls(tokens_BP, lengths_B, completions, max(lengths))
+        return cls(torch.tensor(padded, device=device), torch.tensor(lengths, device=device), completions)
 
     def apply_(self, gains_RV: Tensor, past_RT: Tensor, ban_others_: Callable[[Tensor, Tensor], None]) -> None:
         """Bans all but the next token of the prefix and its completions; after the prefix, only what others ban.
@@ -115,7 +113,7 @@ class Prefix:
     def keep(self, sentences_B: Tensor) -> Self:
         """Returns the prefixes of the given sentences."""
         completions = tuple(self.completions[index] for index in sentences_B.tolist())
-        return type(self)(self.tokens_BP[sentences_B], self.lengths_B[sentences_B], completions, self.longest)
+        return type(self)(self.tokens_BP[sentences_B], self.lengths_B[sentences_B], completions)
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class BannedTokens:
 
     def apply_(self, gains_RV: Tensor, past_RT: Tensor) -> None:
         """Sets what may not follow `past_RT` to -inf, in place."""
-        if self.prefix is not None and past_RT.size(1) < self.prefix.longest:
+        if self.prefix is not None and past_RT.size(1) < self.prefix.tokens_BP.size(1):
             self.prefix.apply_(gains_RV, past_RT, self._ban_others_)
         else:
             self._ban_others_(gains_RV, past_RT)

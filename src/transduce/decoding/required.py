@@ -60,8 +60,7 @@ class RequiredPhrases:
 
     def keep(self, sentences_B: Tensor) -> Self:
         """Returns the entries of the given sentences, in the given order."""
-        parts = (self.phrases_BPL, self.lengths_BP, self.entries_BP, self.costs_BE, self.joining_BJ)
-        return type(self)(*(part[sentences_B] for part in parts))
+        return type(self)(*(part[sentences_B] for part in vars(self).values()))
 
     def progress(self, past_BKT: Tensor) -> Progress:
         """Returns the progress of each beam.
