@@ -1,6 +1,5 @@
 """`transduce translate` and `Translator` on a tiny model with random weights: what it says is noise, how is not."""
 
-import builtins
 import dataclasses
 import gzip
 import io
@@ -18,6 +17,7 @@ import torch
 
 from made_models import untied_folder
 from transduce.cli import main as command_line
+from transduce.engines import loading
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError, MissingDependencyError
 from transduce.model.transformer import Transformer
@@ -585,14 +585,7 @@ def test_an_output_without_numbers_is_still_an_output(model_folder: Path) -> Non
 
 
 def test_without_torch_the_message_names_the_extra(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real_import = builtins.__import__
-
-    def no_torch(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == "torch":
-            raise ModuleNotFoundError("No module named 'torch'", name="torch")
-        return real_import(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", no_torch)
-    monkeypatch.delitem(sys.modules, "transduce.engines.torch", raising=False)
+    find_spec = loading.find_spec
+    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "torch" else find_spec(name))
     with pytest.raises(MissingDependencyError, match=r"pip install .*\[train\]"):
         Translator.load(model_folder, engine="torch")

@@ -1,8 +1,5 @@
 """Which engine "auto" is, and what is said of engines that are not there."""
 
-import builtins
-import importlib.machinery
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,19 +24,8 @@ from transduce.errors import ConfigError, MissingDependencyError
 
 def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     """Makes `package` look as if it were not installed."""
-    real_import, real_find = builtins.__import__, loading.find_spec
-
-    def no_import(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == package:
-            raise ModuleNotFoundError(f"No module named '{package}'", name=package)
-        return real_import(name, *args, **kwargs)
-
-    def no_spec(name: str) -> importlib.machinery.ModuleSpec | None:
-        return None if name == package else real_find(name)
-
-    monkeypatch.setattr(builtins, "__import__", no_import)
-    monkeypatch.setattr(loading, "find_spec", no_spec)
-    monkeypatch.delitem(sys.modules, f"transduce.engines.{package}", raising=False)
+    find_spec = loading.find_spec
+    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == package else find_spec(name))
 
 
 def chosen(*arguments: Any, **named: Any) -> str:
