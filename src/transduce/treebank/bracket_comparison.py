@@ -31,30 +31,23 @@ class Bracket:
 
 @dataclass(slots=True)
 class BracketedSentence:
-    """The gold tree or the parse: its leaves, which of them count, and all its constituents.
+    """The gold tree or the parse.
 
     Attributes:
+        nodes: Usually one tree; but a line may also have several, leaves alone, or nothing.
         parameters: What counts.
         leaves: The leaves from left to right.
         kept: Which of them count.
-        constituents: (label, first leaf, leaf after the last, position of the parent here or -1), parents first.
     """
 
+    nodes: Sequence[Node]
     parameters: BracketParameters
-    leaves: list[Leaf] = field(default_factory=list)
-    kept: list[bool] = field(default_factory=list)
-    constituents: list[tuple[str, int, int, int]] = field(default_factory=list)
+    leaves: list[Leaf] = field(init=False)
+    kept: list[bool] = field(init=False)
 
-    def add(self, node: Node, parent: int = -1) -> None:
-        """Adds a node and all below it."""
-        if isinstance(node, Leaf):
-            self.leaves.append(node)
-            self.kept.append(node.tag not in self.parameters.deleted_labels)
-            return
-        position, first = len(self.constituents), len(self.leaves)
-        self.constituents.append((strip_functions(node.label), first, first + len(node.leaves()), parent))
-        for child in node.children:
-            self.add(child, position)
+    def __post_init__(self) -> None:
+        self.leaves = [leaf for node in self.nodes for leaf in ([node] if isinstance(node, Leaf) else node.leaves())]
+        self.kept = [leaf.tag not in self.parameters.deleted_labels for leaf in self.leaves]
 
     def words(self) -> list[Leaf]:
         """Returns the leaves that count."""
@@ -63,16 +56,20 @@ class BracketedSentence:
     def brackets(self) -> list[Bracket]:
         """Returns the constituents that count, measured in words that count, parents first."""
         before = [0, *accumulate(self.kept)]  # words that count before each leaf
-        nearest: list[
-            Bracket | None
-        ] = []  # for each constituent: itself if it counts, else the innermost around it that counts
-        brackets = []
-        for label, first, end, parent in self.constituents:
-            around = nearest[parent] if parent >= 0 else None
-            if before[first] < before[end] and not self.parameters.is_deleted(label):
-                around = Bracket(label, before[first], before[end], around)
-                brackets.append(around)
-            nearest.append(around)
+        brackets: list[Bracket] = []
+
+        def visit(nodes: Sequence[Node], first: int, parent: Bracket | None) -> None:
+            for node in nodes:
+                end = first + 1
+                if not isinstance(node, Leaf):
+                    end, label, around = first + len(node.leaves()), strip_functions(node.label), parent
+                    if before[first] < before[end] and not self.parameters.is_deleted(label):
+                        around = Bracket(label, before[first], before[end], parent)
+                        brackets.append(around)
+                    visit(node.children, first, around)
+                first = end
+
+        visit(self.nodes, 0, None)
         return brackets
 
     def length(self) -> int:
@@ -160,12 +157,10 @@ def compare_sentences(
 def _compare(
     number: int, lines: tuple[str, str], names: tuple[str, str], parameters: BracketParameters, gold_punctuation: bool
 ) -> Comparison:
-    sides = (BracketedSentence(parameters), BracketedSentence(parameters))
-    gold, parsed = sides
+    gold = BracketedSentence([], parameters)
     try:
-        for side, line, name in zip(sides, lines, names, strict=True):
-            for node in parse_line(line, name, number):
-                side.add(node)
+        gold = BracketedSentence(parse_line(lines[0], names[0], number), parameters)
+        parsed = BracketedSentence(parse_line(lines[1], names[1], number), parameters)
     except DataError as error:
         return Comparison(number=number, length=gold.length(), status="error", message=str(error))
     length = gold.length()

@@ -8,20 +8,8 @@ from html import escape
 from transduce.treebank.tree_layout import Box, lay_out
 from transduce.treebank.trees import Leaf, Node, Tree
 
-# The box-drawing character with lines (up, down, left, right).
-_JOINTS = {
-    (True, True, False, False): "│",
-    (False, False, True, True): "─",
-    (False, True, False, True): "┌",
-    (False, True, True, False): "┐",
-    (True, False, False, True): "└",
-    (True, False, True, False): "┘",
-    (False, True, True, True): "┬",
-    (True, False, True, True): "┴",
-    (True, True, False, True): "├",
-    (True, True, True, False): "┤",
-    (True, True, True, True): "┼",
-}
+# The box-drawing character with lines up (1), down (2), left (4) and right (8), at the sum of these.
+_JOINTS = " ╵╷│╴┘┐┤╶└┌├─┴┬┼"
 
 _TEXT_GAP = 2
 
@@ -129,7 +117,8 @@ def _draw_edges(canvas: list[list[str]], row: int, parent: Box) -> None:
     downs = {child.centre for child in parent.children}
     first, last = min(downs | {parent.centre}), max(downs | {parent.centre})
     for column in range(first, last + 1):
-        canvas[row][column] = _JOINTS[column == parent.centre, column in downs, column > first, column < last]
+        lines = (column == parent.centre, column in downs, column > first, column < last)
+        canvas[row][column] = _JOINTS[sum(there << bit for bit, there in enumerate(lines))]
     for child in parent.children:
         for lower in range(row + 1, row + 2 * (parent.level - child.level) - 1):
             canvas[lower][child.centre] = "│"
