@@ -1,19 +1,29 @@
 """EVALB's parameter files: what they set, and what is wrong with them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from transduce.errors import ConfigError
 from transduce.treebank import BracketParameters, read_bracket_parameters
-from transduce.treebank.bracket_parameters import parse_bracket_parameters
+
+Parse = Callable[[str], BracketParameters]
 
 
-def parse(text: str) -> BracketParameters:
-    return parse_bracket_parameters(text.split("\n"), "x.prm")
+@pytest.fixture
+def parse(tmp_path: Path) -> Parse:
+    """Returns a function from the text of a parameter file to what it sets."""
+
+    def parse(text: str) -> BracketParameters:
+        path = tmp_path / "x.prm"
+        path.write_text(text, encoding="utf-8")
+        return read_bracket_parameters(path)
+
+    return parse
 
 
-def test_every_keyword() -> None:
+def test_every_keyword(parse: Parse) -> None:
     parameters = parse(
         """# a comment
 DEBUG 1
@@ -43,7 +53,7 @@ QUOTE_LABEL POS
     )
 
 
-def test_what_is_not_set_is_as_evalb_begins() -> None:
+def test_what_is_not_set_is_as_evalb_begins(parse: Parse) -> None:
     assert parse("") == BracketParameters()
     assert BracketParameters().max_errors == 10
     assert BracketParameters().cutoff_length == 40
@@ -62,7 +72,7 @@ def test_what_is_not_set_is_as_evalb_begins() -> None:
         ("CUTOFF_LEN -1", "CUTOFF_LEN takes a whole number, not '-1'"),
     ],
 )
-def test_errors(text: str, message: str) -> None:
+def test_errors(text: str, message: str, parse: Parse) -> None:
     with pytest.raises(ConfigError, match=message):
         parse(text)
 

@@ -1,6 +1,5 @@
 """What counts when trees are compared: EVALB's settings, and its parameter files."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,32 +67,24 @@ def read_bracket_parameters(path: Path) -> BracketParameters:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8. Is this an EVALB parameter file?") from None
-    return parse_bracket_parameters(lines, str(path))
-
-
-def parse_bracket_parameters(lines: Iterable[str], name: str) -> BracketParameters:
-    """Reads the lines of a parameter file; `name` is its name in errors.
-
-    Raises:
-        ConfigError: As `read_bracket_parameters`.
-    """
     fields: dict[str, Any] = {}
     for number, line in enumerate(lines, start=1):
         if line.startswith("#") or not line.strip():
             continue
+        where = f"{path}, line {number}"
         keyword, *values = line.split()
         if keyword not in _FIELDS:
-            raise ConfigError(f"{name}, line {number}: unknown keyword {keyword!r}.{suggestion(keyword, _FIELDS)}")
-        if len(values) != _NUM_VALUES.get(keyword, 1):
-            wanted = "one value" if keyword not in _NUM_VALUES else f"{_NUM_VALUES[keyword]} values"
-            raise ConfigError(f"{name}, line {number}: {keyword} takes {wanted}, and has {len(values)}.")
+            raise ConfigError(f"{where}: unknown keyword {keyword!r}.{suggestion(keyword, _FIELDS)}")
+        if len(values) != (2 if keyword in _PAIRS else 1):
+            wanted = "2 values" if keyword in _PAIRS else "one value"
+            raise ConfigError(f"{where}: {keyword} takes {wanted}, and has {len(values)}.")
         field = _FIELDS[keyword]
         if keyword in _NUMBERS:
             if not values[0].isdecimal():
-                raise ConfigError(f"{name}, line {number}: {keyword} takes a whole number, not {values[0]!r}.")
+                raise ConfigError(f"{where}: {keyword} takes a whole number, not {values[0]!r}.")
             fields[field] = int(values[0])
         else:
-            value = values[0] if len(values) == 1 else frozenset(values)
+            value = frozenset(values) if keyword in _PAIRS else values[0]
             fields[field] = fields.get(field, frozenset()) | {value}
     fields.pop(_FIELDS["DEBUG"], None)
     fields["labelled"] = bool(fields.get("labelled", True))
@@ -112,4 +103,4 @@ _FIELDS = {
     "QUOTE_LABEL": "quote_labels",
 }
 _NUMBERS = ("DEBUG", "MAX_ERROR", "CUTOFF_LEN", "LABELED")
-_NUM_VALUES = {"EQ_LABEL": 2, "EQ_WORD": 2}  # all others take one
+_PAIRS = ("EQ_LABEL", "EQ_WORD")
