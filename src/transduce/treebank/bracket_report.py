@@ -108,14 +108,13 @@ def _total_row(summary: BracketSummary) -> str:
     )
 
 
-def _summary_lines(summary: BracketSummary) -> Iterator[str]:
-    counts = {
+def _summary_lines(summary: BracketSummary) -> list[str]:
+    """Returns a line for each count and each rate, which has decimals."""
+    figures = {
         "Number of sentence": summary.num_sentences,
         "Number of Error sentence": summary.num_errors,
         "Number of Skip  sentence": summary.num_skipped,
         "Number of Valid sentence": summary.num_valid,
-    }
-    rates = {
         "Bracketing Recall": summary.recall,
         "Bracketing Precision": summary.precision,
         "Bracketing FMeasure": summary.f1,
@@ -125,7 +124,4 @@ def _summary_lines(summary: BracketSummary) -> Iterator[str]:
         "2 or less crossing": summary.few_crossing,
         "Tagging accuracy": summary.tagging_accuracy,
     }
-    for name, count in counts.items():
-        yield f"{name:<26}= {count:6}"
-    for name, rate in rates.items():
-        yield f"{name:<26}= {rate:6.2f}"
+    return [f"{name:<26}= {figure:{'6' if isinstance(figure, int) else '6.2f'}}" for name, figure in figures.items()]
