@@ -10,9 +10,10 @@ import pytest
 from transduce import Attention
 from transduce.errors import ConfigError
 from transduce.experiments.paper import figures, figures_report
-from transduce.experiments.paper.figures import ModelLayer, SentenceAttention, Sentences, entropy_bits, structural_heads
+from transduce.experiments.paper.figures import ModelLayer, SentenceAttention, Sentences, structural_heads
 from transduce.experiments.paper.figures_report import draw, render
 from transduce.inspection import Panel, draw_panels, view
+from transduce.inspection.statistics import entropy_bits
 
 MakeAttention = Callable[..., Attention]
 SENTENCES = Sentences(

@@ -18,7 +18,7 @@ import numpy as np
 from transduce.decoding.alignment import alignment_scores, best_heads
 from transduce.inspection.alignment import align, pharaoh, word_weights
 from transduce.inspection.palette import head_colours
-from transduce.inspection.statistics import HeadStatistics, head_statistics
+from transduce.inspection.statistics import head_statistics
 from transduce.inspection.view import View, views
 from transduce.text import split_words
 from transduce.translation.result import Attention
@@ -31,7 +31,6 @@ _POLICY = (
     "script-src 'unsafe-inline'; img-src data:\">\n"
     '<link rel="icon" href="data:,">'  # else the browser asks for one
 )
-_STATISTICS = tuple(HeadStatistics.__dataclass_fields__)
 
 
 def explorer_page(attention: Attention, *, model: str, words: bool = False) -> str:
@@ -106,8 +105,7 @@ def explorer_data(attention: Attention, model: str, *, words: bool = False) -> d
 
 
 def _view(view: View, alignment: np.ndarray) -> dict[str, Any]:
-    table = head_statistics(view)
-    statistics = {name: getattr(table, name).round(4).tolist() for name in _STATISTICS}
+    statistics = {name: values.round(4).tolist() for name, values in vars(head_statistics(view)).items()}
     if view.kind == "cross":
         statistics["alignment"] = alignment.round(4).tolist()
     quantised = np.rint(np.clip(view.weights, 0.0, 1.0) * 255).astype(np.uint8)

@@ -34,12 +34,18 @@ def head_statistics(view: View) -> HeadStatistics:
     offset = np.abs(np.arange(num_keys) - diagonal[:, None])
     return HeadStatistics(
         distance=(weights * offset).sum(-1).mean(-1),
-        entropy=np.abs((weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(-1)).mean(-1),
+        entropy=entropy_bits(weights).mean(-1),
         peak=weights.max(-1).mean(-1),
         previous=_weight_at(weights, diagonal, -1),
         diagonal=_weight_at(weights, diagonal, 0),
         next=_weight_at(weights, diagonal, 1),
     )
+
+
+def entropy_bits(weights: np.ndarray) -> np.ndarray:
+    """Returns the entropy of each row of weights, in bits."""
+    bits: np.ndarray = np.abs((weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(-1))
+    return bits
 
 
 def _weight_at(weights: np.ndarray, diagonal: np.ndarray, step: int) -> np.ndarray:

@@ -24,6 +24,7 @@ from transduce.experiments.paper.figures_report import draw, render
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.trained_models import demo_config, make_demo, trained
 from transduce.inspection import Panel, View, head_statistics, view
+from transduce.inspection.statistics import entropy_bits
 from transduce.translation.translator import Translator
 
 FAR_WORDS = 3  # a word that is more words away than this is distant
@@ -214,12 +215,6 @@ def _figure3(layer: ModelLayer, sentences: Sentences, say: Say) -> Values:
     }
 
 
-def entropy_bits(weights: np.ndarray) -> np.ndarray:
-    """Returns the entropy of each row of weights, in bits."""
-    bits: np.ndarray = np.abs((weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(axis=-1))
-    return bits
-
-
 def _figure4(layer: ModelLayer, sentences: Sentences, say: Say) -> Values:
     seen = layer.attend(sentences.anaphora)
     rows, antecedent = seen.rows_of(sentences.anaphor), seen.rows_of(sentences.antecedent)
@@ -256,8 +251,7 @@ def structural_heads(weights: np.ndarray, scores: Sequence[float]) -> list[int]:
 
 def _figure5(layer: ModelLayer, sentences: Sentences, say: Say) -> Values:
     seen = layer.attend(sentences.anaphora)
-    found = head_statistics(seen.view)
-    own: dict[str, np.ndarray] = {name: getattr(found, name)[seen.layer - 1] for name in found.__dataclass_fields__}
+    own = {name: values[seen.layer - 1] for name, values in vars(head_statistics(seen.view)).items()}
     scores = own["peak"] - np.maximum.reduce([own["previous"], own["diagonal"], own["next"]])
     heads = structural_heads(seen.weights, scores.tolist())
     return seen.values(sentences.anaphora) | {
