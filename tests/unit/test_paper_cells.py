@@ -496,8 +496,8 @@ def test_sentences_of_the_figures_may_be_the_users(tmp_path: Path) -> None:
     experiment = figures.experiment(replace(options, layer=2))
     assert (experiment.settings["layer"], experiment.settings["word"]) == (2, "b")
     assert [each.name for each in experiment.measurements] == ["model", "figure3", "figure4", "figure5"]
-    encoder = experiment.measurements[1].measure.args[0]  # type: ignore[attr-defined]
-    assert encoder == figures.ModelLayer(tmp_path / "runs" / "demo" / "model", 2)
+    attend = experiment.measurements[1].measure.args[0]  # type: ignore[attr-defined]
+    assert attend.args == (tmp_path / "runs" / "demo" / "model", 2)
 
 
 # --- parts of reports -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from transduce import Attention
 from transduce.errors import ConfigError
 from transduce.experiments.paper import figures, figures_report
-from transduce.experiments.paper.figures import ModelLayer, SentenceAttention, Sentences, structural_heads
+from transduce.experiments.paper.figures import Attend, SentenceAttention, Sentences, structural_heads
 from transduce.experiments.paper.figures_report import draw, render
 from transduce.inspection import Panel, draw_panels, view
 from transduce.inspection.statistics import entropy_bits
@@ -26,11 +26,10 @@ def seen(attention: Attention, layer: int = 1) -> SentenceAttention:
 
 
 @pytest.fixture
-def layer(random_attention: MakeAttention, monkeypatch: pytest.MonkeyPatch) -> ModelLayer:
+def attend(random_attention: MakeAttention) -> Attend:
     """A model whose attention is known: three heads, two layers, random, but for what tests set."""
     made = {text: random_attention(text, "x") for text in (SENTENCES.sentence, SENTENCES.anaphora)}
-    monkeypatch.setattr(ModelLayer, "attend", lambda self, sentence: seen(made[sentence]))
-    return ModelLayer(Path("model"), None)
+    return lambda sentence: seen(made[sentence])
 
 
 def test_entropy() -> None:
@@ -56,9 +55,9 @@ def test_a_word_is_found_with_its_punctuation(random_attention: MakeAttention) -
         found.rows_of("thre")
 
 
-def test_figure_3_shows_the_weight_of_distant_words(layer: ModelLayer) -> None:
-    values = figures._figure3(layer, SENTENCES, print)
-    weights = layer.attend(SENTENCES.sentence).weights[:, 1]  # of "two", by words and "</s>"
+def test_figure_3_shows_the_weight_of_distant_words(attend: Attend) -> None:
+    values = figures._figure3(attend, SENTENCES, print)
+    weights = attend(SENTENCES.sentence).weights[:, 1]  # of "two", by words and "</s>"
     for head in range(3):
         assert values["weights"][head] == pytest.approx(weights[head], abs=1e-4)
         assert values["far"][head] == pytest.approx(weights[head, 5:8].sum(), abs=1e-4)  # six, seven, eight
@@ -67,9 +66,9 @@ def test_figure_3_shows_the_weight_of_distant_words(layer: ModelLayer) -> None:
     assert values["even_share"] == pytest.approx(3 / 9, abs=1e-4)  # of eight words and "</s>"
 
 
-def test_figure_4_takes_the_heads_that_find_the_antecedent(layer: ModelLayer) -> None:
-    values = figures._figure4(layer, SENTENCES, print)
-    weights = layer.attend(SENTENCES.anaphora).weights
+def test_figure_4_takes_the_heads_that_find_the_antecedent(attend: Attend) -> None:
+    values = figures._figure4(attend, SENTENCES, print)
+    weights = attend(SENTENCES.anaphora).weights
     on_antecedent = weights[:, 4, 1]  # from "its" to "dog"
     assert [head - 1 for head in values["heads"]] == np.argsort(-on_antecedent)[:2].tolist()
     assert values["even_share"] == pytest.approx(1 / weights.shape[-1], abs=1e-4)
@@ -86,25 +85,22 @@ def test_the_weights_are_those_of_the_layer(random_attention: MakeAttention) -> 
         assert np.array_equal(seen(attention, layer).weights, expected)
 
 
-def test_figure_5_takes_the_heads_with_a_peak_that_is_at_no_fixed_distance(layer: ModelLayer) -> None:
-    values = figures._figure5(layer, SENTENCES, print)
+def test_figure_5_takes_the_heads_with_a_peak_that_is_at_no_fixed_distance(attend: Attend) -> None:
+    values = figures._figure5(attend, SENTENCES, print)
     found = values["statistics"]
     fixed = zip(found["previous"], found["diagonal"], found["next"], strict=True)
     scores = [peak - max(shares) for peak, shares in zip(found["peak"], fixed, strict=True)]
     assert values["scores"] == pytest.approx(scores, abs=2e-4)
-    weights = layer.attend(SENTENCES.anaphora).weights
+    weights = attend(SENTENCES.anaphora).weights
     assert values["heads"] == [head + 1 for head in structural_heads(weights, scores)]
     assert values["heads"][0] == 1 + int(np.argmax(scores))
     assert np.array(values["weights"]) == pytest.approx(weights[[head - 1 for head in values["heads"]]], abs=1e-4)
 
 
-def test_an_antecedent_that_occurs_twice_counts_twice(
-    random_attention: MakeAttention, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_antecedent_that_occurs_twice_counts_twice(random_attention: MakeAttention) -> None:
     attention = seen(random_attention("dog dog its", "x"))
-    monkeypatch.setattr(ModelLayer, "attend", lambda self, sentence: attention)
     sentences = Sentences("", "", (), "dog dog its", "its", "dog")
-    values = figures._figure4(ModelLayer(Path("model"), None), sentences, print)
+    values = figures._figure4(lambda sentence: attention, sentences, print)
     assert values["on_antecedent"] == pytest.approx(attention.weights[:, 2, :2].sum(axis=1), abs=1e-4)
     assert values["even_share"] == 0.5  # of three words and "</s>"
 
@@ -131,16 +127,16 @@ def test_the_weights_of_chosen_heads_are_drawn_as_theirs() -> None:
     assert drawn.sum() == np.sum(kept)
 
 
-def test_the_report_and_the_pictures(layer: ModelLayer, tmp_path: Path) -> None:
+def test_the_report_and_the_pictures(attend: Attend, tmp_path: Path) -> None:
     measured: dict[str, Any] = {
         "model": {
             "name": "mine",
             "shape": {"num_encoder_layers": 2, "num_heads": 3, "d_model": 12},
             "metrics": {},
         },
-        "figure3": figures._figure3(layer, SENTENCES, print),
-        "figure4": figures._figure4(layer, SENTENCES, print),
-        "figure5": figures._figure5(layer, SENTENCES, print),
+        "figure3": figures._figure3(attend, SENTENCES, print),
+        "figure4": figures._figure4(attend, SENTENCES, print),
+        "figure5": figures._figure5(attend, SENTENCES, print),
     }
     page = render("laptop", measured)
     assert "The encoder's layer 1 of 2 of mine (the paper: layer 5 of 6)." in page
@@ -236,14 +232,11 @@ def test_the_tables_of_the_report_by_hand() -> None:
     assert "to “" not in render("laptop", measured).split("## Figure 4")[0].split("## Figure 3")[1]
 
 
-def test_the_two_heads_of_figure_4_are_in_order(
-    random_attention: MakeAttention, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_two_heads_of_figure_4_are_in_order(random_attention: MakeAttention) -> None:
     """Of three heads the third gives the antecedent 0.6, the first 0.4; the second nothing."""
     attention = random_attention("dog its", "x")
     attention.encoder[0, :, 1] = [[0.4, 0.3, 0.3], [0.0, 0.5, 0.5], [0.6, 0.2, 0.2]]
     assert attention.encoder.shape[-1] == 3
-    monkeypatch.setattr(ModelLayer, "attend", lambda self, sentence: seen(attention))
     sentences = Sentences("", "", (), "dog its", "its", "dog")
-    values = figures._figure4(ModelLayer(Path("model"), None), sentences, print)
+    values = figures._figure4(lambda sentence: seen(attention), sentences, print)
     assert (values["heads"], values["on_antecedent"]) == ([3, 1], pytest.approx([0.4, 0.0, 0.6]))

@@ -10,7 +10,7 @@ from transduce.experiments.paper.layer_types import Convolution, Kind, Recurrent
 from transduce.experiments.paper.path_length import (
     longest_chain,
     reach,
-    recurrent_steps,
+    run_cell,
     stack_of,
     steps_until_all_reach,
 )
@@ -88,7 +88,7 @@ def test_n_steps_of_the_cell_are_the_recurrent_layer() -> None:
     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
         getattr(whole, f"{name}_l0").data.copy_(getattr(cell, name))
     x = torch.randn(2, 6, 4, dtype=torch.float64)
-    torch.testing.assert_close(recurrent_steps(cell)(6)(x), whole(x)[0])
+    torch.testing.assert_close(run_cell(cell, 6, x), whole(x)[0])
 
 
 def test_chains_count_what_waits() -> None:

@@ -84,14 +84,11 @@ def view(attention: Attention, kind: Kind, *, words: bool = False) -> View:
     source = (attention.source_pieces, attention.source_words)
     target = (attention.target_pieces, attention.target_words)
     inputs = (attention.input_pieces, (None, *attention.target_words[:-1]))
-    if kind == "encoder":
-        weights, queries, keys = attention.encoder, source, source
-    elif kind == "decoder":
-        weights, queries, keys = attention.decoder, target, inputs
-    elif kind == "cross":
-        weights, queries, keys = attention.cross, target, source
-    else:
+    if kind not in KINDS:
         raise ConfigError(f"attention '{kind}': must be encoder, decoder or cross.{suggestion(kind, KINDS)}")
+    weights: np.ndarray = getattr(attention, kind)
+    queries = source if kind == "encoder" else target
+    keys = inputs if kind == "decoder" else source
     if not words:
         return View(kind, weights, _pieces(*queries), _pieces(*keys))
     query_starts, key_starts = _starts(*queries), _starts(*keys)

@@ -9,7 +9,7 @@ The paper's authors chose their heads by eye. Here numbers choose them:
 """
 
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -108,12 +108,13 @@ def experiment(options: FiguresOptions) -> Experiment:
             "'transduce train recipes/multi30k-en-de.toml --output runs/m30k' makes runs/m30k/model."
         )
     known = _identity(model) if model else "trained at once"
-    encoder = ModelLayer(model or output / "runs" / "demo" / "model", layer)
+    folder = model or output / "runs" / "demo" / "model"
+    attend = partial(_attend, folder, layer)
     measured = [
-        Measurement("model", partial(_model, encoder, None if model else output / "runs" / "demo", not options.quiet)),
-        Measurement("figure3", partial(_figure3, encoder, sentences)),
-        Measurement("figure4", partial(_figure4, encoder, sentences)),
-        Measurement("figure5", partial(_figure5, encoder, sentences)),
+        Measurement("model", partial(_model, folder, None if model else output / "runs" / "demo", not options.quiet)),
+        Measurement("figure3", partial(_figure3, attend, sentences)),
+        Measurement("figure4", partial(_figure4, attend, sentences)),
+        Measurement("figure5", partial(_figure5, attend, sentences)),
     ]
     return Experiment(
         name="figures",
@@ -129,22 +130,6 @@ def _identity(model: Path) -> Values:
     """Returns what identifies a finished model."""
     bundle = Bundle.load(model)
     return {"folder": str(model), "sha256": dict(bundle.checksums), **bundle.metrics}
-
-
-@dataclass(frozen=True)
-class ModelLayer:
-    """A layer of a model's encoder."""
-
-    model: Path
-    layer: int | None
-
-    def attend(self, sentence: str) -> "SentenceAttention":
-        """Returns the attention of its heads in a sentence."""
-        attention = Translator.load(self.model, engine="torch").attend(sentence)
-        seen = view(attention, "encoder", words=True)
-        panel = Panel(seen, self.layer)
-        panel.rows()  # refuses a layer that is not there
-        return SentenceAttention(seen, panel.shown_layer, attention.target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,17 +172,29 @@ class SentenceAttention:
         }
 
 
-def _model(layer: ModelLayer, run: Path | None, show_progress: bool, say: Say) -> Values:
+Attend = Callable[[str], SentenceAttention]
+
+
+def _attend(model: Path, layer: int | None, sentence: str) -> SentenceAttention:
+    """Returns the attention of the heads of an encoder's layer in a sentence."""
+    attention = Translator.load(model, engine="torch").attend(sentence)
+    seen = view(attention, "encoder", words=True)
+    panel = Panel(seen, layer)
+    panel.rows()  # refuses a layer that is not there
+    return SentenceAttention(seen, panel.shown_layer, attention.target)
+
+
+def _model(model: Path, run: Path | None, show_progress: bool, say: Say) -> Values:
     if run is not None:
         config = demo_config(run / "corpus", "de", max_steps=40)
         make_demo(config)
         trained(config, run, say, show_progress=show_progress)
-    bundle = Bundle.load(layer.model)
+    bundle = Bundle.load(model)
     return {"name": bundle.config.name, "shape": asdict(bundle.config.model), "metrics": bundle.metrics}
 
 
-def _figure3(layer: ModelLayer, sentences: Sentences, say: Say) -> Values:
-    seen = layer.attend(sentences.sentence)
+def _figure3(attend: Attend, sentences: Sentences, say: Say) -> Values:
+    seen = attend(sentences.sentence)
     rows = seen.rows_of(sentences.word)
     row_HK = seen.weights[:, rows].mean(axis=1)
     far_K = np.abs(np.arange(row_HK.shape[1])[None] - np.array(rows)[:, None]).min(axis=0) > FAR_WORDS
@@ -215,8 +212,8 @@ def _figure3(layer: ModelLayer, sentences: Sentences, say: Say) -> Values:
     }
 
 
-def _figure4(layer: ModelLayer, sentences: Sentences, say: Say) -> Values:
-    seen = layer.attend(sentences.anaphora)
+def _figure4(attend: Attend, sentences: Sentences, say: Say) -> Values:
+    seen = attend(sentences.anaphora)
     rows, antecedent = seen.rows_of(sentences.anaphor), seen.rows_of(sentences.antecedent)
     row_HK = seen.weights[:, rows].mean(axis=1)
     on_antecedent = row_HK[:, antecedent].sum(axis=1)
@@ -249,8 +246,8 @@ def structural_heads(weights: np.ndarray, scores: Sequence[float]) -> list[int]:
     return [first, int(np.argmax(other))] if len(scores) > 1 else [first]
 
 
-def _figure5(layer: ModelLayer, sentences: Sentences, say: Say) -> Values:
-    seen = layer.attend(sentences.anaphora)
+def _figure5(attend: Attend, sentences: Sentences, say: Say) -> Values:
+    seen = attend(sentences.anaphora)
     own = {name: values[seen.layer - 1] for name, values in vars(head_statistics(seen.view)).items()}
     scores = own["peak"] - np.maximum.reduce([own["previous"], own["diagonal"], own["next"]])
     heads = structural_heads(seen.weights, scores.tolist())

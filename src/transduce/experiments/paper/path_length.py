@@ -3,9 +3,11 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -61,10 +63,11 @@ def stack_of(kind: Kind, shape: Shape, num_positions: int, *, dilated: bool = Fa
     """Returns a function that makes a stack of m layers for n positions.
 
     In a dilated stack the dilations are 1, k, k², … below n, and then from 1 again: a kernel with a larger dilation
-    would see only its middle. For a recurrent layer, a step is one step of its cell: see `recurrent_steps`.
+    would see only its middle. For a recurrent layer, a step is one step of its cell: see `run_cell`.
     """
     if kind == "recurrent":
-        return recurrent_steps(nn.LSTMCell(shape.d, shape.d).double())
+        cell = nn.LSTMCell(shape.d, shape.d).double()
+        return lambda steps: partial(run_cell, cell, steps)
 
     dilations = [1]
     while dilated and dilations[-1] * shape.k < num_positions:
@@ -77,29 +80,17 @@ def stack_of(kind: Kind, shape: Shape, num_positions: int, *, dilated: bool = Fa
     return make
 
 
-def recurrent_steps(cell: nn.LSTMCell) -> Callable[[int], Apply]:
-    """Returns a function that makes m steps of a recurrence: h_t ← cell(x_t, h_{t-1}) at all positions, from h = 0.
+def run_cell(cell: nn.LSTMCell, steps: int, x_BTD: Tensor) -> Tensor:
+    """Makes m steps of a recurrence, h_t ← cell(x_t, h_{t-1}) at all positions, from h = 0.
 
     n steps are the recurrent layer; each step moves a signal by one position.
     """
-
-    def make(steps: int) -> Apply:
-        def apply(x_BTD: Tensor) -> Tensor:
-            flat = x_BTD.flatten(0, 1)
-            hidden = memory = torch.zeros_like(flat)
-            for _ in range(steps):
-                before = [_shifted(state.view_as(x_BTD)).flatten(0, 1) for state in (hidden, memory)]
-                hidden, memory = cell(flat, (before[0], before[1]))
-            return hidden.view_as(x_BTD)
-
-        return apply
-
-    return make
-
-
-def _shifted(x_BTD: Tensor) -> Tensor:
-    """Moves each position's vector to the next; the first gets zeros."""
-    return torch.cat([torch.zeros_like(x_BTD[:, :1]), x_BTD[:, :-1]], dim=1)
+    flat = x_BTD.flatten(0, 1)
+    hidden = memory = torch.zeros_like(flat)
+    for _ in range(steps):
+        before = [F.pad(state.view_as(x_BTD)[:, :-1], (0, 0, 1, 0)).flatten(0, 1) for state in (hidden, memory)]
+        hidden, memory = cell(flat, (before[0], before[1]))
+    return hidden.view_as(x_BTD)
 
 
 def longest_chain(apply: Apply, x: Tensor) -> int:
