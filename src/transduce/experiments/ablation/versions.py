@@ -24,24 +24,6 @@ _Key = tuple[str, int]  # row, seed
 
 
 @dataclass(frozen=True)
-class Difference:
-    """How one measure of a row differs, over the seeds that were trained under both versions."""
-
-    before: float  # mean over these seeds
-    after: float
-    half_width: float | None  # of the 95 % interval of `after - before`; None where no row has two seeds
-
-    def verdict(self, measure: Measure) -> str:
-        """Returns "same", "better", "worse", "undecided" (zero is in the interval), or "" without an interval."""
-        gain = (self.after - self.before) * (1 if measure == "bleu" else -1)  # low perplexity is good
-        if self.half_width is None:
-            return ""
-        if abs(gain) <= self.half_width:
-            return "undecided" if gain or self.half_width else "same"
-        return "better" if gain > 0 else "worse"
-
-
-@dataclass(frozen=True)
 class Versions:
     """The results of two output folders."""
 
@@ -61,23 +43,18 @@ class Versions:
         found = [[getattr(each[key].result, measure) for each in self.trials] for key in self.common if key[0] == row]
         return [(before, after) for before, after in found if before is not None and after is not None]
 
-    def difference(self, row: str, measure: Measure) -> Difference | None:
-        """Returns the difference of a row; None where no seed has the measure under both versions.
+    def half_width(self, measure: Measure, num_seeds: int) -> float | None:
+        """Returns half of the 95 % interval of a mean difference over `num_seeds`; None where no row has two seeds.
 
         The interval is Student's, from the spread of the differences over seeds in all rows together.
         """
-        pairs = self.pairs(row, measure)
-        if not pairs:
-            return None
-        before, after = (statistics.fmean(values) for values in zip(*pairs, strict=True))
         squares, freedom = 0.0, 0
         for name in dict.fromkeys(name for name, _ in self.common):
             changes = [later - earlier for earlier, later in self.pairs(name, measure)]
             if len(changes) > 1:
                 squares += (len(changes) - 1) * statistics.variance(changes)
                 freedom += len(changes) - 1
-        half_width = student_t(freedom) * math.sqrt(squares / freedom / len(pairs)) if freedom else None
-        return Difference(before, after, half_width)
+        return student_t(freedom) * math.sqrt(squares / freedom / num_seeds) if freedom else None
 
 
 def compare(before: Path, after: Path) -> Versions:
@@ -126,14 +103,23 @@ def render(versions: Versions) -> str:
 def _cells(versions: Versions, row: str) -> list[str]:
     cells = [", ".join(str(seed) for name, seed in versions.common if name == row)]
     for measure, _, decimals in _MEASURES:
-        found = versions.difference(row, measure)
-        if found is None:
+        pairs = versions.pairs(row, measure)
+        if not pairs:
             cells += ["", "", ""]
             continue
-        bounds = "" if found.half_width is None else f" ± {found.half_width:.{decimals}f}, {found.verdict(measure)}"
-        cells += [f"{found.before:.{decimals}f}", f"{found.after:.{decimals}f}"]
-        cells.append(f"{found.after - found.before:+.{decimals}f}{bounds}")
+        before, after = (statistics.fmean(values) for values in zip(*pairs, strict=True))
+        half_width = versions.half_width(measure, len(pairs))
+        gain = after - before if measure == "bleu" else before - after  # low perplexity is good
+        verdict = "" if half_width is None else f" ± {half_width:.{decimals}f}, {_verdict(gain, half_width)}"
+        cells += [f"{before:.{decimals}f}", f"{after:.{decimals}f}", f"{after - before:+.{decimals}f}{verdict}"]
     return cells
+
+
+def _verdict(gain: float, half_width: float) -> str:
+    """Returns "same", "better", "worse", or "undecided" where zero is in the interval."""
+    if abs(gain) <= half_width:
+        return "undecided" if gain or half_width else "same"
+    return "better" if gain > 0 else "worse"
 
 
 def _sources(versions: Versions, trials: Mapping[_Key, FinishedTrial]) -> str:
