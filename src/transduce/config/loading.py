@@ -90,14 +90,14 @@ def _read_recipe(path: Path) -> dict[str, Any]:
     return read_toml(path, "recipe", "A recipe is a TOML file; see the folder recipes/ for examples.")
 
 
-def read_toml(path: Path, kind: str, hint: str) -> dict[str, Any]:
+def read_toml(path: Path, kind: str, hint: str = "") -> dict[str, Any]:
     """Returns the values of a TOML file.
 
     Raises:
         ConfigError: there is no such file, which `kind` names and `hint` explains, or it is not TOML.
     """
     if not path.is_file():
-        raise ConfigError(f"{path}: no such {kind}. {hint}")
+        raise ConfigError(f"{path}: no such {kind}. {hint}".rstrip())
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a byte order mark in front
     except ValueError as error:  # also of text that is not UTF-8, and of numbers of thousands of digits

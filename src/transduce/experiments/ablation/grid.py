@@ -20,14 +20,13 @@ A row without settings, `[rows.base]` and nothing below it, is the base itself.
 
 import itertools
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from transduce.config import Config
-from transduce.config.loading import apply
+from transduce.config.loading import apply, read_toml
 from transduce.config.schema import SECTIONS
 from transduce.errors import ConfigError, suggestion
 
@@ -100,12 +99,7 @@ def load_grid(path: Path) -> Grid:
     Raises:
         ConfigError: the file is missing, not TOML, or not as described above.
     """
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such grid.")
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not a TOML file: {error}") from None
+    values = read_toml(path, "grid")
     try:
         for key in values:
             if key not in _FILE_KEYS:

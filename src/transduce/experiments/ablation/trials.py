@@ -8,8 +8,6 @@ OUTPUT/
     results.json         all results so far; table.md and rows.png show them
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +16,7 @@ from typing import Any
 
 from transduce import files
 from transduce.config import Config, TrainConfig, from_dict, to_dict
+from transduce.config.checked_json import digest
 from transduce.errors import ConfigError
 from transduce.experiments import store
 from transduce.experiments.ablation.grid import Grid
@@ -262,5 +261,4 @@ def _data_key(config: Config) -> str:
     depends_on = [values["text"], values["data"]]
     if config.init.model:
         depends_on.append({key: values["init"][key] for key in _INIT_OF_DATA})
-    settings = json.dumps(depends_on, sort_keys=True)
-    return hashlib.sha256(settings.encode()).hexdigest()[:12]
+    return digest(depends_on)[:12]

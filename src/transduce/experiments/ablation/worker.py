@@ -8,7 +8,6 @@ started it is gone: it then finishes its step, writes a checkpoint and exits.
 """
 
 import fcntl
-import json
 import os
 import signal
 import sys
@@ -43,7 +42,7 @@ def main(folder: Path) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier process may still be writing its last checkpoint
             if (folder / RESULT).is_file():
                 return 0
-            request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
+            request = files.read_json(folder / REQUEST)
             source = training_source()
             if source != request.get("source", source):
                 raise ConfigError(

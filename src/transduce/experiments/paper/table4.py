@@ -4,7 +4,6 @@ The package makes its own silver trees: the first parser, trained on the treeban
 The second learns from its well-formed parses in addition to the gold trees.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -187,7 +186,7 @@ def read_baseline(path: Path) -> list[Baseline]:
         ConfigError: the file cannot be read, or has no F1.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = files.read_json(path)
         found = [each for run in values.get("runs", [values]) for each in _baselines(run, path.stem)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path}: no result of a parser, which is JSON with 'f1' or 'tests' ({error}).") from None
