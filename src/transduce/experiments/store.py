@@ -5,6 +5,7 @@ keeps the result of each training in its own file, and gathers them in results.j
 settings of its results, so that a later call refuses results that do not compare with its own.
 """
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from transduce import files
 from transduce.__about__ import __version__
 from transduce.config.checked_json import format_problem
 from transduce.config.differences import describe, differences
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, MissingDependencyError
 
 RESULTS, TABLE = "results.json", "table.md"  # in every output folder
 FORMAT = 1  # of files that note one
@@ -80,3 +81,17 @@ def require_folder(output: Path) -> None:
     """
     if output.exists() and not output.is_dir():
         raise ConfigError(f"{output}: is a file; name a folder for --output.")
+
+
+def say(shown: bool, line: str) -> None:
+    """Prints progress on standard error, if it is shown."""
+    if shown:
+        print(line, file=sys.stderr, flush=True)
+
+
+def draw_if_possible(draw: Callable[[], None], *, shown: bool) -> None:
+    """Draws a picture of the results; where matplotlib, an extra, is not installed, says so if progress is shown."""
+    try:
+        draw()
+    except MissingDependencyError as error:
+        say(shown, f"no picture: {error}")

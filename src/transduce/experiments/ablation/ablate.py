@@ -22,7 +22,8 @@ from pathlib import Path
 
 from transduce import files
 from transduce.data.prepare import prepare
-from transduce.errors import DataError, MissingDependencyError
+from transduce.errors import DataError
+from transduce.experiments import store
 from transduce.experiments.ablation.report import draw, render
 from transduce.experiments.ablation.results import Results, TrialResult, in_order, row_infos
 from transduce.experiments.ablation.trials import LOG, Ablation, Trial, keep_finished
@@ -58,7 +59,7 @@ def ablate(
         ConfigError: a row cannot be made, the output folder is of another ablation, or has results that do not compare.
         DataError: the corpus cannot be used, for any of the trials.
     """
-    say = partial(_say, show_progress)
+    say = partial(store.say, show_progress)
     trials = ablation.trials(rows)
     ablation.begin()
     for trial in trials:
@@ -80,16 +81,8 @@ def ablate(
             left = (time.monotonic() - started) / count * (len(waiting) - count)
             (result,) = (each for each in results.trials if (each.row, each.seed) == (trial.row, trial.seed))
             say(f"[{count}/{len(waiting)}] {_describe(result)}; about {counted(round(left / 60), 'minute')} left")
-    try:
-        draw(results, ablation.output / PICTURE)
-    except MissingDependencyError as error:
-        say(f"no picture: {error}")
+    store.draw_if_possible(partial(draw, results, ablation.output / PICTURE), shown=show_progress)
     return results
-
-
-def _say(shown: bool, line: str) -> None:
-    if shown:
-        print(line, file=sys.stderr, flush=True)
 
 
 def _prepare_data(trials: Sequence[Trial], mirror: Path | None, show_progress: bool) -> dict[Path, str]:
@@ -106,7 +99,7 @@ def _prepare_data(trials: Sequence[Trial], mirror: Path | None, show_progress: b
                 raise
             errors[folder] = str(error)
             continue
-        _say(show_progress and not report.reused, str(report))
+        store.say(show_progress and not report.reused, str(report))
     return errors
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +12,7 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import Config, DataConfig
 from transduce.engines.torch import TorchEngine
-from transduce.errors import BundleError, ConfigError, EvaluationError, MissingDependencyError, suggestion
+from transduce.errors import BundleError, ConfigError, EvaluationError, suggestion
 from transduce.evaluation import METRICS, Text, evaluate
 from transduce.evaluation.texts import require_aligned
 from transduce.experiments import store
@@ -99,7 +98,7 @@ def sweep(
     for count in axes.averages:
         _weights(subject, count)  # raises if they are missing, before anything is decoded
     results = _Results(subject, task.comparability, output)
-    say = partial(_say, show_progress)
+    say = partial(store.say, show_progress)
     if dropped := results.drop_stale(_current_weights(subject, {point.average for point in results.points})):
         say(f"{output}: {dropped} points were decoded with weights that {subject} no longer has: dropped")
     for count in axes.averages:
@@ -118,16 +117,8 @@ def sweep(
                     results.add(*_measure(translator, directed, point, weights, batch_size))
                 say(_describe(results.points[point]))
     found = results.save()
-    try:
-        draw(found, output / PICTURE)
-    except MissingDependencyError as error:
-        say(f"no picture: {error}")
+    store.draw_if_possible(partial(draw, found, output / PICTURE), shown=show_progress)
     return found
-
-
-def _say(shown: bool, line: str) -> None:
-    if shown:
-        print(line, file=sys.stderr, flush=True)
 
 
 class _Results:
