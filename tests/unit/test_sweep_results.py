@@ -144,8 +144,8 @@ def test_results_of_other_texts_or_settings_are_refused(tmp_path: Path, noting: 
     config = SimpleNamespace(data=SimpleNamespace(target_language="de"))
     noting((sweep, "subject_config"), config)
     RESULTS.save(tmp_path / "results.json")
-    same = sweep._Results(Path("runs/m30k"), TEXTS, tmp_path)
-    assert [*same.points.values()] == [*RESULTS.measured]
+    same = sweep._begin(Path("runs/m30k"), TEXTS, tmp_path)
+    assert same == RESULTS
     for subject, texts in (
         ("runs/other", TEXTS),
         ("runs/m30k", replace(TEXTS, metric="chrf")),
@@ -153,22 +153,23 @@ def test_results_of_other_texts_or_settings_are_refused(tmp_path: Path, noting: 
         ("runs/m30k", replace(TEXTS, lowercase=True)),
     ):
         with pytest.raises(ConfigError, match=rf"{tmp_path}: holds scores of other settings"):
-            sweep._Results(Path(subject), texts, tmp_path)
+            sweep._begin(Path(subject), texts, tmp_path)
     paper = replace(TEXTS, metric="bleu-paper", language=None)  # of an older version: the model's language
     replace(RESULTS, comparability=paper).save(tmp_path / "results.json")
-    sweep._Results(Path("runs/m30k"), replace(paper, language="de"), tmp_path)
+    sweep._begin(Path("runs/m30k"), replace(paper, language="de"), tmp_path)
     with pytest.raises(ConfigError, match="language was 'de', now 'fr'"):
-        sweep._Results(Path("runs/m30k"), replace(paper, language="fr"), tmp_path)
+        sweep._begin(Path("runs/m30k"), replace(paper, language="fr"), tmp_path)
     replace(RESULTS, comparability=replace(TEXTS, language=None)).save(tmp_path / "results.json")
-    sweep._Results(Path("runs/m30k"), TEXTS, tmp_path)  # it does not matter to BLEU of words as they are
+    sweep._begin(Path("runs/m30k"), TEXTS, tmp_path)  # it does not matter to BLEU of words as they are
 
 
 def test_points_are_written_in_order_with_the_table(tmp_path: Path) -> None:
-    results = sweep._Results(Path("runs/m30k"), TEXTS, tmp_path)
+    results = sweep._begin(Path("runs/m30k"), TEXTS, tmp_path)
     for one in reversed(RESULTS.measured):
-        results.add(one, "tok:13a" if one.point.average == 5 else None)
+        results = results.with_point(one, "tok:13a")
+    sweep._save(results, tmp_path)
     assert SweepResults.load(tmp_path / "results.json") == RESULTS
     assert (tmp_path / "table.md").read_text() == render(RESULTS)
-    assert results.drop_stale({1: "w1", 5: "other", 9: None}) == 2
-    assert {point.average for point in results.points} == {1}
-    assert results.drop_stale({1: None}) == 2
+    current = results.current({1: "w1", 5: "other", 9: None})
+    assert [point.average for point in current.points] == [1, 1]
+    assert current.current({1: None}).measured == ()

@@ -2,7 +2,8 @@
 
 import itertools
 import statistics
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from transduce.reporting.charts import legend_below, log_sizes, new_chart, save_
 from transduce.reporting.tables import counted, table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Point:
     """One setting. Greedy search (beam size 1) does not depend on the length penalty."""
 
@@ -70,6 +71,21 @@ class SweepResults:
     def best(self) -> Measured:
         """The point with the highest score; the first of equals."""
         return max(self.measured, key=lambda measured: measured.score)
+
+    @property
+    def points(self) -> dict[Point, Measured]:
+        """What was measured, by point."""
+        return {one.point: one for one in self.measured}
+
+    def current(self, weights: Mapping[int, str | None]) -> "SweepResults":
+        """Returns the results without points of these averages that were decoded with other weights."""
+        current = (one for one in self.measured if weights.get(one.point.average, one.weights) == one.weights)
+        return replace(self, measured=tuple(current))
+
+    def with_point(self, one: Measured, signature: str) -> "SweepResults":
+        """Returns the results with one more point, in order; `signature` is that of its score."""
+        measured = sorted((*self.measured, one), key=lambda each: each.point)
+        return replace(self, measured=tuple(measured), signature=signature)
 
     def save(self, path: Path) -> None:
         """Writes `results.json`, atomically."""

@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -97,76 +97,54 @@ def sweep(
     data = subject_config(subject).data
     for count in axes.averages:
         _weights(subject, count)  # raises if they are missing, before anything is decoded
-    results = _Results(subject, task.comparability, output)
+    results = _begin(subject, task.comparability, output)
     say = partial(store.say, show_progress)
-    if dropped := results.drop_stale(_current_weights(subject, {point.average for point in results.points})):
+    current = results.current(_current_weights(subject, {point.average for point in results.points}))
+    if dropped := len(results.measured) - len(current.measured):
         say(f"{output}: {dropped} points were decoded with weights that {subject} no longer has: dropped")
+    results = current
     for count in axes.averages:
         points = [point for point in axes.points() if point.average == count]
         if all(point in results.points for point in points):
             continue
         translator, weights = _translator(subject, count, device)
         directed = _in_direction(task, translator, data)
-        results.drop_stale({count: weights})  # the run may have been trained further
+        results = results.current({count: weights})  # the run may have been trained further
         for point in points:
             if point not in results.points:
-                twin = next((one for one in results.points.values() if _same_search(point, one.point)), None)
+                twin = next((one for one in results.measured if _same_search(point, one.point)), None)
                 if twin is not None:
-                    results.add(replace(twin, point=point))
+                    results = results.with_point(replace(twin, point=point), results.signature)
                 else:
-                    results.add(*_measure(translator, directed, point, weights, batch_size))
+                    results = results.with_point(*_measure(translator, directed, point, weights, batch_size))
+                _save(results, output)
                 say(_describe(results.points[point]))
-    found = results.save()
-    store.draw_if_possible(partial(draw, found, output / PICTURE), shown=show_progress)
-    return found
+    _save(results, output)
+    store.draw_if_possible(partial(draw, results, output / PICTURE), shown=show_progress)
+    return results
 
 
-class _Results:
-    """The points of a sweep that are measured: read from an earlier call, and written after each new one."""
+def _begin(subject: Path, comparability: Comparability, output: Path) -> SweepResults:
+    """Returns the results of earlier calls; raises ConfigError where they do not compare with these."""
+    store.require_folder(output)
+    if not (output / RESULTS).is_file():
+        return SweepResults(str(subject), comparability, "", ())
+    known = SweepResults.load(output / RESULTS)
+    before = known.comparability
+    if before.language is None:  # of an older version: the model's language, unless --target-language was given
+        depends = _depends_on_language(before.metric, tokenized=before.tokenized)
+        before = replace(before, language=subject_config(subject).data.target_language if depends else "")
+    store.require_same(
+        {"subject": known.subject, **asdict(before)},
+        {"subject": str(subject), **asdict(comparability)},
+        f"{output}: holds scores of",
+    )
+    return replace(known, comparability=comparability)
 
-    def __init__(self, subject: Path, comparability: Comparability, output: Path) -> None:
-        self._subject, self._comparability, self._output = subject, comparability, output
-        self._signature = ""
-        self.points: dict[Point, Measured] = {}
-        store.require_folder(output)
-        if (output / RESULTS).is_file():
-            known = SweepResults.load(output / RESULTS)
-            self._require_same(known)
-            self._signature, self.points = known.signature, {one.point: one for one in known.measured}
 
-    def _require_same(self, known: SweepResults) -> None:
-        before = known.comparability
-        if before.language is None:  # of an older version: the model's language, unless --target-language was given
-            depends = _depends_on_language(before.metric, tokenized=before.tokenized)
-            before = replace(before, language=subject_config(self._subject).data.target_language if depends else "")
-        store.require_same(
-            {"subject": known.subject, **asdict(before)},
-            {"subject": str(self._subject), **asdict(self._comparability)},
-            f"{self._output}: holds scores of",
-        )
-
-    def drop_stale(self, weights: Mapping[int, str | None]) -> int:
-        """Drops points of these averages that were decoded with other weights; returns how many."""
-        before = len(self.points)
-        self.points = {
-            point: one for point, one in self.points.items() if weights.get(point.average, one.weights) == one.weights
-        }
-        return before - len(self.points)
-
-    def add(self, one: Measured, signature: str | None = None) -> None:
-        """Keeps a point, durably; `signature` is that of its score."""
-        self.points[one.point] = one
-        self._signature = signature if signature is not None else self._signature
-        self.save()
-
-    def save(self) -> SweepResults:
-        """Writes results and table."""
-        order = sorted(self.points, key=lambda point: (point.average, point.beam_size, point.length_penalty))
-        measured = tuple(self.points[point] for point in order)
-        results = SweepResults(str(self._subject), self._comparability, self._signature, measured)
-        results.save(self._output / RESULTS)
-        files.write_text(self._output / TABLE, render(results))
-        return results
+def _save(results: SweepResults, output: Path) -> None:
+    results.save(output / RESULTS)
+    files.write_text(output / TABLE, render(results))
 
 
 def _in_direction(task: Task, translator: Translator, data: DataConfig) -> Task:
