@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from transduce.experiments.ablation.built_in import TABLE3
-from transduce.experiments.ablation.conclusions import CLAIMS, Alike, Finding, Worse, judge
+from transduce.experiments.ablation.conclusions import CLAIMS, Alike, Finding, judge
 from transduce.experiments.ablation.report import render
 from transduce.experiments.ablation.results import Results, RowInfo, TrialResult
 
@@ -46,7 +46,7 @@ def test_eight_layers_are_compared_by_perplexity_alone() -> None:
     assert printed["C3"]["bleu"] < printed["base"]["bleu"]
     (bigger,) = [claim for claim in CLAIMS["table3"] if claim.text.startswith("(C)")]
     rows = {
-        measure: {name for each in comparisons if isinstance(each, Worse) for name in (each.row, *each.than)}
+        measure: {name for each in comparisons for name in (each.row, *each.than)}
         for measure, comparisons in bigger.comparisons.items()
     }
     assert rows["perplexity"] == {"base", *(f"C{number}" for number in range(1, 8))}
@@ -85,8 +85,7 @@ def test_every_row_that_is_spoken_of_is_in_the_grid() -> None:
     for claim in CLAIMS["table3"]:
         for comparisons in claim.comparisons.values():
             for comparison in comparisons:
-                named |= {comparison.row}
-                named |= set(comparison.than) if isinstance(comparison, Worse) else {comparison.than}
+                named |= {comparison.row, *comparison.than}
     assert named <= {row.name for row in TABLE3.rows}
     assert any(isinstance(c, Alike) for claim in CLAIMS["table3"] for c in claim.comparisons["bleu"])
 

@@ -29,23 +29,20 @@ _ALIKE_BLEU, _ALIKE_PERPLEXITY_SHARE = 0.5, 0.02
 
 
 @dataclass(frozen=True)
-class Worse:
-    """`row` is worse than the best of `than`."""
+class Comparison:
+    """A row and those that it is compared with."""
 
     row: str
     than: tuple[str, ...]
     takes_long: bool = False  # whether it shows after long training only
 
 
-@dataclass(frozen=True)
-class Alike:
-    """`row` and `than` are nearly equal."""
-
-    row: str
-    than: str
+class Worse(Comparison):
+    """`row` is worse than the best of `than`."""
 
 
-Comparison = Worse | Alike
+class Alike(Comparison):
+    """`row` and the best of `than` are nearly equal."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim("(C) bigger models are better", {"perplexity": (*_BIGGER, _EIGHT_LAYERS), "bleu": _BIGGER}),
         _by_both("(D) dropout helps to avoid over-fitting", Worse("D1", ("base",), takes_long=True)),
         _smoothing_claim("D3", "base"),
-        _by_both("(E) learned positions give nearly identical results", Alike("E", "base")),
+        _by_both("(E) learned positions give nearly identical results", Alike("E", ("base",))),
     ),
     "label-smoothing": (_smoothing_claim("smoothing-0.0", "smoothing-0.1"),),
 }
@@ -121,12 +118,11 @@ def _together(verdicts: set[Verdict]) -> Verdict:
 
 
 def _compare(comparison: Comparison, measure: Measure, results: Results) -> tuple[Verdict, str]:
-    others = comparison.than if isinstance(comparison, Worse) else (comparison.than,)
-    found = {name: results.statistic(name, measure) for name in (comparison.row, *others)}
+    found = {name: results.statistic(name, measure) for name in (comparison.row, *comparison.than)}
     ours = found.pop(comparison.row)
     measured = {name: statistic for name, statistic in found.items() if statistic is not None}
     if ours is None or not measured:
-        absent = comparison.row if ours is None else ", ".join(others)
+        absent = comparison.row if ours is None else ", ".join(comparison.than)
         return "not measured", f"{absent} not measured"
     sign = 1.0 if measure == "bleu" else -1.0  # low perplexity is good
     best = max(measured, key=lambda name: sign * measured[name].mean)
@@ -141,7 +137,7 @@ def _compare(comparison: Comparison, measure: Measure, results: Results) -> tupl
         holds, fails = difference + margin <= allowed, difference - margin > allowed
     verdict: Verdict = "holds" if holds else "does not hold" if fails else "undecided"
     seen = results.statistic(comparison.row, "epochs")
-    if isinstance(comparison, Worse) and comparison.takes_long and seen is not None and seen.mean < LONG_TRAINING:
+    if comparison.takes_long and seen is not None and seen.mean < LONG_TRAINING:
         verdict = "not testable"
     bounds = f" ± {margin:.2f}" if margin else ""
     return verdict, (

@@ -155,10 +155,7 @@ def draw(results: SweepResults, path: Path) -> None:
     Raises:
         MissingDependencyError: matplotlib is not installed.
     """
-    averages, sizes, penalties = (
-        sorted({getattr(one.point, axis) for one in results.measured})
-        for axis in ("average", "beam_size", "length_penalty")
-    )
+    averages, sizes, penalties = (sorted({getattr(one.point, axis) for one in results.measured}) for axis in _AXES)
     if len(sizes) == 1 and len(averages) > 1:
         x, label, parts = "average", "checkpoints averaged", {f"beam size {sizes[0]}": list(results.measured)}
     else:
