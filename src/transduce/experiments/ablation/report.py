@@ -56,7 +56,8 @@ def _row(results: Results, row: RowInfo, printed: bool) -> list[str]:
     line = [row.name, describe_settings(row.settings)]
     for measure, decimals, scale in (("perplexity", 2, 1.0), ("bleu", 1, 1.0), ("parameters", 2, 1e-6)):
         if printed:
-            line.append(_printed(row.printed, measure, decimals))
+            digits = 0 if measure == "parameters" else decimals
+            line.append(f"{row.printed[measure]:.{digits}f}" if measure in row.printed else "")
         line.append(_measured(results.statistic(row.name, measure), decimals, scale))
     line.append(_measured(results.statistic(row.name, "steps"), 0))
     line.append(_measured(results.statistic(row.name, "training_seconds"), 0))
@@ -72,12 +73,6 @@ def describe_settings(settings: Mapping[str, Any]) -> str:
             key: value for key, value in short.items() if not key.endswith("coder_layers")
         }
     return ", ".join(f"{key} {value}" for key, value in short.items())
-
-
-def _printed(printed: Mapping[str, float], measure: str, decimals: int) -> str:
-    if measure not in printed:
-        return ""
-    return f"{printed[measure]:.{0 if measure == 'parameters' else decimals}f}"
 
 
 def _measured(statistic: Statistic | None, decimals: int, scale: float = 1.0) -> str:
@@ -119,8 +114,7 @@ def _conclusions(results: Results) -> str:
 
 
 def _failures(results: Results) -> str:
-    failed = [trial for trial in results.trials if trial.error]
-    lines = [f"- {trial.row}, seed {trial.seed}: {trial.error}" for trial in failed]
+    lines = [f"- {trial.row}, seed {trial.seed}: {trial.error}" for trial in results.trials if trial.error]
     return "\n".join(["## Failed\n", *lines]) + "\n" if lines else ""
 
 
