@@ -63,21 +63,20 @@ class Row:
     complexity: str
     sequential: str
     path: str
-    dilated: bool = False
+    dilation: int = 1  # of the layer whose cost is measured; in a stack, it differs from layer to layer
 
 
 ROWS = {
     "attention": Row("self-attention", "attention", "O(n²·d)", "O(1)", "O(1)"),
     "recurrent": Row("recurrent (LSTM)", "recurrent", "O(n·d²)", "O(n)", "O(n)"),
     "convolution": Row("convolution, contiguous", "convolution", "O(k·n·d²)", "O(1)", "O(n/k)"),
-    "dilated": Row("convolution, dilated", "convolution", "O(k·n·d²)", "O(1)", "O(log_k n)", dilated=True),
+    "dilated": Row("convolution, dilated", "convolution", "O(k·n·d²)", "O(1)", "O(log_k n)", dilation=3),
     "restricted": Row("self-attention, restricted", "restricted", "O(r·n·d)", "O(1)", "O(n/r)"),
     "separable": Row("separable convolution", "separable", "O(k·n·d + n·d²)", "", ""),
     "attention layer": Row("self-attention with its projections", "attention layer", "", "", ""),
 }
 _PATH_ROWS = ("attention", "recurrent", "convolution", "dilated", "restricted")
 _PATH_WIDTH, _PATH_WINDOW = 4, 8  # any width gives the same paths; the window is small enough to need several layers
-_DILATION = 3  # of the second layer of a dilated stack, whose cost is measured
 
 
 def experiment(options: Options) -> Experiment:
@@ -123,20 +122,19 @@ def _cost_id(name: str, row: Row, n: int, shape: Shape) -> str:
 
 
 def _cost(row: Row, n: int, shape: Shape, budget_seconds: float, say: Say) -> Values:
-    dilation = _DILATION if row.dilated else 1
-    cost = layer_cost(row.kind, shape, n, dilation=dilation, budget_seconds=budget_seconds)
+    cost = layer_cost(row.kind, shape, n, dilation=row.dilation, budget_seconds=budget_seconds)
     return {"n": n, "d": shape.d, "k": shape.k, "r": shape.r, **cost}
 
 
 def _chain(row: Row, n: int, say: Say) -> Values:
     torch.manual_seed(0)
-    module = layer(row.kind, Shape(8, 1, 3, _PATH_WINDOW), dilation=_DILATION if row.dilated else 1).eval()
+    module = layer(row.kind, Shape(8, 1, 3, _PATH_WINDOW), dilation=row.dilation).eval()
     return {"n": n, "operations": longest_chain(module, batch(n, 8))}
 
 
 def _path(row: Row, n: int, say: Say) -> Values:
     torch.manual_seed(0)
-    stack = stack_of(row.kind, Shape(_PATH_WIDTH, 1, 3, _PATH_WINDOW), n, dilated=row.dilated)
+    stack = stack_of(row.kind, Shape(_PATH_WIDTH, 1, 3, _PATH_WINDOW), n, dilated=row.dilation > 1)
     steps = steps_until_all_reach(stack, n, _PATH_WIDTH, forwards_only=row.kind == "recurrent")
     return {"n": n, "steps": steps}
 
@@ -208,7 +206,7 @@ def _growth(samples: Sequence[Values], of: str) -> str:
 
 
 def _path_growth(row: Row, samples: Sequence[Values]) -> str:
-    if not row.dilated:
+    if row.dilation == 1:
         return _growth(samples, "steps")
     logs = np.array([math.log(sample["n"], 3) for sample in samples])
     slope = np.polyfit(logs, np.array([sample["steps"] for sample in samples], dtype=float), 1)[0]
@@ -221,14 +219,14 @@ def _draw(settings: Settings, measured: Measured, folder: Path) -> None:
     d, k, r = settings.widths[len(settings.widths) // 2], settings.kernels[0], settings.windows[0]
 
     for name, row in ROWS.items():
-        line = "--" if row.dilated else "-"  # it may lie on that of the contiguous one
+        line = "--" if row.dilation > 1 else "-"  # it may lie on that of the contiguous one
         style: dict[str, Any] = {"ms": 3, "color": colours[name], "label": row.name, "linestyle": line}
         cost = select(measured, f"cost/{name}")
         same_size = [s for s in cost if (s["d"], s["k"], s["r"]) == (d, k, r)]
         plot(axes[2], select(measured, f"chain/{name}"), "n", "operations", **style)
         if name in _PATH_ROWS:
             plot(axes[3], select(measured, f"path/{name}"), "n", "steps", **style)
-        if not row.dilated:  # which costs what the contiguous one does
+        if row.dilation == 1:  # the dilated one costs what the contiguous one does
             plot(axes[0], same_size, "n", "seconds", **style)
             plot(axes[1], same_size, "n", "peak_bytes", scale=2.0**-20, **style)
     for axis, sizes, title in (
