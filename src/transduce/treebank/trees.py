@@ -141,9 +141,10 @@ def parse_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
     Raises:
         DataError: Brackets are unbalanced, or do not make a tree; names line and column, from 1.
     """
-    for node, location in _Reader(name).nodes(lines):
+    reader = _Reader(name)
+    for node, place in reader.nodes(lines):
         if isinstance(node, Leaf):
-            raise DataError(f"{location}: the leaf {node} is in no constituent. Put it into one: ({TOP} {node})")
+            raise reader.error(f"the leaf {node} is in no constituent. Put it into one: ({TOP} {node})", place)
         yield node
 
 
@@ -161,14 +162,15 @@ def parse_line(line: str, name: str, number: int = 1) -> list[Node]:
     return [node for node, _ in _Reader(name).nodes([line], number)]
 
 
+_Place = tuple[int, int]  # line and column, from 1
+
+
 @dataclass(slots=True)
 class _Bracket:
     """An open bracket."""
 
-    line: int
-    column: int
-    label: str | None = None
-    word: str | None = None
+    place: _Place
+    texts: list[str] = field(default_factory=list)  # a label, or a tag and a word
     children: list[Node] = field(default_factory=list)
 
 
@@ -177,16 +179,15 @@ class _Reader:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._line = 0
-        self._column = 0
+        self._place = (0, 0)
         self._open: list[_Bracket] = []
         self._next_tree = 0  # a line where another tree seems to begin, inside this one
 
-    def nodes(self, lines: Iterable[str], first_number: int = 1) -> Iterator[tuple[Node, str]]:
-        """Yields each outermost node and its location."""
-        for self._line, line in enumerate(lines, start=first_number):
+    def nodes(self, lines: Iterable[str], first_number: int = 1) -> Iterator[tuple[Node, _Place]]:
+        """Yields each outermost node and where it begins."""
+        for number, line in enumerate(lines, start=first_number):
             for match in _TOKEN.finditer(line):
-                self._column = match.start() + 1
+                self._place = number, match.start() + 1
                 token = match[0]
                 if token == "(":
                     self._begin()
@@ -197,64 +198,59 @@ class _Reader:
                     if self._open:
                         self._open[-1].children.append(node)
                     else:
-                        yield node, self._location(bracket)
+                        yield node, bracket.place
         if self._open:
             message = f"this bracket is never closed. Add the missing ')'.{self._guess()}"
-            raise self._error(message, self._open[-1])
+            raise self.error(message, self._open[-1].place)
 
     def _begin(self) -> None:
+        line, column = self._place
         if not self._open:
             self._next_tree = 0
-        elif self._column == 1 and not self._next_tree:
-            self._next_tree = self._line
+        elif column == 1 and not self._next_tree:
+            self._next_tree = line
         if len(self._open) > MAX_HEIGHT:
-            raise self._error(f"more than {MAX_HEIGHT} brackets are open: {_WHY_TOO_HIGH}{self._guess()}")
-        if self._open and self._open[-1].word is not None:
-            leaf = f"({self._open[-1].label} {self._open[-1].word}"
-            raise self._error(
-                f"a bracket within the leaf '{leaf}'. Close the leaf first, or give the word its own tag."
+            raise self.error(f"more than {MAX_HEIGHT} brackets are open: {_WHY_TOO_HIGH}{self._guess()}")
+        if self._open and len(self._open[-1].texts) == 2:
+            leaf = " ".join(self._open[-1].texts)
+            raise self.error(
+                f"a bracket within the leaf '({leaf}'. Close the leaf first, or give the word its own tag."
             )
-        self._open.append(_Bracket(self._line, self._column))
+        self._open.append(_Bracket(self._place))
 
     def _add_text(self, text: str) -> None:
         """Adds a label, tag or word."""
         if not self._open:
-            raise self._error(f"stray text {text!r} outside the brackets. Is this a file of bracketed trees?")
+            raise self.error(f"stray text {text!r} outside the brackets. Is this a file of bracketed trees?")
         bracket = self._open[-1]
         if bracket.children:
-            raise self._error(f"{text!r} has no tag. A word is written with one: (TAG {text})")
-        if bracket.label is None:
-            bracket.label = text
-        elif bracket.word is None:
-            bracket.word = text
-        else:
-            leaf = f"({bracket.label} {bracket.word}"
-            raise self._error(f"{text!r} is a second word in the leaf '{leaf}'. A leaf is a tag and one word.")
+            raise self.error(f"{text!r} has no tag. A word is written with one: (TAG {text})")
+        if len(bracket.texts) == 2:
+            leaf = " ".join(bracket.texts)
+            raise self.error(f"{text!r} is a second word in the leaf '({leaf}'. A leaf is a tag and one word.")
+        bracket.texts.append(text)
 
     def _end(self) -> tuple[_Bracket, Node]:
         """Closes the innermost bracket, and returns it with its node."""
         if not self._open:
-            raise self._error("this bracket closes nothing. Remove it, or add the '(' missing before it.")
+            raise self.error("this bracket closes nothing. Remove it, or add the '(' missing before it.")
         bracket = self._open.pop()
-        label, outermost = bracket.label, not self._open
-        if bracket.children:
-            if label is None and not outermost:
-                raise self._error("a constituent without a label. Write it after the bracket: (NP …)", bracket)
-            return bracket, Tree(label or TOP, tuple(bracket.children))
-        if label is None:
-            raise self._error("brackets with nothing inside. Remove them.", bracket)
-        if bracket.word is None:
-            raise self._error(f"'({label})' has a tag or a word, not both. A leaf is (TAG word).", bracket)
-        return bracket, Leaf(label, bracket.word)
+        match bracket.texts, bracket.children:
+            case [tag, word], []:
+                return bracket, Leaf(tag, word)
+            case [label], []:
+                raise self.error(f"'({label})' has a tag or a word, not both. A leaf is (TAG word).", bracket.place)
+            case [], []:
+                raise self.error("brackets with nothing inside. Remove them.", bracket.place)
+            case [], _ if self._open:
+                raise self.error("a constituent without a label. Write it after the bracket: (NP …)", bracket.place)
+        return bracket, Tree(bracket.texts[0] if bracket.texts else TOP, tuple(bracket.children))
 
     def _guess(self) -> str:
         """Returns a guess where a closing bracket is missing, if there is one."""
         return f" Perhaps before line {self._next_tree}: another tree seems to begin there." if self._next_tree else ""
 
-    def _location(self, bracket: _Bracket | None = None) -> str:
-        line, column = (bracket.line, bracket.column) if bracket else (self._line, self._column)
-        return f"{self._name}, line {line}, column {column}"
-
-    def _error(self, message: str, bracket: _Bracket | None = None) -> DataError:
-        """Returns an error with the location of a bracket, or of the reader."""
-        return DataError(f"{self._location(bracket)}: {message}")
+    def error(self, message: str, place: _Place | None = None) -> DataError:
+        """Returns an error at a place, or where the reader is."""
+        line, column = place or self._place
+        return DataError(f"{self._name}, line {line}, column {column}: {message}")
