@@ -102,10 +102,10 @@ def test_weights_of_a_run_are_told_by_the_checksums_of_its_last_checkpoints(
 ) -> None:
     sums = {"1": "a", "2": "b", "3": "c"}
     monkeypatch.setattr(sweep, "recorded_checksum", lambda path: sums[path.name])
-    paths, two = sweep._last_checkpoints(run, 2)
+    paths, two = sweep._weights(run, 2)
     assert [path.name for path in paths] == ["2", "3"]
-    assert two == sweep._weights(run, 2) == hashlib.sha256(b"b\nc").hexdigest()
-    assert len(sweep._last_checkpoints(run, 3)[0]) == 3
+    assert two == hashlib.sha256(b"b\nc").hexdigest()
+    assert len(sweep._weights(run, 3)[0]) == 3
     with pytest.raises(BundleError, match="has 3 checkpoints, 4 are to be averaged"):
         sweep._weights(run, 4)
     with pytest.raises(ConfigError, match="is not a run folder"):

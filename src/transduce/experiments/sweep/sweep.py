@@ -183,7 +183,7 @@ def _current_weights(subject: Path, counts: Iterable[int]) -> dict[int, str | No
     found: dict[int, str | None] = dict.fromkeys(counts)
     for count in found:
         with contextlib.suppress(BundleError, ConfigError):
-            found[count] = _weights(subject, count)
+            _, found[count] = _weights(subject, count)
     return found
 
 
@@ -218,37 +218,31 @@ def _is_run(subject: Path) -> bool:
     return (subject / "checkpoints").is_dir() and not (subject / "model.safetensors").is_file()
 
 
-def _weights(subject: Path, count: int) -> str:
-    """Returns a checksum of the weights that a point is decoded with."""
+def _weights(subject: Path, count: int) -> tuple[list[Path], str]:
+    """Returns the last `count` checkpoints that may be averaged, and a checksum of the weights of a point."""
     if count == 0:
-        return Bundle.load(subject).checksums["model.safetensors"]
-    return _last_checkpoints(subject, count)[1]
-
-
-def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str]:
-    """Returns the translator with these weights, and their checksum."""
-    if count == 0:
-        weights = _weights(subject, count)
-        return Translator.load(subject, engine="torch", device=device), weights
-    paths, weights = _last_checkpoints(subject, count)
-    config = load_run_config(subject)
-    model = Transformer.from_weights(config.model, average(paths), str(subject))
-    tokenizer = SubwordTokenizer.load(load_run_data(subject, checksums=False).tokenizer)
-    return Translator(TorchEngine(model.to(choose_device(device))), tokenizer, config.decode), weights
-
-
-def _last_checkpoints(run: Path, count: int) -> tuple[list[Path], str]:
-    """Returns the last checkpoints that may be averaged, and a checksum of their weights."""
-    if not _is_run(run):
-        raise ConfigError(f"{run}: is not a run folder; a model folder has no checkpoints to average.")
-    found = averageable_checkpoints(run)
+        return [], Bundle.load(subject).checksums["model.safetensors"]
+    if not _is_run(subject):
+        raise ConfigError(f"{subject}: is not a run folder; a model folder has no checkpoints to average.")
+    found = averageable_checkpoints(subject)
     if len(found) < count:
         raise BundleError(
-            f"{run}: has {counted(len(found), 'checkpoint')}, {count} are to be averaged. Training keeps "
+            f"{subject}: has {counted(len(found), 'checkpoint')}, {count} are to be averaged. Training keeps "
             "train.keep_checkpoints of them."
         )
     paths = found[-count:]
     return paths, _sha256([recorded_checksum(path) for path in paths])
+
+
+def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str]:
+    """Returns the translator with these weights, and their checksum."""
+    paths, weights = _weights(subject, count)
+    if not paths:
+        return Translator.load(subject, engine="torch", device=device), weights
+    config = load_run_config(subject)
+    model = Transformer.from_weights(config.model, average(paths), str(subject))
+    tokenizer = SubwordTokenizer.load(load_run_data(subject, checksums=False).tokenizer)
+    return Translator(TorchEngine(model.to(choose_device(device))), tokenizer, config.decode), weights
 
 
 def _sha256(lines: Sequence[str]) -> str:
