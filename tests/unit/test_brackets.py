@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 
 from transduce.errors import EvaluationError
-from transduce.treebank import COLLINS, BracketParameters, Tree, score_brackets
+from transduce.treebank import COLLINS, BracketParameters, SentenceBrackets, Tree, score_brackets
 from transduce.treebank.bracket_report import sentence_table, summary_text
-from transduce.treebank.brackets import SentenceBrackets
 from tree_strategies import trees
 
 _GOLD = "(TOP (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ eats) (NP (NN fish))) (. .)))"

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from transduce.errors import EvaluationError
-from transduce.treebank import PairedBootstrap, paired_bootstrap, score_brackets
+from transduce.treebank import PairedBootstrap, SentenceBrackets, paired_bootstrap, score_brackets
 from transduce.treebank.bracket_parameters import COLLINS
 from transduce.treebank.bracket_report import bootstrap_text
-from transduce.treebank.brackets import BracketEvaluation, SentenceBrackets
+from transduce.treebank.brackets import BracketEvaluation
 
 _RIGHT = "(S (NP (NN dog)) (VP (VBZ barks)))"  # three brackets
 _WRONG = "(S (X (NN dog)) (Y (VBZ barks)))"  # one of them right

@@ -1,11 +1,11 @@
 """Constituency trees (§6.3): as text, as sequences for a Transformer, as pictures, and scored as EVALB does."""
 
 from transduce.treebank.bracket_analysis import BracketAnalysis, LabelScore, analyse_brackets
+from transduce.treebank.bracket_comparison import SentenceBrackets
 from transduce.treebank.bracket_parameters import COLLINS, BracketParameters, read_bracket_parameters
 from transduce.treebank.brackets import (
     BracketEvaluation,
     BracketSummary,
-    SentenceBrackets,
     parse_scores,
     score_brackets,
     summarise_parses,

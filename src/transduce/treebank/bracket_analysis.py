@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from transduce.treebank.bracket_comparison import Bracket, Comparison, compare_sentences
 from transduce.treebank.bracket_parameters import COLLINS, BracketParameters
-from transduce.treebank.brackets import BracketEvaluation, BracketSummary, count_brackets, percentage
+from transduce.treebank.brackets import BracketEvaluation, BracketSummary, percentage
 from transduce.treebank.trees import Leaf
 
 NO_PARENT = "(root)"
@@ -129,7 +129,7 @@ def analyse_brackets(
         gold, parsed, parameters, names=names, gold_punctuation=gold_punctuation, max_words=max_words
     )
     for comparison in comparisons:
-        sentences.append(count_brackets(comparison, parameters))
+        sentences.append(comparison.counts)
         matched = {bracket for pair in comparison.matched for bracket in pair}
         for side, brackets in (("gold", comparison.gold), ("parsed", comparison.parsed)):
             seen[side].update(bracket.label for bracket in brackets)

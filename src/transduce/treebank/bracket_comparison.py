@@ -1,7 +1,7 @@
 """Compares two trees of one sentence: the words and brackets that count, and the brackets that both have."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Literal
 
@@ -86,14 +86,45 @@ _QUOTES = ("'", '"', "/")  # a slash too: EVALB's list
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """The brackets and words of two trees of one sentence; empty unless the status is "valid".
+class SentenceBrackets:
+    """The counts of one sentence; all 0 unless its status is "valid".
 
     Attributes:
         number: The sentence's line, from 1.
         length: Words of the gold tree, without traces.
         status: "error" if the words of the trees differ or one is malformed, "skipped" if there is no parse.
+        matched: Brackets that both trees have.
+        gold: Brackets of the gold tree.
+        parsed: Brackets of the parse.
+        crossing: Brackets of the parse that overlap one of the gold tree without one being inside the other.
+        words: Words compared.
+        correct_tags: Words that have the right tag.
         message: What is wrong, if the status is "error".
+    """
+
+    number: int
+    length: int
+    status: Literal["valid", "error", "skipped"] = "valid"
+    matched: int = 0
+    gold: int = 0
+    parsed: int = 0
+    crossing: int = 0
+    words: int = 0
+    correct_tags: int = 0
+    message: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all brackets match."""
+        return self.status == "valid" and self.matched == self.gold == self.parsed
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The words and brackets of two trees of one sentence; none unless its status is "valid".
+
+    Attributes:
+        counts: How many there are.
         gold_words: The words that count, with the tags of the gold tree.
         parsed_words: The same words with the tags of the parse.
         gold: The gold tree's brackets, parents first.
@@ -101,10 +132,7 @@ class Comparison:
         matched: Gold brackets, each with the one of the parse that it was matched with.
     """
 
-    number: int
-    length: int
-    status: Literal["valid", "error", "skipped"] = "valid"
-    message: str = ""
+    counts: SentenceBrackets
     gold_words: Sequence[Leaf] = ()
     parsed_words: Sequence[Leaf] = ()
     gold: Sequence[Bracket] = ()
@@ -133,15 +161,15 @@ def compare_sentences(
         )
     if not gold:
         raise EvaluationError(f"{names[0]} has no lines: there is nothing to score.")
-    errors: list[Comparison] = []
+    errors: list[SentenceBrackets] = []
     is_empty = True
     for number, lines in enumerate(zip(gold, parsed, strict=True), start=1):
         comparison = _compare(number, lines, names, parameters, gold_punctuation)
-        if max_words is not None and comparison.length > max_words:
+        if max_words is not None and comparison.counts.length > max_words:
             continue
         is_empty = False
-        if comparison.status == "error":
-            errors.append(comparison)
+        if comparison.counts.status == "error":
+            errors.append(comparison.counts)
         if len(errors) > parameters.max_errors + 1:  # as EVALB, which compares before it counts
             raise EvaluationError(
                 f"more than {parameters.max_errors} of the first {number} sentences cannot be compared; the first is "
@@ -162,26 +190,30 @@ def _compare(
         gold = BracketedSentence(parse_line(lines[0], names[0], number), parameters)
         parsed = BracketedSentence(parse_line(lines[1], names[1], number), parameters)
     except DataError as error:
-        return Comparison(number=number, length=gold.length(), status="error", message=str(error))
-    length = gold.length()
+        return Comparison(SentenceBrackets(number=number, length=gold.length(), status="error", message=str(error)))
+    counts = SentenceBrackets(number=number, length=gold.length())
     if gold_punctuation and [leaf.word for leaf in gold.leaves] == [leaf.word for leaf in parsed.leaves]:
         parsed.kept = list(gold.kept)
     if not parsed.words():
-        return Comparison(number=number, length=length, status="skipped")
+        return Comparison(replace(counts, status="skipped"))
     if len(gold.words()) != len(parsed.words()):
         _restore_quotes(gold, parsed)
-    if message := _difference(gold.words(), parsed.words(), parameters):
-        return Comparison(number=number, length=length, status="error", message=message)
+    gold_words, parsed_words = gold.words(), parsed.words()
+    if message := _difference(gold_words, parsed_words, parameters):
+        return Comparison(replace(counts, status="error", message=message))
     gold_brackets, parsed_brackets = gold.brackets(), parsed.brackets()
-    return Comparison(
-        number=number,
-        length=length,
-        gold_words=gold.words(),
-        parsed_words=parsed.words(),
-        gold=gold_brackets,
-        parsed=parsed_brackets,
-        matched=_match(gold_brackets, parsed_brackets, parameters),
+    matched = _match(gold_brackets, parsed_brackets, parameters)
+    pairs = zip(gold_words, parsed_words, strict=True)
+    counts = replace(
+        counts,
+        matched=len(matched),
+        gold=len(gold_brackets),
+        parsed=len(parsed_brackets),
+        crossing=sum(any(_cross(bracket, other) for other in gold_brackets) for bracket in parsed_brackets),
+        words=len(gold_words),
+        correct_tags=sum(parameters.same_label(right.tag, given.tag) for right, given in pairs),
     )
+    return Comparison(counts, gold_words, parsed_words, gold_brackets, parsed_brackets, matched)
 
 
 def _difference(gold: list[Leaf], parsed: list[Leaf], parameters: BracketParameters) -> str:
@@ -217,3 +249,9 @@ def _match(gold: list[Bracket], parsed: list[Bracket], parameters: BracketParame
                 matched.append((bracket, other))
                 break
     return matched
+
+
+def _cross(bracket: Bracket, other: Bracket) -> bool:
+    return (
+        bracket.start < other.start < bracket.end < other.end or other.start < bracket.start < other.end < bracket.end
+    )

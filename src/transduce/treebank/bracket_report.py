@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from transduce.reporting.tables import table
 from transduce.treebank.bracket_analysis import BracketAnalysis, Kind, ranked
-from transduce.treebank.brackets import BracketEvaluation, BracketSummary, SentenceBrackets, percentage
+from transduce.treebank.bracket_comparison import SentenceBrackets
+from transduce.treebank.brackets import BracketEvaluation, BracketSummary, percentage
 from transduce.treebank.paired_bootstrap import PairedBootstrap
 
 _RULE = "=" * 76

@@ -11,45 +11,11 @@ without a label is called TOP; a malformed tree, such as `(NN)`, makes its sente
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-from transduce.treebank.bracket_comparison import Bracket, Comparison, compare_sentences
+from transduce.treebank.bracket_comparison import SentenceBrackets, compare_sentences
 from transduce.treebank.bracket_parameters import COLLINS, BracketParameters
 from transduce.treebank.trees import Tree
-
-
-@dataclass(frozen=True, kw_only=True)
-class SentenceBrackets:
-    """The counts of one sentence; all 0 unless its status is "valid".
-
-    Attributes:
-        number: The sentence's line, from 1.
-        length: Words of the gold tree, without traces.
-        status: "error" if the words of the trees differ or one is malformed, "skipped" if there is no parse.
-        matched: Brackets that both trees have.
-        gold: Brackets of the gold tree.
-        parsed: Brackets of the parse.
-        crossing: Brackets of the parse that overlap one of the gold tree without one being inside the other.
-        words: Words compared.
-        correct_tags: Words that have the right tag.
-        message: What is wrong, if the status is "error".
-    """
-
-    number: int
-    length: int
-    status: Literal["valid", "error", "skipped"] = "valid"
-    matched: int = 0
-    gold: int = 0
-    parsed: int = 0
-    crossing: int = 0
-    words: int = 0
-    correct_tags: int = 0
-    message: str = ""
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all brackets match."""
-        return self.status == "valid" and self.matched == self.gold == self.parsed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +151,7 @@ def score_brackets(
     comparisons = compare_sentences(
         gold, parsed, parameters, names=names, gold_punctuation=gold_punctuation, max_words=max_words
     )
-    return BracketEvaluation(tuple(count_brackets(each, parameters) for each in comparisons), parameters)
+    return BracketEvaluation(tuple(each.counts for each in comparisons), parameters)
 
 
 def summarise_parses(gold: Sequence[Tree], parsed: Sequence[Tree]) -> BracketSummary:
@@ -218,29 +184,6 @@ def parse_scores(gold: Sequence[Tree], parses: Sequence[tuple[Tree, bool]]) -> d
     return {name: getattr(summary, name) for name in names} | {"repaired": repaired}
 
 
-def count_brackets(comparison: Comparison, parameters: BracketParameters) -> SentenceBrackets:
-    """Returns the counts of one sentence."""
-    pairs = zip(comparison.gold_words, comparison.parsed_words, strict=True)
-    return SentenceBrackets(
-        number=comparison.number,
-        length=comparison.length,
-        status=comparison.status,
-        matched=len(comparison.matched),
-        gold=len(comparison.gold),
-        parsed=len(comparison.parsed),
-        crossing=sum(any(_cross(bracket, other) for other in comparison.gold) for bracket in comparison.parsed),
-        words=len(comparison.gold_words),
-        correct_tags=sum(parameters.same_label(right.tag, given.tag) for right, given in pairs),
-        message=comparison.message,
-    )
-
-
 def percentage(part: float, whole: float) -> float:
     """Returns part / whole × 100, or 0 if the whole is 0."""
     return 100 * part / whole if whole else 0.0
-
-
-def _cross(bracket: Bracket, other: Bracket) -> bool:
-    return (
-        bracket.start < other.start < bracket.end < other.end or other.start < bracket.start < other.end < bracket.end
-    )
