@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from transduce.treebank.bracket_comparison import Bracket, Comparison, compare_sentences
 from transduce.treebank.bracket_parameters import COLLINS, BracketParameters
@@ -13,8 +13,6 @@ from transduce.treebank.trees import Leaf
 
 NO_PARENT = "(root)"
 """The parent of a bracket that has no bracket around it."""
-
-Kind = TypeVar("Kind", bound=str | tuple[str, ...])
 
 _BAND_ENDS = (10, 20, 30, 40)  # words; the last band is open
 
@@ -97,15 +95,10 @@ class BracketAnalysis:
                 {"shortest": shortest, "longest": longest} | summary.to_dict()
                 for shortest, longest, summary in self.by_length()
             ],
-            "confusions": [
-                {"gold": gold, "parsed": parsed, "count": count} for (gold, parsed), count in ranked(self.confusions)
-            ],
-            "attachments": [
-                {"label": label, "gold_parent": gold, "parsed_parent": parsed, "count": count}
-                for (label, gold, parsed), count in ranked(self.attachments)
-            ],
-            "missed": [{"production": production, "count": count} for production, count in ranked(self.missed)],
-            "extra": [{"production": production, "count": count} for production, count in ranked(self.extra)],
+            "confusions": _ranked(self.confusions, "gold", "parsed"),
+            "attachments": _ranked(self.attachments, "label", "gold_parent", "parsed_parent"),
+            "missed": _ranked(self.missed, "production"),
+            "extra": _ranked(self.extra, "production"),
         }
 
 
@@ -154,9 +147,12 @@ def analyse_brackets(
     )
 
 
-def ranked(counter: Counter[Kind]) -> list[tuple[Kind, int]]:
-    """Returns the counts, the highest first, equal ones by name."""
-    return sorted(counter.items(), key=lambda item: (-item[1], item[0]))
+def _ranked(counter: Counter[Any], *names: str) -> list[dict[str, Any]]:
+    """Returns each kind, its parts by these names, and its count; the most frequent first, equal ones in order."""
+    return [
+        {**dict(zip(names, [kind] if isinstance(kind, str) else kind, strict=True)), "count": count}
+        for kind, count in sorted(counter.items(), key=lambda item: (-item[1], item[0]))
+    ]
 
 
 def _confused(missed: list[Bracket], extra: list[Bracket]) -> Iterator[tuple[str, str]]:

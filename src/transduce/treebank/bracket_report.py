@@ -1,10 +1,10 @@
 """Bracket scores as text in EVALB's format, which other programs can read, and the analysis as Markdown tables."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from transduce.reporting.tables import table
-from transduce.treebank.bracket_analysis import BracketAnalysis, Kind, ranked
+from transduce.treebank.bracket_analysis import BracketAnalysis
 from transduce.treebank.bracket_comparison import SentenceBrackets
 from transduce.treebank.brackets import BracketEvaluation, BracketSummary, percentage
 from transduce.treebank.paired_bootstrap import PairedBootstrap
@@ -46,15 +46,14 @@ def analysis_text(analysis: BracketAnalysis) -> str:
         for shortest, longest, summary in analysis.by_length()
     ]
     sums = ("gold", "parsed", "recall", "precision", "F1")
+    errors = analysis.to_dict()
     sections = {
         "By label": table(("label", *sums), labels),
         "By length, in words": table(("words", "sentences", *sums), lengths),
-        "The same words, another label": _errors(("gold", "parsed"), analysis.confusions),
-        "The right words and label, another parent": _errors(
-            ("label", "gold parent", "parsed parent"), analysis.attachments
-        ),
-        "Missed: gold constituents that the parses lack": _errors(("production",), analysis.missed),
-        "Extra: constituents of the parses that the gold trees lack": _errors(("production",), analysis.extra),
+        "The same words, another label": _errors(errors["confusions"]),
+        "The right words and label, another parent": _errors(errors["attachments"]),
+        "Missed: gold constituents that the parses lack": _errors(errors["missed"]),
+        "Extra: constituents of the parses that the gold trees lack": _errors(errors["extra"]),
     }
     return "\n".join(f"## {heading}\n\n{text}\n" for heading, text in sections.items())
 
@@ -73,18 +72,15 @@ def bootstrap_text(found: PairedBootstrap) -> str:
     return "\n".join(["-- Paired bootstrap --", *(f"{name:<26}= {figure}" for name, figure in lines.items())])
 
 
-def _errors(columns: Sequence[str], counts: Counter[Kind]) -> str:
+def _errors(errors: Sequence[dict[str, Any]]) -> str:
     """Returns the most frequent errors of one kind, each with its share of all of that kind."""
-    total = counts.total()
-    if not total:
+    if not errors:
         return "None."
-    shown = ranked(counts)[:_ANALYSIS_ROWS]
-    rows = [
-        [*([kind] if isinstance(kind, str) else kind), str(count), f"{percentage(count, total):.1f} %"]
-        for kind, count in shown
-    ]
-    note = f"\n\nThe first {len(rows)} of {len(counts)} kinds, {total} errors in all."
-    return table((*columns, "count", "share"), rows, text_columns=len(columns)) + note
+    total = sum(error["count"] for error in errors)
+    shown = [(*error.values(), f"{percentage(error['count'], total):.1f} %") for error in errors[:_ANALYSIS_ROWS]]
+    header = [*(name.replace("_", " ") for name in errors[0]), "share"]
+    note = f"\n\nThe first {len(shown)} of {len(errors)} kinds, {total} errors in all."
+    return table(header, [[*map(str, cells)] for cells in shown], text_columns=len(header) - 2) + note
 
 
 def _rates(*rates: float) -> Iterator[str]:

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from transduce.config import Config, apply_settings, preset
-from transduce.config.presets import TABLE3
 from transduce.config.weights import count_parameters
 from transduce.errors import ConfigError, TrainingError
 from transduce.experiments.ablation.ablate import ablate
@@ -170,9 +169,8 @@ def parameter_rows() -> list[list[str]]:
     rows = []
     for row in GRID.rows:
         printed = row.printed.get("parameters")
-        name = row.name.lower()
-        families = (f"{family}-{name}" for family in ("t2t-2017", "paper") if name in (*TABLE3, "base", "big"))
-        counts = [f"{count_parameters(preset(family).model) / 1e6:.2f}" for family in families]
+        models = (preset(f"{family}-{row.name.lower()}").model for family in ("t2t-2017", "paper"))
+        counts = [f"{count_parameters(model) / 1e6:.2f}" for model in models]
         rows.append([row.name, f"{printed:.0f}" if printed else "", *counts])
     return rows
 
