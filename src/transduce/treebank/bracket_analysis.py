@@ -11,8 +11,8 @@ from transduce.treebank.bracket_parameters import COLLINS, BracketParameters
 from transduce.treebank.brackets import BracketEvaluation, BracketSummary, percentage
 from transduce.treebank.trees import Leaf
 
+# The parent of a bracket that has no bracket around it.
 NO_PARENT = "(root)"
-"""The parent of a bracket that has no bracket around it."""
 
 _BAND_ENDS = (10, 20, 30, 40)  # words; the last band is open
 

@@ -12,8 +12,8 @@ from transduce.errors import DataError
 from transduce.reporting.tables import counted
 from transduce.treebank.trees import Leaf, Node, Tree
 
+# The token of a leaf if tags are left out.
 LEAF = "XX"
-"""The token of a leaf if tags are left out."""
 
 
 def linearise(tree: Tree, *, keep_tags: bool = False) -> list[str]:

@@ -4,11 +4,11 @@ import re
 
 from transduce.treebank.trees import TOP, Leaf, Node, Tree
 
+# The tag of a leaf without a spoken word: traces, null complementisers, empty subjects.
 TRACE = "-NONE-"
-"""The tag of a leaf without a spoken word: traces, null complementisers, empty subjects."""
 
+# Labels that only mark the top of a tree.
 TOP_LABELS = frozenset({TOP, "ROOT", "S1"})
-"""Labels that only mark the top of a tree."""
 
 _FUNCTION = re.compile(r"[-=]")
 

@@ -13,8 +13,8 @@ from transduce.treebank.linearise import delinearise, linearise
 from transduce.treebank.repair import repair
 from transduce.treebank.trees import Tree, escape_brackets
 
+# Matches what should be one piece of a subword vocabulary: "(NP", ")NP", "-LRB-", "PRP$".
 WHOLE = r"[()][^\s()<]{1,100}|-[LR][CRS]B-|[A-Z]{1,9}\$"
-"""Matches what should be one piece of a subword vocabulary: "(NP", ")NP", "-LRB-", "PRP$"."""
 
 _WORD = re.compile(r"\S+", re.ASCII)  # as in trees: a no-break space is part of a word
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from transduce.errors import ConfigError
 
+# Matches a word, so that frequent words become one piece of a vocabulary. No special token matches.
 WHOLE = r"[^\s<]{1,100}"
-"""Matches a word, so that frequent words become one piece of a vocabulary. No special token matches."""
 
+# The signature that all words share.
 ANY = "UNK"
-"""The signature that all words share."""
 
 _MIN_COUNT = 3  # of a word in the sample; rarer words are replaced by their signatures
 _MIN_WORDS = 10  # rare words that share a signature, for it to be in the vocabulary

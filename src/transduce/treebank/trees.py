@@ -14,11 +14,11 @@ from typing import ClassVar
 
 from transduce.errors import DataError
 
+# The label of an outer bracket without one, and of a constituent added over pieces without a common parent.
 TOP = "TOP"
-"""The label of an outer bracket without one, and of a constituent added over pieces without a common parent."""
 
+# Maximum levels of constituents: several times more than in any real tree, and few enough for recursion.
 MAX_HEIGHT = 200
-"""Maximum levels of constituents: several times more than in any real tree, and few enough for recursion."""
 
 # Only ASCII white space separates, as in EVALB: a no-break space is part of a word.
 _TOKEN = re.compile(r"[()]|[^()\s]+", re.ASCII)
