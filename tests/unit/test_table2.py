@@ -1,6 +1,6 @@
 """Table 2: the literature as printed, and rows of ours beside it."""
 
-from transduce.experiments.paper.table2_report import LITERATURE, measured_system, render_table2
+from transduce.experiments.paper.table2_report import LITERATURE, our_rows, render_table2
 
 
 def row(page: str, system: str) -> list[str]:
@@ -41,7 +41,12 @@ def test_what_the_paper_prints() -> None:
 
 def test_a_row_of_ours() -> None:
     metrics = {"training_flops": 123 * 10**15, "training_flops_estimate": 4.56e18, "steps": 10}
-    ours = measured_system("ours", "en-fr", 38.0, metrics)
-    assert row(render_table2([ours]), "ours") == ["ours", "", "38.0", "", "4.6e18", "", "1.2e17"]
-    unknown = measured_system("old", "en-de", 27.31, {})
-    assert row(render_table2([unknown]), "old") == ["old", "27.31", "", "", "", "", ""]
+    measured = {
+        "train/ours": {"name": "ours", "metrics": metrics},
+        "train/old": {"name": "old", "metrics": {}},
+        "test/ours/t": {"system": "ours", "test": "t", "pair": "en-fr", "bleu": 38.0},
+        "test/old/t": {"system": "old", "test": "t", "pair": "en-de", "bleu": 27.31},
+    }
+    page = render_table2(our_rows(measured))
+    assert row(page, "ours, t") == ["ours, t", "", "38.0", "", "4.6e18", "", "1.2e17"]
+    assert row(page, "old, t") == ["old, t", "27.31", "", "", "", "", ""]

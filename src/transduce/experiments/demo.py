@@ -113,9 +113,8 @@ def run_demo(
     )
     if outcome.end == End.SIGNAL:
         raise TrainingError(f"stopped after step {outcome.progress.step}; the demo starts over each time")
-    (run / "model").replace(folder / "model")
+    model = (run / "model").replace(folder / "model")
     show(f"translating {len(sources):,} held-out lines …")
-    model = folder / "model"
     translator = Translator.load(model, engine="torch")
     int8 = Translator.load(model, engine="ctranslate2", quantization="int8")
     translated = _translated(translator, sources, references)

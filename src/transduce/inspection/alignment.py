@@ -24,8 +24,7 @@ def word_weights(attention: Attention) -> np.ndarray:
     from_source = _membership(attention.source_words, attention.source)  # (source words, S)
     from_target = _membership(attention.target_words, attention.target)  # (target words, T)
     from_target = from_target / np.maximum(from_target.sum(-1, keepdims=True), 1.0)
-    weights: np.ndarray = from_target @ attention.cross.astype(np.float64) @ from_source.T
-    return weights
+    return np.asarray(from_target @ attention.cross.astype(np.float64) @ from_source.T)
 
 
 def _membership(word_of_each: Sequence[int | None], text: str) -> np.ndarray:

@@ -44,8 +44,7 @@ def head_statistics(view: View) -> HeadStatistics:
 
 def entropy_bits(weights: np.ndarray) -> np.ndarray:
     """Returns the entropy of each row of weights, in bits."""
-    bits: np.ndarray = np.abs((weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(-1))
-    return bits
+    return np.asarray(np.abs((weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(-1)))
 
 
 def _weight_at(weights: np.ndarray, diagonal: np.ndarray, step: int) -> np.ndarray:
@@ -54,5 +53,4 @@ def _weight_at(weights: np.ndarray, diagonal: np.ndarray, step: int) -> np.ndarr
     rows = np.flatnonzero((columns >= 0) & (columns < weights.shape[-1]))
     if not rows.size:
         return np.zeros(weights.shape[:2])
-    mean: np.ndarray = weights[..., rows, columns[rows]].mean(-1)
-    return mean
+    return np.asarray(weights[..., rows, columns[rows]].mean(-1))

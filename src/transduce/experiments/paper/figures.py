@@ -143,8 +143,7 @@ class SentenceAttention:
     @property
     def weights(self) -> np.ndarray:
         """Of the layer: (heads, n, n)."""
-        weights: np.ndarray = self.view.weights[self.layer - 1].astype(np.float64)
-        return weights
+        return np.asarray(self.view.weights[self.layer - 1], np.float64)
 
     def label(self, word: str) -> str:
         """Returns a word as it is in the view, perhaps with punctuation; a word that is not there stays as it is."""

@@ -138,20 +138,14 @@ def _additive_table(measured: Measured) -> list[str]:
 
 
 def _head_tables(measured: Measured) -> list[str]:
-    costs = [
-        [f"{sample['heads']}", f"{sample['d_model'] // sample['heads']}", *cost_cells(sample)]
-        for sample in select(measured, "heads")
-    ]
-    learned = [
-        [f"{means['heads']}", f"{means['loss']:.3f}", f"{means['right']:.1%}"]
-        for means in _learned(measured, "two places", "heads")
-    ]
-    first = select(measured, "heads")[0]
+    layers, learned = select(measured, "heads"), _learned(measured, "two places", "heads")
+    costs = [[str(each["heads"]), str(each["d_model"] // each["heads"]), *cost_cells(each)] for each in layers]
+    right = [[str(means["heads"]), f"{means['loss']:.3f}", f"{means['right']:.1%}"] for means in learned]
     return [
-        f"## One head against many: a layer of d_model = {first['d_model']} at n = {first['n']}",
+        f"## One head against many: a layer of d_model = {layers[0]['d_model']} at n = {layers[0]['n']}",
         table(["h", "d_k", "GFLOP", "time", "peak memory"], costs),
         "## One head against many: naming the symbols of two other places",
-        table(["h", "loss", "answers right"], learned),
+        table(["h", "loss", "answers right"], right),
         "One layer; mean of all seeds. The task requires attention to two places at once: the average of two "
         "symbols does not determine which of them was where.",
     ]

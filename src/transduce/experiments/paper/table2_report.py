@@ -38,20 +38,6 @@ LITERATURE = (
 )
 
 
-def measured_system(name: str, pair: str, bleu: float, metrics: Mapping[str, Any]) -> System:
-    """Returns the row of a model of ours.
-
-    Args:
-        name: the name of the row, which says so if data or BLEU are not the paper's.
-        pair: "en-de" or "en-fr".
-        bleu: on the test set, computed in the paper's way to compare with its scores.
-        metrics: the model folder's `metrics.json`.
-    """
-    flops = {pair: metrics["training_flops_estimate"]} if "training_flops_estimate" in metrics else {}
-    counted = {pair: metrics["training_flops"]} if "training_flops" in metrics else {}
-    return System(name, {pair: bleu}, flops, counted)
-
-
 def render_table2(ours: Sequence[System] = ()) -> str:
     """Returns the literature's rows and then `ours` as a Markdown table."""
     header = ["system", *(f"BLEU {pair}" for pair in PAIRS), *(f"FLOPs {pair}" for pair in PAIRS)]
@@ -79,10 +65,13 @@ _PAPER_TEST = "newstest2014"
 def our_rows(measured: Measured) -> list[System]:
     """Returns a row for each system and test set of ours."""
     metrics = {values["name"]: values["metrics"] for values in select(measured, "train")}
-    return [
-        measured_system(f"{test['system']}, {test['test']}", test["pair"], test["bleu"], metrics[test["system"]])
-        for test in select(measured, "test")
-    ]
+    rows = []
+    for test in select(measured, "test"):
+        known, pair = metrics[test["system"]], test["pair"]
+        flops = {pair: known["training_flops_estimate"]} if "training_flops_estimate" in known else {}
+        counted = {pair: known["training_flops"]} if "training_flops" in known else {}
+        rows.append(System(f"{test['system']}, {test['test']}", {pair: test["bleu"]}, flops, counted))
+    return rows
 
 
 def render(scale: str, measured: Measured) -> str:
