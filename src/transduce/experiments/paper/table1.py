@@ -158,8 +158,7 @@ def _render(settings: Settings, measured: Measured) -> str:
         chain = _growth(select(measured, f"chain/{name}"), "operations")
         path = _path_growth(row, select(measured, f"path/{name}")) if name in _PATH_ROWS else "not measured"
         orders.append([row.name, row.sequential or "–", chain, row.path or "–", path])
-        at = next(s for s in samples if (s["n"], s["d"], s["k"], s["r"]) == (n, d, k, r))
-        figures.append([row.name, *cost_cells(at)])
+        figures.append([row.name, *cost_cells(select(measured, f"cost/{name}", n=n, d=d, k=k, r=r)[0])])
     return page(
         "## Complexity per layer",
         table(["layer", "printed", "FLOPs, fitted", "time, fitted", "peak memory, fitted"], costs, text_columns=5),
@@ -221,8 +220,7 @@ def _draw(settings: Settings, measured: Measured, folder: Path) -> None:
     for name, row in ROWS.items():
         line = "--" if row.dilation > 1 else "-"  # it may lie on that of the contiguous one
         style: dict[str, Any] = {"ms": 3, "color": colours[name], "label": row.name, "linestyle": line}
-        cost = select(measured, f"cost/{name}")
-        same_size = [s for s in cost if (s["d"], s["k"], s["r"]) == (d, k, r)]
+        same_size = select(measured, f"cost/{name}", d=d, k=k, r=r)
         plot(axes[2], select(measured, f"chain/{name}"), "n", "operations", **style)
         if name in _PATH_ROWS:
             plot(axes[3], select(measured, f"path/{name}"), "n", "steps", **style)
