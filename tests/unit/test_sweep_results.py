@@ -11,7 +11,7 @@ import pytest
 from noted_calls import Noting
 from transduce.errors import BundleError, ConfigError
 from transduce.experiments.sweep import sweep
-from transduce.experiments.sweep.results import Axes, Comparability, Measured, Point, SweepResults, draw, render
+from transduce.experiments.sweep.results import Comparability, Measured, Point, SweepResults, draw, render
 
 TEXTS = Comparability("ab", "cd", "bleu", tokenized=False, lowercase=False)
 RESULTS = SweepResults(
@@ -25,13 +25,6 @@ RESULTS = SweepResults(
         Measured(Point(5, 4, 0.6), "w5", 33.0, None, 4.5),
     ),
 )
-
-
-def test_all_combinations_those_of_one_model_together() -> None:
-    points = Axes((1, 5), (1, 4), (0.0, 0.6)).points()
-    assert len(points) == len(set(points)) == 8
-    assert [point.average for point in points] == [1, 1, 1, 1, 5, 5, 5, 5]
-    assert points[1] == Point(1, 1, 0.6)
 
 
 def test_the_page() -> None:

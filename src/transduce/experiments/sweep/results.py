@@ -1,6 +1,5 @@
 """The points of a sweep, their results, and the page and the picture of them."""
 
-import itertools
 import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -28,11 +27,6 @@ class Axes:
     averages: tuple[int, ...]
     beam_sizes: tuple[int, ...]
     length_penalties: tuple[float, ...]
-
-    def points(self) -> list[Point]:
-        """Returns all points, ordered by weights."""
-        axes = (self.averages, self.beam_sizes, self.length_penalties)
-        return [Point(*values) for values in itertools.product(*axes)]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import itertools
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -104,7 +105,7 @@ def sweep(
         say(f"{output}: {dropped} points were decoded with weights that {subject} no longer has: dropped")
     results = current
     for count in axes.averages:
-        points = [point for point in axes.points() if point.average == count]
+        points = [Point(count, *values) for values in itertools.product(axes.beam_sizes, axes.length_penalties)]
         if all(point in results.points for point in points):
             continue
         translator, weights = _translator(subject, count, device)
