@@ -57,16 +57,16 @@ def paired_bootstrap(
     both = [pair for pair in pairs if all(sentence.status == "valid" for sentence in pair)]
     if not both:
         raise EvaluationError("no sentence could be compared with the gold trees for both parsers.")
-    # Of each sentence: brackets matched, and brackets in all, for one parser and then the other.
-    counts_N4 = np.array([[n for each in pair for n in (2 * each.matched, each.gold + each.parsed)] for pair in both])
+    # Of each sentence and both parsers: brackets matched, and brackets in all.
+    counts_N22 = np.array([[(2 * each.matched, each.gold + each.parsed) for each in pair] for pair in both])
     generator = np.random.default_rng(seed)
     differences: list[float] = []
     while len(differences) < num_resamples:
         size = min(_AT_ONCE, num_resamples - len(differences))
         drawn_RN = generator.integers(len(both), size=(size, len(both)))
-        ours, others = _f1(counts_N4[drawn_RN].sum(axis=1))
+        ours, others = _f1(counts_N22[drawn_RN].sum(axis=1)).T
         differences += (ours - others).tolist()
-    f1, other_f1 = _f1(counts_N4.sum(axis=0))
+    f1, other_f1 = _f1(counts_N22.sum(axis=0))
     low, high = np.percentile(differences, _INTERVAL)
     return PairedBootstrap(
         num_sentences=len(both),
@@ -79,10 +79,6 @@ def paired_bootstrap(
     )
 
 
-def _f1(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns both parsers' F1 from sums whose last axis is as in `counts_N4`; 0 / 0 is 0."""
-    ours, others = (
-        100 * matched / np.maximum(brackets, 1)
-        for matched, brackets in ((sums[..., 0], sums[..., 1]), (sums[..., 2], sums[..., 3]))
-    )
-    return ours, others
+def _f1(sums: np.ndarray) -> np.ndarray:
+    """Returns F1 from sums whose last axis is as in `counts_N22`; 0 / 0 is 0."""
+    return np.asarray(100 * sums[..., 0] / np.maximum(sums[..., 1], 1))
