@@ -67,7 +67,7 @@ def ablate(
     missing = [trial for trial in trials if not trial.done]
     errors = _prepare_data(missing, mirror, show_progress)
     waiting = [trial for trial in missing if trial.data not in errors]
-    failed = {trial.folder: errors[trial.data] for trial in missing if trial.data in errors}
+    failed = [TrialResult(each.row, each.seed, error=errors[each.data]) for each in missing if each.data in errors]
     say(
         f"{counted(len(trials), 'training')}, {len(trials) - len(waiting) - len(failed)} of them done, {jobs} at a time"
     )
@@ -76,7 +76,7 @@ def ablate(
     with contextlib.closing(_run(waiting, jobs)) as ended:
         for count, (trial, code) in enumerate(ended, start=1):
             if not trial.done:
-                failed[trial.folder] = _failure(trial, code)
+                failed.append(TrialResult(trial.row, trial.seed, error=_failure(trial, code)))
             results = _write(ablation, trials, failed)
             left = (time.monotonic() - started) / count * (len(waiting) - count)
             (result,) = (each for each in results.trials if (each.row, each.seed) == (trial.row, trial.seed))
@@ -171,10 +171,9 @@ def _failure(trial: Trial, code: int) -> str:
     return f"{end}; it last said: {last.strip() or 'nothing'} ({log})"
 
 
-def _write(ablation: Ablation, trials: Sequence[Trial], failed: Mapping[Path, str]) -> Results:
+def _write(ablation: Ablation, trials: Sequence[Trial], failed: Sequence[TrialResult]) -> Results:
     """Gathers the results of this call and of earlier ones, and writes results and table."""
-    found = [trial.result for trial in keep_finished(ablation.output)]
-    found += [TrialResult(each.row, each.seed, error=failed[each.folder]) for each in trials if each.folder in failed]
+    found = [*(trial.result for trial in keep_finished(ablation.output)), *failed]
     shown = {each.row for each in found} | {each.row for each in trials}
     base, grid = ablation.base, ablation.grid.select([row.name for row in ablation.grid.rows if row.name in shown])
     rows = row_infos(grid, base)

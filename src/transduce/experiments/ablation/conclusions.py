@@ -118,15 +118,14 @@ def _together(verdicts: set[Verdict]) -> Verdict:
 
 
 def _compare(comparison: Comparison, measure: Measure, results: Results) -> tuple[Verdict, str]:
-    found = {name: results.statistic(name, measure) for name in (comparison.row, *comparison.than)}
-    ours = found.pop(comparison.row)
-    measured = {name: statistic for name, statistic in found.items() if statistic is not None}
-    if ours is None or not measured:
+    ours = results.statistic(comparison.row, measure)
+    others = {name: found for name in comparison.than if (found := results.statistic(name, measure)) is not None}
+    if ours is None or not others:
         absent = comparison.row if ours is None else ", ".join(comparison.than)
         return "not measured", f"{absent} not measured"
     sign = 1.0 if measure == "bleu" else -1.0  # low perplexity is good
-    best = max(measured, key=lambda name: sign * measured[name].mean)
-    other, spread = measured[best], results.pooled_spread(measure)
+    best = max(others, key=lambda name: sign * others[name].mean)
+    other, spread = others[best], results.pooled_spread(measure)
     margin = 0.0 if spread is None else _STANDARD_ERRORS * (spread * math.sqrt(1 / ours.count + 1 / other.count))
     if isinstance(comparison, Worse):
         lost = sign * other.mean - sign * ours.mean
