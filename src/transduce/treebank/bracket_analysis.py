@@ -83,8 +83,7 @@ class BracketAnalysis:
         """Yields (shortest, longest, sums) for each band of sentence lengths, in words, that has any sentence."""
         longest = max(each.length for each in self.evaluation.sentences)
         for below, end in pairwise((0, *_BAND_ENDS, max(longest, _BAND_ENDS[-1]))):
-            summary = self.evaluation.summary(end, min_length=below + 1)
-            if summary.num_sentences:
+            if (summary := self.evaluation.summary(end, min_length=below + 1)).num_sentences:
                 yield below + 1, None if below == _BAND_ENDS[-1] else end, summary
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,8 +160,7 @@ def _confused(missed: list[Bracket], extra: list[Bracket]) -> Iterator[tuple[str
     for bracket in extra:
         extra_at.setdefault((bracket.start, bracket.end), []).append(bracket)
     for bracket in missed:
-        others = extra_at.get((bracket.start, bracket.end))
-        if others:
+        if others := extra_at.get((bracket.start, bracket.end)):
             yield bracket.label, others.pop(0).label
 
 

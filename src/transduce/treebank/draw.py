@@ -2,7 +2,7 @@
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from transduce.treebank.tree_layout import Box, lay_out
@@ -146,17 +146,15 @@ def draw_svg(trees: Sequence[Tree]) -> str:
     return "\n".join([head, f"<style>{_STYLE}</style>", background, *parts, "</svg>"]) + "\n"
 
 
-def _svg_labels(root: Box) -> list[str]:
-    """Returns the text elements, the root's baseline at 0."""
-    texts = []
+def _svg_labels(root: Box) -> Iterator[str]:
+    """Yields the text elements, the root's baseline at 0."""
     for box in root.walk():
         y = (root.level - box.level) * _LEVEL_HEIGHT
         if isinstance(box.node, Leaf):
-            texts.append(_svg_text("tag", box.centre, y, box.node.tag))
-            texts.append(_svg_text("word", box.centre, y + _WORD_DROP, box.node.word))
+            yield _svg_text("tag", box.centre, y, box.node.tag)
+            yield _svg_text("word", box.centre, y + _WORD_DROP, box.node.word)
         else:
-            texts.append(_svg_text("label", box.centre, y, box.node.label))
-    return texts
+            yield _svg_text("label", box.centre, y, box.node.label)
 
 
 def _svg_text(kind: str, x: int, y: int, text: str) -> str:

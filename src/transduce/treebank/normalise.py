@@ -45,8 +45,7 @@ def strip_functions(label: str) -> str:
 def _clean(node: Node, collapse_unaries: bool) -> Node | None:
     if isinstance(node, Leaf):
         return None if node.tag == TRACE else node
-    cleaned = (_clean(child, collapse_unaries) for child in node.children)
-    children = tuple(child for child in cleaned if child is not None)
+    children = tuple(kept for child in node.children if (kept := _clean(child, collapse_unaries)) is not None)
     if not children:
         return None
     label = strip_functions(node.label)

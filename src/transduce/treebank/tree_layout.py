@@ -54,8 +54,7 @@ def lay_out(node: Node, measure: Callable[[str], int], gap: int, left: int = 0) 
     width = measure(node.label)
     middle = (children[0].centre + children[-1].centre) // 2
     centre = min(max(middle, left + width // 2), left + span - (width - width // 2))
-    level = 1 + max(child.level for child in children)
-    return Box(node, centre, left, span, level, tuple(children))
+    return Box(node, centre, left, span, 1 + max(child.level for child in children), tuple(children))
 
 
 def _span(node: Node, measure: Callable[[str], int], gap: int) -> int:

@@ -152,8 +152,7 @@ def shared_environment(environment: Mapping[str, str], slot: int, jobs: int) -> 
     own = dict(environment)
     if jobs == 1:
         return own
-    num_threads = int(own.get("OMP_NUM_THREADS") or _num_cores())
-    own["OMP_NUM_THREADS"] = str(max(1, num_threads // jobs))
+    own["OMP_NUM_THREADS"] = str(max(1, int(own.get("OMP_NUM_THREADS") or _num_cores()) // jobs))
     devices = [device for device in own.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
     if len(devices) > 1:
         own["CUDA_VISIBLE_DEVICES"] = devices[slot % len(devices)]

@@ -85,8 +85,7 @@ def _measured(statistic: Statistic | None, decimals: int, scale: float = 1.0) ->
 
 
 def _conclusions(results: Results) -> str:
-    findings = judge(results)
-    if not findings:
+    if not (findings := judge(results)):
         return ""
     lines = ["## The paper's conclusions\n"]
     for text in dict.fromkeys(finding.claim.text for finding in findings):
@@ -139,8 +138,7 @@ def draw(results: Results, path: Path) -> None:
         return
     figure, panels = new_chart(len(_PANELS), width=4.5, height=1.2 + 0.28 * len(rows), share_y=True)
     for panel, (measure, label) in zip(panels, _PANELS, strict=True):
-        base = results.statistic("base", measure)
-        if base is not None:
+        if (base := results.statistic("base", measure)) is not None:
             panel.axvline(base.mean, color=GREY, linewidth=1, zorder=0)
         for index, row in enumerate(rows):
             values = [getattr(trial, measure) for trial in results.trials if trial.row == row and not trial.error]

@@ -112,5 +112,4 @@ def row_infos(grid: Grid, base: Config) -> tuple[RowInfo, ...]:
 def in_order(trials: Iterable[TrialResult], rows: Iterable[RowInfo]) -> tuple[TrialResult, ...]:
     """Returns the trials of these rows, in the order of rows and then of seeds."""
     order = {row.name: index for index, row in enumerate(rows)}
-    known = (trial for trial in trials if trial.row in order)
-    return tuple(sorted(known, key=lambda trial: (order[trial.row], trial.seed)))
+    return tuple(sorted((each for each in trials if each.row in order), key=lambda each: (order[each.row], each.seed)))

@@ -103,8 +103,7 @@ def render(versions: Versions) -> str:
 def _cells(versions: Versions, row: str) -> list[str]:
     cells = [", ".join(str(seed) for name, seed in versions.common if name == row)]
     for measure, _, decimals in _MEASURES:
-        pairs = versions.pairs(row, measure)
-        if not pairs:
+        if not (pairs := versions.pairs(row, measure)):
             cells += ["", "", ""]
             continue
         before, after = (statistics.fmean(values) for values in zip(*pairs, strict=True))

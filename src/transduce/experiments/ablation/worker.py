@@ -87,8 +87,7 @@ def measure(run: Path, row: str, seed: int, metric: Metric) -> TrialResult:
     model = load_model(bundle, Compute.of(bundle.config.train.device).device).eval()
     beam_size = bundle.config.decode.beam_size  # the search of `decode`, on every pair
     every = replace(bundle.config.train, validate_beam_size=beam_size, validate_bleu_sentences=len(validation))
-    config = replace(bundle.config, train=every)
-    scorer = bleu_scorer(config, bundle.tokenizer, validation, metric=metric)
+    scorer = bleu_scorer(replace(bundle.config, train=every), bundle.tokenizer, validation, metric=metric)
     names = ("steps", "training_seconds", "training_flops", "training_flops_estimate")
     costs: dict[str, Any] = {name: bundle.metrics.get(name) for name in names}
     return TrialResult(

@@ -135,8 +135,7 @@ def _chain(row: Row, n: int, say: Say) -> Values:
 def _path(row: Row, n: int, say: Say) -> Values:
     torch.manual_seed(0)
     stack = stack_of(row.kind, Shape(_PATH_WIDTH, 1, 3, _PATH_WINDOW), n, dilated=row.dilation > 1)
-    steps = steps_until_all_reach(stack, n, _PATH_WIDTH, forwards_only=row.kind == "recurrent")
-    return {"n": n, "steps": steps}
+    return {"n": n, "steps": steps_until_all_reach(stack, n, _PATH_WIDTH, forwards_only=row.kind == "recurrent")}
 
 
 # --- results --------------------------------------------------------------------------------------------------
