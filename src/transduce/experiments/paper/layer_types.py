@@ -7,6 +7,7 @@ has, projections included.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -116,11 +117,7 @@ def layer_cost(
     torch.manual_seed(0)
     device = Compute.of("auto", "fp32").device
     module = layer(kind, shape, dilation=dilation).to(device).eval()
-    x = batch(num_positions, shape.d, device)
-
-    def run() -> object:
-        return module(x)
-
+    run = partial(module, batch(num_positions, shape.d, device))
     with torch.no_grad():
         simple = kind == "simple recurrent"
         recurrent = simple or kind == "recurrent"

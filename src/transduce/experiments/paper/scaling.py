@@ -123,10 +123,7 @@ def _speed(kind: compatibility.Kind, n: int, budget_seconds: float, say: Say) ->
     device = Compute.of("auto", "fp32").device
     query, key, value = (torch.randn(1, 1, n, _ADDITIVE_WIDTH).to(device) for _ in range(3))
     weight = compatibility.draw_weight(_ADDITIVE_WIDTH).to(device)
-
-    def run() -> torch.Tensor:
-        return compatibility.attend_by(kind, query, key, value, weight)
-
+    run = partial(compatibility.attend_by, kind, query, key, value, weight)
     with torch.no_grad():
         spent, peak = shortest_seconds(run, device, budget_seconds=budget_seconds), peak_bytes(run, device)
     return {"kind": kind, "n": n, "d_k": _ADDITIVE_WIDTH, "seconds": spent, "peak_bytes": peak}
