@@ -5,10 +5,11 @@ keeps the result of each training in its own file, and gathers them in results.j
 settings of its results, so that a later call refuses results that do not compare with its own.
 """
 
+import contextlib
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from transduce import files
 from transduce.__about__ import __version__
@@ -19,26 +20,25 @@ from transduce.errors import ConfigError, MissingDependencyError
 RESULTS, TABLE = "results.json", "table.md"  # in every output folder
 FORMAT = 1  # of files that note one
 
-T = TypeVar("T")
 
-
-def read(path: Path, what: str, parse: Callable[[dict[str, Any]], T], *, remedy: str = "") -> T:
-    """Reads a file of results and returns what `parse` makes of it.
+@contextlib.contextmanager
+def reading(path: Path, what: str, *, remedy: str = "") -> Iterator[dict[str, Any]]:
+    """Yields the JSON object of a file of results to a block that makes something of it.
 
     Args:
         path: the file.
         what: a noun for its content, for messages.
-        parse: is given the JSON object; a KeyError, TypeError or ValueError means that it is something else.
         remedy: a sentence that says what to do where it cannot be read.
 
     Raises:
-        ConfigError: the file is missing, damaged or something else.
+        ConfigError: the file is missing, damaged or something else: for that, the block raises KeyError, TypeError or
+            ValueError.
     """
     try:
         values = files.read_json_object(path)
         if "format" in values and (problem := format_problem(values, FORMAT)):
             raise ValueError(problem)
-        return parse(values)
+        yield values
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise ConfigError(f"{path}: not {what}: {reason}. {remedy or 'Choose another --output.'}") from None

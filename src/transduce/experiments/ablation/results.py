@@ -91,13 +91,10 @@ class Results:
         Raises:
             ConfigError: the file is missing or not of this kind.
         """
-
-        def parse(values: dict[str, Any]) -> "Results":
+        with store.reading(path, "the results of an ablation", remedy=remedy) as values:
             rows = tuple(RowInfo(**row) for row in values["rows"])
             trials = tuple(TrialResult(**trial) for trial in values["cells"])
             return cls(values["grid"], values["base"], values["bleu"], rows, trials)
-
-        return store.read(path, "the results of an ablation", parse, remedy=remedy)
 
 
 def row_infos(grid: Grid, base: Config) -> tuple[RowInfo, ...]:

@@ -183,22 +183,17 @@ def keep_finished(output: Path) -> list[FinishedTrial]:
 
 
 def _read_kept(run: Path) -> FinishedTrial:
-    def parse(values: dict[str, Any]) -> FinishedTrial:
-        return FinishedTrial(run, _request(values["request"]), TrialResult(**values["result"]))
-
     remedy = "Remove it to train it again, or choose another --output."
-    return store.read(kept_path(run), "a finished training", parse, remedy=remedy)
+    with store.reading(kept_path(run), "a finished training", remedy=remedy) as values:
+        return FinishedTrial(run, _request(values["request"]), TrialResult(**values["result"]))
 
 
 def _read_run(run: Path) -> FinishedTrial:
     remedy = "Remove the folder to train it again."
-    request = store.read(run / REQUEST, "the request of a training", _request, remedy=remedy)
-    return store.read(
-        run / RESULT,
-        "the result of a training",
-        lambda values: FinishedTrial(run, request, TrialResult(**values)),
-        remedy=remedy,
-    )
+    with store.reading(run / REQUEST, "the request of a training", remedy=remedy) as values:
+        request = _request(values)
+    with store.reading(run / RESULT, "the result of a training", remedy=remedy) as values:
+        return FinishedTrial(run, request, TrialResult(**values))
 
 
 def _request(values: dict[str, Any]) -> dict[str, Any]:
@@ -210,9 +205,8 @@ def _request(values: dict[str, Any]) -> dict[str, Any]:
 def _write_or_compare(path: Path, request: dict[str, Any], *, any_source: bool = True) -> None:
     if path.is_file():
         remedy = "Remove it, or choose another --output."
-        before, settings = store.read(
-            path, "the settings of a training", lambda values: (values, _settings(values, path)), remedy=remedy
-        )
+        with store.reading(path, "the settings of a training", remedy=remedy) as before:
+            settings = _settings(before, path)
         _require_source(before, path, any_source=any_source)
         store.require_same(settings, _settings(request, path), f"{path.parent}: was begun with", ignore=_IRRELEVANT)
         if before.get("source") == request.get("source"):

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,8 @@ def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool 
 
 
 def _measure(measurement: Measurement, bar: Any) -> Values:
-    def show(text: str) -> None:
-        bar.set_postfix_str(text, refresh=sys.stderr.isatty())  # a log file wants a line now and then, not each
-
+    # A log file wants a line now and then, not each.
+    show = partial(bar.set_postfix_str, refresh=sys.stderr.isatty())
     show(measurement.name)
     return measurement.measure(lambda text: show(f"{measurement.name}: {text}"))
 
@@ -96,12 +96,9 @@ class _Results:
         now = {"experiment": experiment.name, "settings": json.loads(json.dumps(dict(experiment.settings)))}
         self._path = path
         self._values = {**now, "started": datetime.date.today().isoformat(), "machines": [], "cells": {}}
-
-        def parse(values: dict[str, Any]) -> dict[str, Any]:
-            return values | {key: values[key] for key in (*now, "machines", "cells")}
-
         if path.exists():
-            self._values = store.read(path, "the results of 'transduce paper'", parse)
+            with store.reading(path, "the results of 'transduce paper'") as values:
+                self._values = values | {key: values[key] for key in (*now, "machines", "cells")}
             remedy = (
                 f"Choose another --output, or remove the whole folder {path.parent} to start over: the models there "
                 "belong to those results."

@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from transduce.experiments import store
 from transduce.reporting.charts import legend_below, log_sizes, new_chart, save_chart
@@ -92,13 +91,10 @@ class SweepResults:
         Raises:
             ConfigError: the file is missing or not of this kind.
         """
-
-        def parse(values: dict[str, Any]) -> "SweepResults":
+        with store.reading(path, "the results of a sweep") as values:
             comparability = Comparability(**{"language": None} | values["comparability"])
             measured = tuple(Measured(**(one | {"point": Point(**one["point"])})) for one in values["measured"])
             return cls(values["subject"], comparability, values["signature"], measured)
-
-        return store.read(path, "the results of a sweep", parse)
 
 
 def render(results: SweepResults) -> str:
