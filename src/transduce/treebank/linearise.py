@@ -23,19 +23,13 @@ def linearise(tree: Tree, *, keep_tags: bool = False) -> list[str]:
         tree: Any tree, usually a normalised one.
         keep_tags: Whether leaves keep their tags, as in the code the paper's authors released, or all become `LEAF`.
     """
-    tokens: list[str] = []
-
-    def visit(node: Node) -> None:
-        if isinstance(node, Leaf):
-            tokens.append(node.tag if keep_tags else LEAF)
-            return
-        tokens.append(f"({node.label}")
-        for child in node.children:
-            visit(child)
-        tokens.append(f"){node.label}")
-
-    visit(tree)
-    return tokens
+    tokens = [f"({tree.label}"]
+    for child in tree.children:
+        if isinstance(child, Leaf):
+            tokens.append(child.tag if keep_tags else LEAF)
+        else:
+            tokens += linearise(child, keep_tags=keep_tags)
+    return [*tokens, f"){tree.label}"]
 
 
 def delinearise(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str] | None = None) -> Tree:

@@ -78,13 +78,8 @@ class Tree:
     def leaves(self) -> list[Leaf]:
         """Returns the leaves from left to right."""
         leaves: list[Leaf] = []
-        open_nodes: list[Node] = [self]
-        while open_nodes:
-            node = open_nodes.pop()
-            if isinstance(node, Leaf):
-                leaves.append(node)
-            else:
-                open_nodes.extend(reversed(node.children))
+        for child in self.children:
+            leaves += (child,) if isinstance(child, Leaf) else child.leaves()
         return leaves
 
 
