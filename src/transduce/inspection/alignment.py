@@ -29,11 +29,8 @@ def word_weights(attention: Attention) -> np.ndarray:
 
 def _membership(word_of_each: Sequence[int | None], text: str) -> np.ndarray:
     """Returns 1 where a piece belongs to a word, else 0: (words of `text`, pieces)."""
-    member = np.zeros((len(split_words(text)), len(word_of_each)))
-    for piece, word in enumerate(word_of_each):
-        if word is not None:
-            member[word, piece] = 1.0
-    return member
+    words = np.arange(len(split_words(text)))
+    return np.equal.outer(words, [-1 if word is None else word for word in word_of_each]).astype(np.float64)
 
 
 def parse_heads(text: str, num_layers: int, num_heads: int) -> list[Head]:
