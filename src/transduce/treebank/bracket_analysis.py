@@ -110,10 +110,7 @@ def analyse_brackets(
     """Compares parses with gold trees, and returns how they differ. Arguments and errors: see `score_brackets`."""
     sentences = []
     seen = {side: Counter[str]() for side in ("gold", "parsed", "gold_matched", "parsed_matched")}
-    confusions: Counter[tuple[str, str]] = Counter()
-    attachments: Counter[tuple[str, str, str]] = Counter()
-    missed: Counter[str] = Counter()
-    extra: Counter[str] = Counter()
+    errors: dict[str, Counter[Any]] = {kind: Counter() for kind in ("confusions", "attachments", "missed", "extra")}
     for comparison in compare_sentences(gold, parsed, parameters, **options):
         sentences.append(comparison.counts)
         matched = {bracket for pair in comparison.matched for bracket in pair}
@@ -122,10 +119,10 @@ def analyse_brackets(
             seen[f"{side}_matched"].update(bracket.label for bracket in brackets if bracket in matched)
         lost = [bracket for bracket in comparison.gold if bracket not in matched]
         added = [bracket for bracket in comparison.parsed if bracket not in matched]
-        confusions.update(_confused(lost, added))
-        attachments.update(_moved(comparison, parameters))
-        missed.update(_productions(lost, comparison.gold, comparison.gold_words))
-        extra.update(_productions(added, comparison.parsed, comparison.parsed_words))
+        errors["confusions"].update(_confused(lost, added))
+        errors["attachments"].update(_moved(comparison, parameters))
+        errors["missed"].update(_productions(lost, comparison.gold, comparison.gold_words))
+        errors["extra"].update(_productions(added, comparison.parsed, comparison.parsed_words))
     scores = [
         LabelScore(label=label, **{side: counter[label] for side, counter in seen.items()})
         for label in seen["gold"] | seen["parsed"]
@@ -133,10 +130,7 @@ def analyse_brackets(
     return BracketAnalysis(
         evaluation=BracketEvaluation(tuple(sentences), parameters),
         labels=tuple(sorted(scores, key=lambda score: (-score.gold, -score.parsed, score.label))),
-        confusions=confusions,
-        attachments=attachments,
-        missed=missed,
-        extra=extra,
+        **errors,
     )
 
 
