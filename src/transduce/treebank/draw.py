@@ -131,14 +131,12 @@ def draw_svg(trees: Sequence[Tree]) -> str:
     """
     boxes = [lay_out(tree, _pixels, _GAP) for tree in trees]
     width = max((box.span for box in boxes), default=0) + 2 * _MARGIN
-    parts = []
+    parts: list[str] = []
     top = _MARGIN
     for tree, box in zip(trees, boxes, strict=True):
         sentence = escape(_shown(" ".join(leaf.word for leaf in tree.leaves())))
-        parts.append(f'<g transform="translate({_MARGIN} {top + _FONT_SIZE})"><title>{sentence}</title>')
-        parts += _svg_edges(box)
-        parts += _svg_labels(box)
-        parts.append("</g>")
+        group = f'<g transform="translate({_MARGIN} {top + _FONT_SIZE})"><title>{sentence}</title>'
+        parts += [group, _svg_edges(box), *_svg_labels(box), "</g>"]
         top += _FONT_SIZE + box.level * _LEVEL_HEIGHT + _WORD_DROP + _BETWEEN_TREES
     height = top - _BETWEEN_TREES + _MARGIN if boxes else 2 * _MARGIN
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
@@ -161,7 +159,7 @@ def _svg_text(kind: str, x: int, y: int, text: str) -> str:
     return f'<text class="{kind}" x="{x}" y="{y}">{escape(_shown(text))}</text>'
 
 
-def _svg_edges(root: Box) -> list[str]:
+def _svg_edges(root: Box) -> str:
     edges = []
     for parent in root.walk():
         baseline = (root.level - parent.level) * _LEVEL_HEIGHT
@@ -169,7 +167,7 @@ def _svg_edges(root: Box) -> list[str]:
         for child in parent.children:
             end = (root.level - child.level) * _LEVEL_HEIGHT - _EDGE_BOTTOM
             edges.append(f"M{parent.centre} {baseline + _EDGE_TOP}V{bar}H{child.centre}V{end}")
-    return [f'<path d="{"".join(edges)}"/>']
+    return f'<path d="{"".join(edges)}"/>'
 
 
 def _pixels(text: str) -> int:
