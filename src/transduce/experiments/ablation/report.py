@@ -34,8 +34,7 @@ def render_body(results: Results) -> str:
 def _about_seeds(seeds: list[int]) -> str:
     if len(seeds) < 2:
         return "One seed: these figures do not show how much of a difference is chance."
-    listed = ", ".join(map(str, seeds))
-    return f"Mean over seeds {listed}; ± is their standard deviation."
+    return f"Mean over seeds {', '.join(map(str, seeds))}; ± is their standard deviation."
 
 
 def _about_sources(results: Results) -> str:

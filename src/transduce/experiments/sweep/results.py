@@ -156,11 +156,9 @@ def draw(results: SweepResults, path: Path) -> None:
     figure, panels = new_chart(len(parts), width=4.0, share_y=True)
     for panel, (title, measured) in zip(panels, parts.items(), strict=True):
         for penalty in penalties:
-            points = sorted(
-                (getattr(one.point, x), one.score) for one in measured if one.point.length_penalty == penalty
-            )
-            xs, scores = [point[0] for point in points], [point[1] for point in points]
-            panel.plot(xs, scores, marker="o", markersize=4, label=f"α = {penalty:g}")
+            drawn = sorted((one.point, one.score) for one in measured if one.point.length_penalty == penalty)
+            xs = [getattr(point, x) for point, _ in drawn]
+            panel.plot(xs, [score for _, score in drawn], marker="o", markersize=4, label=f"α = {penalty:g}")
         log_sizes(panel, sorted({getattr(one.point, x) for one in measured}), base=2)
         panel.set(xlabel=label, title=title)
     panels[0].set_ylabel(results.comparability.metric)
