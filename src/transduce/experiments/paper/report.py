@@ -13,7 +13,7 @@ def page(*parts: str | Iterable[str]) -> str:
     return "\n\n".join(text for part in parts for text in ([part] if isinstance(part, str) else part))
 
 
-def differences(lines: Sequence[str], scale: str, smoke: str) -> str:
+def differences(lines: Iterable[str], scale: str, smoke: str) -> str:
     """Returns the section on what differs from the paper; at smoke scale, `smoke` comes first."""
     first = [f"- **Smoke scale: {smoke}**"] if scale == "smoke" else []
     return "\n\n".join(["## What differs from the paper", "\n".join([*first, *lines])])

@@ -1,6 +1,6 @@
 """Table 2 as printed, and the report and picture of what `transduce paper table2` measured for comparison."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -119,14 +119,13 @@ def _estimate_of(values: Values) -> str:
     return f"estimated from {terms}." if terms else "its training recorded no cost."
 
 
-def _differences(measured: Measured) -> list[str]:
-    lines = []
+def _differences(measured: Measured) -> Iterator[str]:
     for values in select(measured, "train"):
         model, pair = values["model"], values["pair"]
         pairs = f"{values['training_pairs']:,} pairs" if values["training_pairs"] else "an unknown number of pairs"
         tests = [test["test"] for test in select(measured, "test") if test["system"] == values["name"]]
         tested = "" if tests == [_PAPER_TEST] else f" Measured on {', '.join(tests)}, not on {_PAPER_TEST}."
-        lines.append(
+        yield (
             f"- {values['name']}: {pairs} of {values['corpus']} (the paper: WMT 2014, "
             f"{_PAPER_DATA[pair]}); {model['num_encoder_layers']} + {model['num_decoder_layers']} layers of d_model "
             f"{model['d_model']} (6 + 6 of 512 or 1024), {model['vocab_size']:,} pieces (37,000 or 32,000); "
@@ -134,7 +133,6 @@ def _differences(measured: Measured) -> list[str]:
             f"target tokens (100,000 or 300,000 of 25,000); beam {values['decode']['beam_size']}, α "
             f"{values['decode']['length_penalty']:g} (4, 0.6).{tested}"
         )
-    return lines
 
 
 _SMOKE = "models trained for seconds on a generated corpus. The figures only show that all of it runs."

@@ -109,13 +109,12 @@ def _over_seeds(scores: Sequence[Mapping[str, float]], name: str) -> str:
     return mean_and_spread([each[name] for each in scores]) if scores else ""
 
 
-def _differences(measured: Measured) -> list[str]:
-    lines = []
+def _differences(measured: Measured) -> Iterator[str]:
     for setting in dict.fromkeys(values["setting"] for values in _trained(measured)):
         values = next(values for values in _trained(measured) if values["setting"] == setting)
         model, metrics = values["model"], values["metrics"]
         silver = f" and {values['silver_trees']:,} silver ones" if values["silver_trees"] else ""
-        lines.append(
+        yield (
             f"- {setting}: {values['gold_trees']:,} gold trees{silver} (the paper: about 40,000"
             f"{_PAPER_SILVER[bool(silver)]}); {model['num_encoder_layers']} + {model['num_decoder_layers']} layers of "
             f"d_model {model['d_model']} (4 of 1024), {model['vocab_size']:,} pieces (16,000; with silver 32,000), "
@@ -126,20 +125,19 @@ def _differences(measured: Measured) -> list[str]:
         made = measured["silver"]
         repaired = made["kept"] - made["well_formed"]
         doubt = f" **{repaired:,} of them were no trees as they were written, and were repaired.**" if repaired else ""
-        lines.append(
+        yield (
             f"- Silver trees: our own parser's, by greedy search, of {made['kept']:,} of {made['sentences']:,} "
             f"sentences ({made['source']}); the paper's: a high-confidence corpus, and output of the Berkeley "
             f"parser.{doubt}"
         )
     elif not any(values["silver_trees"] for values in _trained(measured)):
-        lines.append("- The semi-supervised parser was not trained: it needs --raw or --silver.")
-    return [
-        *lines,
+        yield "- The semi-supervised parser was not trained: it needs --raw or --silver."
+    yield from (
         "- Test sets: ours are in the table; the printed rows are all of section 23 of the Wall Street Journal.",
         "- F1 is that of EVALB with the parameters of Collins, by our own scorer, which is tested against EVALB's "
         "samples; gold tags say what is punctuation, so that no sentence is left out.",
         "- Other parsers' rows are as quoted by the paper; they were not measured here.",
-    ]
+    )
 
 
 def draw(measured: Measured, folder: Path, *, baselines: Sequence[Baseline] = ()) -> None:
@@ -169,11 +167,9 @@ def draw(measured: Measured, folder: Path, *, baselines: Sequence[Baseline] = ()
 
 def _bars(
     scores: dict[tuple[str, str], list[dict[str, float]]], words: str = ""
-) -> list[tuple[str, float, float, str]]:
-    """Returns our rows of the picture: name, mean F1, spread and colour."""
-    rows = []
+) -> Iterator[tuple[str, float, float, str]]:
+    """Yields our rows of the picture: name, mean F1, spread and colour."""
     for (setting, test), found in scores.items():
         f1 = [each["f1"] for each in found]
         spread = statistics.stdev(f1) if len(f1) > 1 else 0.0
-        rows.append((f"ours: {setting}, {test}{words}", statistics.fmean(f1), spread, COLOURS[1]))
-    return rows
+        yield f"ours: {setting}, {test}{words}", statistics.fmean(f1), spread, COLOURS[1]

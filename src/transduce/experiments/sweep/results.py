@@ -1,7 +1,7 @@
 """The points of a sweep, their results, and the page and the picture of them."""
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -126,17 +126,15 @@ def render(results: SweepResults) -> str:
 _AXES = {"average": "checkpoints averaged", "beam_size": "beam size", "length_penalty": "length penalty"}
 
 
-def _effects(results: SweepResults) -> list[str]:
-    """Returns for each axis with several values the mean score at each, over all other settings."""
-    lines = []
+def _effects(results: SweepResults) -> Iterator[str]:
+    """Yields for each axis with several values the mean score at each, over all other settings."""
     for setting, name in _AXES.items():
         scores: dict[float, list[float]] = {}
         for one in results.measured:
             scores.setdefault(getattr(one.point, setting), []).append(one.score)
         if len(scores) > 1:
             means = ", ".join(f"{key:g}: {statistics.fmean(found):.2f}" for key, found in sorted(scores.items()))
-            lines.append(f"- mean score by {name}: {means}")
-    return lines
+            yield f"- mean score by {name}: {means}"
 
 
 def draw(results: SweepResults, path: Path) -> None:
