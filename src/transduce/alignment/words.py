@@ -55,6 +55,10 @@ class Tokens:
         """The line of each token."""
         return np.repeat(np.arange(len(self.starts) - 1), self.counts)
 
+    def counts_of(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Returns the number of chosen tokens of each line."""
+        return np.bincount(self.lines[chosen], minlength=len(self.starts) - 1)
+
     def where(self, chosen: NDArray[np.bool_]) -> "Tokens":
         """Returns the chosen tokens alone."""
         before = np.concatenate([[0], np.cumsum(chosen)])

@@ -1,13 +1,13 @@
 """The rules that look at one pair alone, in the order in which they are applied.
 
-Each returns the pairs that break it, by their index, and why. A pair's outcome does not depend on its neighbours, so
-the dropped pairs can be looked at again to say why.
+Each yields the pairs that break it, by their index, and why; of several reasons, the first counts. A pair's outcome
+does not depend on its neighbours, so the dropped pairs can be looked at again to say why.
 """
 
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,7 +30,7 @@ from transduce.data.swapped_sides import FUNCTION_WORDS
 from transduce.reporting.tables import counted
 
 Pair = tuple[str, str]
-Broken = dict[int, str]  # why a pair is dropped, by its index
+Broken = Iterator[tuple[int, str]]  # the index of a pair, and why it is dropped
 
 SIDE_NAMES = ("source", "target")
 
@@ -115,22 +115,21 @@ def check_text(block: PairBlock, options: FilterOptions) -> dict[int, tuple[str,
     found: dict[int, tuple[str, str]] = {}
     for rule, check in _CHECKS.items():
         if options.applies(rule):
-            for index, reason in check(block, options).items():
+            for index, reason in check(block, options):
                 found.setdefault(index, (rule, reason))
     return found
 
 
 def _empty(block: PairBlock, options: FilterOptions) -> Broken:
-    broken: Broken = {}
     for i, pair in enumerate(block.pairs):
         for line, name in zip(pair, SIDE_NAMES, strict=True):
             if is_invisible(line):
-                broken.setdefault(i, f"the {name} is empty")
-    return broken
+                yield i, f"the {name} is empty"
 
 
 def _encoding(block: PairBlock, options: FilterOptions) -> Broken:
-    return _matching(block, _FAULTS) | _matching(block, _LOST, "?")
+    yield from _matching(block, _LOST, "?")
+    yield from _matching(block, _FAULTS)
 
 
 def _markup(block: PairBlock, options: FilterOptions) -> Broken:
@@ -138,16 +137,14 @@ def _markup(block: PairBlock, options: FilterOptions) -> Broken:
 
 
 def _matching(block: PairBlock, faults: re.Pattern[str], signs: str = "") -> Broken:
-    """Returns the pairs with a fault; if `signs` are given, each fault has one of them: a fast first test."""
-    broken: Broken = {}
+    """Yields the pairs with a fault; if `signs` are given, each fault has one of them: a fast first test."""
     for side, name in enumerate(SIDE_NAMES):
         lines = [pair[side] for pair in block.pairs]
         if not signs and not faults.search("\n".join(lines)):  # far faster than one search a line
             continue
         for i, line in enumerate(lines):
             if (not signs or any(sign in line for sign in signs)) and (fault := faults.search(line)):
-                broken.setdefault(i, f"the {name} has {_fault_name(fault)}")
-    return broken
+                yield i, f"the {name} has {_fault_name(fault)}"
 
 
 def _fault_name(fault: re.Match[str]) -> str:
@@ -159,83 +156,69 @@ def _fault_name(fault: re.Match[str]) -> str:
 
 
 def _length(block: PairBlock, options: FilterOptions) -> Broken:
-    broken: Broken = {}
     for side, name in zip(block.sides, SIDE_NAMES, strict=True):
         # Only the beginning of a line is split into words. A line that is longer has at least as many words.
-        counts = np.bincount(side.tokens.lines[side.tokens.kinds != SIGN], minlength=len(block.pairs))
+        counts = side.tokens.counts_of(side.tokens.kinds != SIGN)
         cut = side.lengths > MAX_CHARACTERS
         counts = np.where(cut, counts * side.lengths // MAX_CHARACTERS, counts)
         for i in np.flatnonzero(counts > options.max_words).tolist():
-            broken.setdefault(i, f"the {name} has {'about ' if cut[i] else ''}{counts[i]:,} words")
-    return broken
+            yield i, f"the {name} has {'about ' if cut[i] else ''}{counts[i]:,} words"
 
 
 def _junk(block: PairBlock, options: FilterOptions) -> Broken:
-    broken: Broken = {}
-    has_words = [np.diff(side.tokens.where(side.tokens.kinds != SIGN).starts) > 0 for side in block.sides]
+    has_words = [side.tokens.counts_of(side.tokens.kinds != SIGN) > 0 for side in block.sides]
     for side, name in enumerate(SIDE_NAMES):
         for i in np.flatnonzero(~has_words[side] & has_words[1 - side]).tolist():
-            broken.setdefault(i, f"the {name} has no words")
+            yield i, f"the {name} has no words"
         if block.profile.unfamiliar is None or block.profile.letters is None:
             continue
         tokens = block.sides[side].tokens
         unknown = block.single[side] & (block.profile.unfamiliar[side].vocabulary.ids(tokens.hashes) < 0)
-        counts = [
-            np.bincount(tokens.lines[each], minlength=len(block.pairs)) for each in (unknown, tokens.kinds == WORD)
-        ]
-        for i in np.flatnonzero((counts[0] > 0) & (2 * counts[0] >= counts[1])).tolist():
+        num_unknown, num_words = tokens.counts_of(unknown), tokens.counts_of(tokens.kinds == WORD)
+        for i in np.flatnonzero((num_unknown > 0) & (2 * num_unknown >= num_words)).tolist():
             if block.profile.letters[side].is_random(block.pairs[i][side]):
-                broken.setdefault(i, f"the {name} has letters in an order that its language hardly ever uses")
-    return broken
+                yield i, f"the {name} has letters in an order that its language hardly ever uses"
 
 
 def _repetition(block: PairBlock, options: FilterOptions) -> Broken:
     repeated = [repeated_phrases(side.tokens) for side in block.sides]
-    broken: Broken = {}
     for side, name in enumerate(SIDE_NAMES):
         for i, count in repeated[side].items():
             if i not in repeated[1 - side]:
-                broken[i] = f"the {name} repeats {counted(count, 'word')} at once, the {SIDE_NAMES[1 - side]} does not"
-    return broken
+                yield i, f"the {name} repeats {counted(count, 'word')} at once, the {SIDE_NAMES[1 - side]} does not"
 
 
 def _ratio(block: PairBlock, options: FilterOptions) -> Broken:
     ratios = block.ratios
-    return {
-        i: f"the target is {math.exp(abs(ratios[i])):.1f} times as {'long' if ratios[i] > 0 else 'short'} as usual"
-        for i in np.flatnonzero(np.abs(ratios) > math.log(options.max_ratio)).tolist()
-    }
+    for i in np.flatnonzero(np.abs(ratios) > math.log(options.max_ratio)).tolist():
+        kind = "long" if ratios[i] > 0 else "short"
+        yield i, f"the target is {math.exp(abs(ratios[i])):.1f} times as {kind} as usual"
 
 
 def _copy(block: PairBlock, options: FilterOptions) -> Broken:
-    target, single = block.sides[1].tokens, block.single[1]
-    is_word = target.kinds == WORD
-    words, own = (np.bincount(target.lines[chosen], minlength=len(block.pairs)) for chosen in (is_word, single))
+    target = block.sides[1].tokens
+    words, own = target.counts_of(target.kinds == WORD), target.counts_of(block.single[1])
     shares = 1 - own / np.maximum(1, words)
-    broken = {}
     for i in np.flatnonzero((words > 0) & (shares >= options.max_copied)).tolist():
         source, translation = block.pairs[i]
         if source.strip() == translation.strip():
-            broken[i] = "source and target are the same"
+            yield i, "source and target are the same"
         elif words[i] >= _MIN_COPIED_WORDS:
-            broken[i] = f"{shares[i]:.0%} of the target's words are also in the source"
-    return broken
+            yield i, f"{shares[i]:.0%} of the target's words are also in the source"
 
 
 def _swapped(block: PairBlock, options: FilterOptions) -> Broken:
-    sources, targets = block.misplaced
-    return dict.fromkeys(sources & targets, "each side is in the language of the other")
+    for i in block.misplaced[0] & block.misplaced[1]:
+        yield i, "each side is in the language of the other"
 
 
 def _language(block: PairBlock, options: FilterOptions) -> Broken:
-    broken: Broken = {}
     for side, name in enumerate(SIDE_NAMES):
         for i in block.misplaced[side]:
-            broken.setdefault(i, f"the {name} is in the language of the {SIDE_NAMES[1 - side]}")
+            yield i, f"the {name} is in the language of the {SIDE_NAMES[1 - side]}"
         for i in np.flatnonzero(block.foreign[side]).tolist():
             own = block.profile.codes[side]
-            broken.setdefault(i, f"the {name} is in another language{_named(block.pairs[i][side], own)}")
-    return broken
+            yield i, f"the {name} is in another language{_named(block.pairs[i][side], own)}"
 
 
 def _named(line: str, own: str) -> str:
@@ -249,24 +232,18 @@ def _named(line: str, own: str) -> str:
 
 def _truncated(block: PairBlock, options: FilterOptions) -> Broken:
     ends = [ends_open([pair[side] for pair in block.pairs]) for side in (0, 1)]
-    broken: Broken = {}
     for side, name in enumerate(SIDE_NAMES):
         short = block.ratios < _MAX_CUT if side else block.ratios > -_MAX_CUT
         if block.profile.closes[side]:
             for i in np.flatnonzero(short & (ends[side] == 1) & (ends[1 - side] == -1)).tolist():
-                broken[i] = f"the {name} is short, and ends within a sentence"
-    return broken
+                yield i, f"the {name} is short, and ends within a sentence"
 
 
 def _numbers(block: PairBlock, options: FilterOptions) -> Broken:
-    counts = [
-        np.bincount(side.tokens.lines[side.tokens.kinds == NUMBER], minlength=len(block.pairs)) for side in block.sides
-    ]
-    broken: Broken = {}
+    counts = [side.tokens.counts_of(side.tokens.kinds == NUMBER) for side in block.sides]
     for i in np.flatnonzero((counts[0] > 0) & (counts[1] > 0)).tolist():
         if found := differing_numbers(*block.pairs[i]):
-            broken[i] = f"the source has {found[0]}, the target {found[1]}"
-    return broken
+            yield i, f"the source has {found[0]}, the target {found[1]}"
 
 
 _Check = Callable[[PairBlock, FilterOptions], Broken]
