@@ -20,13 +20,13 @@ from transduce.augmentation.filtering.damaged_text import (
     is_invisible,
     repeated_phrases,
 )
-from transduce.augmentation.filtering.judgement import RULE_NUMBERS, Judgement
 from transduce.augmentation.filtering.near_duplicates import NearDuplicates, _similarity
 from transduce.augmentation.filtering.profile import CorpusProfile, require_one_pair
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
 from transduce.augmentation.filtering.unfamiliar_words import UnfamiliarWords, single_words
+from transduce.config import DataConfig
 from transduce.config.filter_options import RULES, FilterOptions
-from transduce.data.corpus import CorpusFiles, Part
+from transduce.data.corpus import Part
 from transduce.errors import ConfigError, DataError
 
 # --- text rules -------------------------------------------------------------------------------------------------------
@@ -272,21 +272,33 @@ def test_similarity(first: list[int], second: list[int], expected: float) -> Non
 
 @pytest.mark.parametrize(("given", "limit", "dropped"), [(0.0, 2.0, [3]), (1.5, 1.5, [2, 3]), (1.0, 1.0, [0, 2, 3])])
 def test_pairs_beyond_the_limit_of_cross_entropy_are_dropped(
-    monkeypatch: pytest.MonkeyPatch, given: float, limit: float, dropped: list[int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: float, limit: float, dropped: list[int]
 ) -> None:
+    """The fifth pair is a copy: the models are not asked for it."""
     scores = np.array([1.25, 1.0, 2.0, 5.0, np.nan], np.float32)
-    monkeypatch.setattr(corpus_filter, "score_corpus", lambda *_, **__: scores)
+    chosen: list[list[bool]] = []
+
+    def score_corpus(_: Any, kept: Any, *__: Any, **___: Any) -> Any:
+        chosen.append(kept.tolist())
+        return scores
+
+    monkeypatch.setattr(corpus_filter, "score_corpus", score_corpus)
     monkeypatch.setattr(corpus_filter, "usual_limit", lambda _: 2.0)
-    nothing = np.zeros(0, np.int64)
-    rules = np.array([0, 0, 0, 0, RULE_NUMBERS["copy"]], np.uint8)
-    empty = np.zeros((0, 0))
-    judged = Judgement([5], rules, empty, empty, empty, nothing, nothing, empty)  # type: ignore[arg-type]
+    pairs = ["a dog\tein Hund", "a cat\teine Katze", "my house\tmein Haus", "good day\tguten Tag", "the same\tthe same"]
+    (tmp_path / "a.tsv").write_text("".join(f"{pair}\n" for pair in pairs))
     models: Any = (None, None)
-    options = FilterOptions(max_cross_entropy=given)
-    assert corpus_filter._drop_improbable((), judged, models, options, progress=False) == limit
-    expected = [RULE_NUMBERS["cross-entropy"] if i in dropped else 0 for i in range(4)]
-    assert judged.rules.tolist() == [*expected, RULE_NUMBERS["copy"]]
-    assert judged.cross_entropy is scores
+    data, options = DataConfig(train=((str(tmp_path / "a.tsv"),),)), FilterOptions(max_cross_entropy=given)
+    report = corpus_filter.filter_corpus(data, None, options, models=models)
+    assert chosen == [[True] * 4 + [False]]
+    assert report.settings["max_cross_entropy"] == limit
+    assert {rule: count for rule, count in report.dropped.items() if count} == {
+        "copy": 1,
+        "cross-entropy": len(dropped),
+    }
+    found = [(each.location, each.reason) for each in report.examples["cross-entropy"]]
+    expected = [(f"a.tsv:{i + 1}", f"dual conditional cross-entropy {scores[i]:.2f}") for i in dropped]
+    assert sorted(found) == expected
+    assert report.distributions[-1].name == "dual conditional cross-entropy"
 
 
 def test_the_folder_of_the_corpus_is_never_written_to(tmp_path: Path) -> None:
@@ -311,11 +323,16 @@ def test_the_folder_of_the_corpus_is_never_written_to(tmp_path: Path) -> None:
         corpus_filter._require_output(other, parts, overwrite=True)
 
 
-def test_each_part_is_filtered_once_and_bytes_that_are_not_utf_8_are_an_error_without_their_rule() -> None:
-    parts = [Part((Path(name),)) for name in "aba"]
-    for off, lenient in (((), True), (("encoding",), False)):
-        found = corpus_filter._parts(CorpusFiles(tuple(parts), {}, {}), FilterOptions(off=off))
-        assert found == tuple(Part((Path(name),), replace_invalid=lenient) for name in "ab")
+def test_each_part_is_filtered_once_and_bytes_that_are_not_utf_8_are_an_error_without_their_rule(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.tsv").write_bytes(b"one dog\tein Hund\n")
+    (tmp_path / "b.tsv").write_bytes(b"a cat\teine Katze\nthe \xff\tdas\n")
+    data = DataConfig(folder=str(tmp_path), train=(("a.tsv",), ("b.tsv",), ("a.tsv",)))
+    report = corpus_filter.filter_corpus(data, None)
+    assert (report.files, report.part_sizes, report.dropped["encoding"]) == ([["a.tsv"], ["b.tsv"]], [1, 2], 1)
+    with pytest.raises(DataError, match=r"b\.tsv, line 2: not UTF-8"):
+        corpus_filter.filter_corpus(data, None, FilterOptions(off=("encoding",)))
 
 
 def test_one_pair_of_languages_at_a_time() -> None:

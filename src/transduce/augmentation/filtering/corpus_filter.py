@@ -1,19 +1,18 @@
 """Cleans a parallel corpus: learns its usual properties, checks each pair, writes good ones and logs the others."""
 
-import contextlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from transduce.augmentation.filtering.cross_entropy import Scorer, score_corpus, usual_limit
-from transduce.augmentation.filtering.judgement import Judgement, judge
+from transduce.augmentation.filtering.judgement import judge
 from transduce.augmentation.filtering.page import report_page
 from transduce.augmentation.filtering.profile import learn_profile
 from transduce.augmentation.filtering.report import FilterReport, make_report
 from transduce.augmentation.filtering.writing import Writer, require_distinct_names
 from transduce.config import DataConfig
 from transduce.config.filter_options import FilterOptions
-from transduce.data.corpus import CorpusFiles, Part, locate
+from transduce.data.corpus import Part, locate
 from transduce.data.dropped import LOG_NAME
 from transduce.errors import ConfigError, DataError
 from transduce.files import atomic_folder, require_free, write_json, write_text
@@ -54,7 +53,9 @@ def filter_corpus(
     if data.format != "text":
         raise ConfigError("data.format = 'trees': only pairs of lines can be filtered.")
     only_training = replace(data, validation=(), validation_sets=(), test={}, test_sets=())
-    parts = _parts(locate(only_training, progress=progress), options)
+    files = locate(only_training, progress=progress)
+    lenient = options.applies("encoding")  # this rule drops lines that are not UTF-8; else they are an error
+    parts = tuple(replace(part, replace_invalid=lenient) for part in dict.fromkeys(files.train))
     if output is not None:
         require_distinct_names(parts, (LOG_NAME, REPORT_NAME, PAGE_NAME))
         _require_output(output, parts, overwrite=overwrite)
@@ -65,9 +66,12 @@ def filter_corpus(
         raise DataError(f"There are no pairs to filter: {read or 'data.train'} has no lines.")
     settings = asdict(options)
     if models is not None and options.applies("cross-entropy"):
-        settings["max_cross_entropy"] = _drop_improbable(parts, judgement, models, options, progress=progress)
+        scores = judgement.cross_entropy = score_corpus(parts, judgement.kept, models, progress=progress)
+        limit = settings["max_cross_entropy"] = options.max_cross_entropy or usual_limit(scores)
+        judgement.drop(scores > limit, "cross-entropy")
     writer = Writer(parts, profile, options, judgement)
-    with _folder(output) as folder:
+    written: AbstractContextManager[Path | None] = nullcontext() if output is None else atomic_folder(output)
+    with written as folder:
         examples = writer.run(folder, corpus=not dry_run, progress=progress)
         names = [[path.name for path in part.paths] for part in parts]
         report = make_report(names, profile, judgement, examples, settings)
@@ -77,28 +81,6 @@ def filter_corpus(
     return report
 
 
-def _parts(files: CorpusFiles, options: FilterOptions) -> tuple[Part, ...]:
-    """Returns the training parts, each once."""
-    lenient = options.applies("encoding")  # this rule drops lines that are not UTF-8; else they are an error
-    return tuple(replace(part, replace_invalid=lenient) for part in dict.fromkeys(files.train))
-
-
-def _drop_improbable(
-    parts: tuple[Part, ...],
-    judgement: Judgement,
-    models: tuple[Scorer, Scorer],
-    options: FilterOptions,
-    *,
-    progress: bool,
-) -> float:
-    """Drops pairs by their dual conditional cross-entropy, and returns the greatest that is kept."""
-    scores = score_corpus(parts, judgement.kept, models, progress=progress)
-    judgement.cross_entropy = scores
-    limit = options.max_cross_entropy or usual_limit(scores)
-    judgement.drop(scores > limit, "cross-entropy")
-    return limit
-
-
 def _require_output(output: Path, parts: tuple[Part, ...], *, overwrite: bool) -> None:
     inputs = [path for part in parts for path in part.paths]
     folders = {folder for path in inputs for each in (path.absolute(), path.resolve()) for folder in each.parents}
@@ -106,12 +88,3 @@ def _require_output(output: Path, parts: tuple[Part, ...], *, overwrite: bool) -
         raise DataError(f"{output}: contains files that are to be filtered. Name another --output.")
     foreign = "" if not output.exists() or (output / REPORT_NAME).is_file() else "no filter has written it"
     require_free(output, overwrite=overwrite, foreign=foreign)
-
-
-@contextlib.contextmanager
-def _folder(output: Path | None) -> Iterator[Path | None]:
-    if output is None:
-        yield None
-        return
-    with atomic_folder(output) as folder:
-        yield folder
