@@ -37,9 +37,9 @@ class Judgement:
         ratios: log of target length / source length, against what is usual, (N,).
         log_odds: that source line i and target line i - 1, i, i + 1 are translations, (3, N); N is 0 without a model.
         states: probabilities of the alignment states, (N, 4); N is 0 without a model.
+        keys: what near-duplicates have in common (`near_duplicates.py`), (N, bands); N is 0 where the rule is off.
         repeats: indices of the exact duplicates, in order.
         repeated: the pair that each of them repeats.
-        keys: what near-duplicates have in common (`near_duplicates.py`), (N, bands); N is 0 where the rule is off.
         cross_entropy: dual conditional cross-entropy, (N,); NaN where it was not computed; N is 0 without models.
     """
 
@@ -48,9 +48,9 @@ class Judgement:
     ratios: NDArray[np.float16]
     log_odds: NDArray[np.float16]
     states: NDArray[np.float16]
-    repeats: NDArray[np.int64]
-    repeated: NDArray[np.int64]
     keys: NDArray[np.uint32]
+    repeats: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    repeated: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     cross_entropy: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
 
     @property
@@ -108,21 +108,14 @@ def judge(parts: Sequence[Part], profile: CorpusProfile, options: FilterOptions,
     log_odds = np.concatenate(odds, axis=1)
     states = np.zeros((0, 4), dtype=np.float16)
     if model is not None:
-        ends = np.cumsum(part_sizes)
-        by_part = [
-            state_probabilities(log_odds[:, end - size : end], model.noise)
-            for end, size in zip(ends, part_sizes, strict=True)
-        ]
-        states = np.concatenate(by_part).astype(np.float16)
-    nothing = np.zeros(0, dtype=np.int64)
+        by_part = np.split(log_odds, np.cumsum(part_sizes)[:-1], axis=1)
+        states = np.concatenate([state_probabilities(each, model.noise) for each in by_part]).astype(np.float16)
     judgement = Judgement(
         part_sizes=part_sizes,
         rules=np.concatenate(rules),
         ratios=np.concatenate(ratios),
         log_odds=log_odds,
         states=states,
-        repeats=nothing,
-        repeated=nothing,
         keys=np.concatenate(keys) if keys else np.zeros((0, 0), dtype=np.uint32),
     )
     if model is not None:

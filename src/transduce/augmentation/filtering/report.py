@@ -1,6 +1,7 @@
 """What the filter found in a corpus: as JSON for programs, as text for people."""
 
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,10 @@ class FilterReport:
         share = self.num_kept / max(1, self.num_pairs)
         lines = [f"{counted(self.num_kept, 'pair')} kept of {self.num_pairs:,} ({share:.2%})", ""]
         rows = [
-            (rule, f"{count:,}", f"{count / max(1, self.num_pairs):.3%}", RULES[rule])
+            (rule, RULES[rule], f"{count:,}", f"{count / max(1, self.num_pairs):.3%}")
             for rule, count in self.dropped.items()
         ]
-        header = ("rule", "dropped", "share", "drops")
-        width = [(row[0], row[3], row[1], row[2]) for row in rows]
-        lines.append(table((header[0], header[3], header[1], header[2]), width, text_columns=2))
+        lines.append(table(("rule", "drops", "dropped", "share"), rows, text_columns=2))
         lines += [f"\nnote: {note}" for note in self.notes]
         return "\n".join(lines)
 
@@ -95,9 +94,7 @@ def make_report(
         settings=settings,
         notes=list(profile.notes),
         part_sizes=list(judgement.part_sizes),
-        part_kept=[
-            int(kept[low:high].sum()) for low, high in zip(judgement.starts, judgement.starts[1:], strict=False)
-        ],
+        part_kept=[int(kept[low:high].sum()) for low, high in pairwise(judgement.starts)],
         distributions=_distributions(judgement, profile),
         examples={rule: found for rule in dropped if (found := examples.of(rule))},
     )

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,18 +36,12 @@ class Examples:
 
     def add(self, pair: int, dropped: Dropped) -> None:
         """Adds a pair by its index in the corpus."""
-        chosen = self._by_rule.setdefault(dropped.rule, [])
-        chosen.append((zlib.crc32(pair.to_bytes(8, "little")), dropped))
-        if len(chosen) > 50 * _NUM_EXAMPLES:
-            self._by_rule[dropped.rule] = _least(chosen)
+        found = [*self._by_rule.get(dropped.rule, ()), (zlib.crc32(pair.to_bytes(8, "little")), dropped)]
+        self._by_rule[dropped.rule] = sorted(found, key=itemgetter(0))[:_NUM_EXAMPLES]
 
     def of(self, rule: str) -> list[Dropped]:
         """Returns the examples of a rule."""
-        return [dropped for _, dropped in _least(self._by_rule.get(rule, []))]
-
-
-def _least(chosen: Sequence[tuple[int, Dropped]]) -> list[tuple[int, Dropped]]:
-    return sorted(chosen, key=lambda each: each[0])[:_NUM_EXAMPLES]
+        return [dropped for _, dropped in self._by_rule.get(rule, ())]
 
 
 @dataclass(eq=False)
