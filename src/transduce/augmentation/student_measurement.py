@@ -89,9 +89,8 @@ class Comparison:
                 for each in values[side]
             )
 
-        bleu_signature, chrf_signature = values["signatures"]
-        counts = (values["num_lines"], values["num_timed"])
-        return cls(*counts, (bleu_signature, chrf_signature), systems("teachers"), systems("students"))
+        sides = {side: systems(side) for side in ("teachers", "students")}
+        return cls(**{**values, "signatures": tuple(values["signatures"]), **sides})
 
     def to_markdown(self) -> str:
         """Returns the report."""
@@ -170,6 +169,12 @@ class _System:
             texts = TextOptions(target=self.target, domain=self.domain)
             return translator.translate(lines, text_options=texts, beam_size=self.beam_size, batch_size=_BATCH_SIZE)
 
+    def time_lines(self, translator: Translator, lines: Sequence[str]) -> float:
+        """Returns the seconds in which it translates lines."""
+        started = time.perf_counter()
+        self.translate(translator, lines)
+        return time.perf_counter() - started
+
     def start_cold(self, line: str) -> float:
         """Returns the seconds of a process that loads the model and translates one line."""
         command = [sys.executable, "-m", "transduce", "translate", str(self.bundle.path), "--quiet"]
@@ -218,34 +223,26 @@ def compare(
     ]
     step = -(-len(sources) // _TIMED_LINES)
     timed = sources[::step]
-    seconds = _rounds(systems, loaded, timed)
+    rounds = [
+        [system.time_lines(model, timed) for system, model in zip(systems, loaded, strict=True)] for _ in range(_ROUNDS)
+    ]
     cold = [[system.start_cold(timed[0]) for system in systems] for _ in range(_ROUNDS)]
+    measured = zip(systems, scores, zip(*rounds, strict=True), zip(*cold, strict=True), strict=True)
     figures = tuple(
         SystemFigures(
             name=system.name,
             parameters=count_parameters(system.bundle.config.model),
             bytes=system.num_bytes(),
-            bleu=_measure(scores[index][0]),
-            chrf=_measure(scores[index][1]),
-            lines_per_second=mean_of([len(timed) / each for each in seconds[index]]),
-            cold_start=mean_of([each[index] for each in cold]),
-            seconds=tuple(seconds[index]),
+            bleu=_measure(found[0]),
+            chrf=_measure(found[1]),
+            lines_per_second=mean_of([len(timed) / each for each in seconds]),
+            cold_start=mean_of(starts),
+            seconds=seconds,
         )
-        for index, system in enumerate(systems)
+        for system, found, seconds, starts in measured
     )
     signatures = (scores[0][0].signature, scores[0][1].signature)
     return Comparison(len(sources), len(timed), signatures, figures[:2], figures[2:])
-
-
-def _rounds(systems: Sequence[_System], loaded: Sequence[Translator], lines: Sequence[str]) -> list[list[float]]:
-    """Returns the seconds of each round of each system; all have translated before."""
-    seconds: list[list[float]] = [[] for _ in systems]
-    for _ in range(_ROUNDS):
-        for system, model, taken in zip(systems, loaded, seconds, strict=True):
-            started = time.perf_counter()
-            system.translate(model, lines)
-            taken.append(time.perf_counter() - started)
-    return seconds
 
 
 def _scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[Score, Score]:
