@@ -11,8 +11,6 @@
 A stage that is done is skipped; one that is not is continued or repeated.
 """
 
-import hashlib
-import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -33,6 +31,7 @@ from transduce.augmentation.translated_text import CorpusJob, distill
 from transduce.augmentation.translation_records import Nearness
 from transduce.bundle import Bundle
 from transduce.config import Config, DecodeConfig
+from transduce.config.checked_json import digest
 from transduce.data.corpus import Part, locate
 from transduce.data.prepare import prepare
 from transduce.data.prepared import load_prepared
@@ -252,11 +251,11 @@ def _read_comparison(path: Path) -> Comparison | None:
 
 def _is_done(output: Path, stage: str, made_from: Mapping[str, Any]) -> bool:
     """Whether a stage was done with the same inputs."""
-    return _stages(output).get(stage) == _digest(made_from)
+    return _stages(output).get(stage) == digest(made_from)
 
 
 def _done(output: Path, stage: str, made_from: Mapping[str, Any]) -> None:
-    write_json(output / _STAGES, _stages(output) | {stage: _digest(made_from)})
+    write_json(output / _STAGES, _stages(output) | {stage: digest(made_from)})
 
 
 def _stages(output: Path) -> dict[str, Any]:
@@ -265,7 +264,3 @@ def _stages(output: Path) -> dict[str, Any]:
         return read_json_object(output / _STAGES)
     except (FileNotFoundError, ValueError):
         return {}
-
-
-def _digest(value: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=dict).encode()).hexdigest()
