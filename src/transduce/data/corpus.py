@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from transduce.config import DataConfig
+from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.data.progress import progress_bar
 from transduce.data.readers import PairReader, require_file
 from transduce.data.treebank_reader import TreeReader, treebank_files
@@ -86,7 +87,7 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
 
         named_corpora.fetch(data.download, Path(data.folder).expanduser(), mirror=mirror, progress=progress)
     files = CorpusFiles(
-        train=tuple(_part(data, each.files, (each.source_language, each.target_language)) for each in corpora),
+        train=tuple(_part(data, each) for each in corpora),
         validation=locate_validation(data),
         test=locate_tests(data),
     )
@@ -99,9 +100,8 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
 
 def named_files(data: DataConfig) -> list[Path]:
     """Returns the files, or folders of treebanks, that `data` names, whether they exist or not."""
-    named = [each.files for each in data.training_corpora]
-    named += [each.files for each in (*data.validation_corpora, *data.test_corpora)]
-    return [path for names in named for path in _paths(data, names)]
+    held_out = (*data.validation_corpora, *data.test_corpora)
+    return [path for sets in (data.training_corpora, held_out) for each in sets for path in _paths(data, each)]
 
 
 def locate_validation(data: DataConfig) -> dict[str, Part]:
@@ -110,8 +110,7 @@ def locate_validation(data: DataConfig) -> dict[str, Part]:
     Raises:
         DataError: a treebank is missing.
     """
-    sets = data.validation_corpora
-    return {each.name: _part(data, each.files, (each.source_language, each.target_language)) for each in sets}
+    return {each.name: _part(data, each) for each in data.validation_corpora}
 
 
 def locate_tests(data: DataConfig) -> dict[str, Part]:
@@ -120,20 +119,18 @@ def locate_tests(data: DataConfig) -> dict[str, Part]:
     Raises:
         DataError: a treebank is missing.
     """
-    return {
-        each.name: _part(data, each.files, (each.source_language, each.target_language)) for each in data.test_corpora
-    }
+    return {each.name: _part(data, each) for each in data.test_corpora}
 
 
-def _paths(data: DataConfig, names: Sequence[str]) -> tuple[Path, ...]:
-    return tuple(Path(data.folder).expanduser() / Path(name).expanduser() for name in names)
+def _paths(data: DataConfig, named: CorpusConfig | HeldOutSetConfig) -> tuple[Path, ...]:
+    return tuple(Path(data.folder).expanduser() / Path(name).expanduser() for name in named.files)
 
 
-def _part(data: DataConfig, names: Sequence[str], languages: tuple[str, str]) -> Part:
-    paths = _paths(data, names)
+def _part(data: DataConfig, named: CorpusConfig | HeldOutSetConfig) -> Part:
+    paths = _paths(data, named)
     if data.format == "trees":
         return Part(tuple(file for path in paths for file in treebank_files(path)), trees=True)
-    return Part(paths, languages=languages)
+    return Part(paths, languages=(named.source_language, named.target_language))
 
 
 @dataclass(frozen=True)
