@@ -9,11 +9,12 @@ the training data of the other direction.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 
 from transduce.data.corpus import Chunk
-from transduce.text.known_lines import MIN_LEAK_BYTES, KnownLines, Matches, line_keys
+from transduce.text.known_lines import KnownLines, is_long, line_keys
 from transduce.text.languages import without_region
 
 Pair = tuple[str, str]  # the languages of a part
@@ -42,19 +43,19 @@ class Leaks:
     copies: dict[int, str] = field(default_factory=dict)
 
 
+@dataclass
 class HeldOutSide:
-    """The held-out lines that one side of a corpus is compared with."""
+    """The held-out lines that one side of a corpus is compared with, and `file:line` of each."""
 
-    def __init__(self) -> None:
-        self._known = KnownLines()
-        self._lines: list[str] = []
-        self._locations: list[str] = []
+    known: KnownLines = field(default_factory=KnownLines)
+    lines: list[str] = field(default_factory=list)
+    locations: list[str] = field(default_factory=list)
 
     def add(self, lines: Sequence[str], locations: Sequence[str]) -> None:
         """Adds lines, and `file:line` of each."""
-        self._known.add(lines)
-        self._lines += lines
-        self._locations += locations
+        self.known.add(lines)
+        self.lines += lines
+        self.locations += locations
 
     def joined(self, others: Sequence["HeldOutSide"]) -> "HeldOutSide":
         """Returns the lines of this side and of others."""
@@ -62,20 +63,8 @@ class HeldOutSide:
             return self
         joined = HeldOutSide()
         for side in (self, *others):
-            joined.add(side._lines, side._locations)
+            joined.add(side.lines, side.locations)
         return joined
-
-    def find(self, lines: Sequence[str]) -> Matches:
-        """Returns which of the lines are held out."""
-        return self._known.find(lines)
-
-    def location(self, number: int) -> str:
-        """Returns `file:line` of a line, by its number in `Matches`."""
-        return self._locations[number]
-
-    def is_long(self, number: int) -> bool:
-        """Returns whether a line is long enough to be a leak by itself."""
-        return len(self._lines[number].strip().encode()) >= MIN_LEAK_BYTES
 
 
 class HeldOutLines:
@@ -104,8 +93,9 @@ class HeldOutLines:
 
     def overlaps(self, chunk: Chunk) -> list[int]:
         """Returns the pairs of another held-out set that have a side in these."""
-        found = [side.find(lines).same for side, lines in zip((self.sources, self.targets), _sides(chunk), strict=True)]
-        return [index for index, either in enumerate(found[0] | found[1]) if either]
+        sources, targets = _sides(chunk)
+        either = self.sources.known.find(sources).same | self.targets.known.find(targets).same
+        return [index for index, is_same in enumerate(either) if is_same]
 
     def leaks(self, chunk: Chunk, languages: Pair) -> Leaks:
         """Returns the pairs of a chunk of the training corpus that leak; `languages` are those of its part."""
@@ -116,26 +106,24 @@ class HeldOutLines:
         if languages not in self._compared:
             self._compared[languages] = self._lines_for(languages)
         sides = self._compared[languages]
-        found = [side.find(lines) for side, lines in zip(sides, _sides(chunk), strict=True)]
+        found = [side.known.find(lines) for side, lines in zip(sides, _sides(chunk), strict=True)]
         reversible = (languages[1], languages[0]) in self._sides
         for index in np.flatnonzero((found[0].known >= 0) | (found[1].known >= 0)).tolist():
-            same, near = (
-                [
-                    (side, int(each.known[index]))
-                    for side, each in zip(sides, found, strict=True)
-                    if _is(each, index, kind)
-                ]
-                for kind in (True, False)
-            )
-            held_out, number = (same or near)[0]
-            leaks.copies[index] = held_out.location(number)
+            matches = [
+                (bool(each.same[index]), side, int(each.known[index]))
+                for side, each in zip(sides, found, strict=True)
+                if each.known[index] >= 0
+            ]
+            _, held_out, number = max(matches, key=itemgetter(0))  # of equals, the source
+            leaks.copies[index] = held_out.locations[number]
             source, target = (int(each.keys[index]) for each in found)
             whole = (source, target) in self._pairs or (reversible and (target, source) in self._pairs)
             leaks.sources += [index] * bool(found[0].same[index])
             leaks.targets += [index] * bool(found[1].same[index])
             leaks.pairs += [index] * whole
-            certain = whole or any(held_out.is_long(number) for held_out, number in same)
-            (leaks.certain if certain else leaks.near if near else leaks.short).append(index)
+            certain = whole or any(same and is_long(side.lines[number]) for same, side, number in matches)
+            all_same = all(same for same, _, _ in matches)
+            (leaks.certain if certain else leaks.short if all_same else leaks.near).append(index)
         return leaks
 
     def _lines_for(self, languages: Pair) -> tuple[HeldOutSide, HeldOutSide]:
@@ -145,10 +133,6 @@ class HeldOutLines:
         from_targets = [written for (_, target), (_, written) in self._sides.items() if target == languages[0]]
         from_sources = [read for (source, _), (read, _) in self._sides.items() if source == languages[1]]
         return self.sources.joined(from_targets), self.targets.joined(from_sources)
-
-
-def _is(matches: Matches, index: int, same: bool) -> bool:
-    return bool(matches.known[index] >= 0 and matches.same[index] == same)
 
 
 def _sides(chunk: Chunk) -> tuple[list[str], list[str]]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from transduce.evaluation.texts import Text
 from transduce.reporting.tables import counted
-from transduce.text.known_lines import MIN_LEAK_BYTES, KnownLines
+from transduce.text.known_lines import KnownLines, is_long
 
 _BLOCK_LINES = 4096
 
@@ -22,7 +22,7 @@ def leakage_warnings(texts: Sequence[Text], training: Mapping[str, Iterable[str]
         texts: the source and the references of a test set.
         training: lines by file name, of either language. Each tab-separated column of a line is compared.
     """
-    tested = [line for line in dict.fromkeys(line for text in texts for line in text.lines) if _is_long(line)]
+    tested = [line for line in dict.fromkeys(line for text in texts for line in text.lines) if is_long(line)]
     known = KnownLines()
     known.add(tested)
     same_at: dict[int, str] = {}  # the first place in the training data, by the number of the known line
@@ -55,10 +55,6 @@ def leakage_warnings(texts: Sequence[Text], training: Mapping[str, Iterable[str]
                 "data."
             )
     return warnings
-
-
-def _is_long(line: str) -> bool:
-    return len(line.strip().encode()) >= MIN_LEAK_BYTES
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[tuple[list[int], list[str]]]:

@@ -83,6 +83,11 @@ class Matches:
     keys: Keys
 
 
+def is_long(line: str) -> bool:
+    """Returns whether a line is long enough to be a leak by itself."""
+    return len(line.strip().encode()) >= MIN_LEAK_BYTES
+
+
 def line_keys(lines: Sequence[str]) -> Keys:
     """Returns the key of each line: lines that are the same have the same key."""
     blocks = [_keyed(lines[start : start + _BLOCK_LINES]).whole for start in range(0, len(lines), _BLOCK_LINES)]
