@@ -37,7 +37,7 @@ from transduce.data.dropped import Dropped, Log, ignore
 from transduce.data.duplicates import find_repeats
 from transduce.data.held_out import HeldOutLines, Leaks, Pair
 from transduce.data.misalignment import AlignmentCheck
-from transduce.data.swapped_sides import Sides, compare_sides
+from transduce.data.swapped_sides import compare_sides
 from transduce.data.wrong_language import SideLanguages
 from transduce.errors import DataError
 
@@ -158,9 +158,8 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool, log: Log = 
         DataError: a file is not UTF-8 or damaged, or two files differ in their number of lines.
     """
     findings = Findings()
-    sides = compare_sides(files)
-    alignments = {pair: AlignmentCheck(of_pair) for pair, of_pair in sides.items()}
-    held_out, num_held_out = _read_held_out(files, sides, alignments, findings)
+    alignments = {pair: AlignmentCheck(sides) for pair, sides in compare_sides(files).items()}
+    held_out, num_held_out = _read_held_out(files, alignments, findings)
     kept: list[NDArray[np.bool_]] = []
     part_sizes, part_characters = [0] * len(files.train), [0] * len(files.train)
     hashes = array("q")  # 8 bytes a pair
@@ -168,10 +167,10 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool, log: Log = 
     for chunk in read_chunks(files.train, "checking the corpus", progress=progress):
         part = files.train[chunk.part]
         # If a whole part is in the wrong language, that is reported once, and not for each line.
-        of_pair = sides[part.languages]
-        check_languages = data.drop_wrong_language or part not in of_pair.faults
+        sides = alignments[part.languages].sides
+        check_languages = data.drop_wrong_language or part not in sides.faults
         leaks = held_out.leaks(chunk, part.languages)
-        dropped = _examine_chunk(chunk, data, leaks, of_pair.languages if check_languages else None, findings)
+        dropped = _examine_chunk(chunk, data, leaks, sides.languages if check_languages else None, findings)
         kept.append(np.ones(len(chunk.pairs), dtype=bool))
         kept[-1][[*dropped]] = False
         for i, (rule, reason) in sorted(dropped.items()):
@@ -192,8 +191,8 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool, log: Log = 
     else:
         repeats = repeats[0][:0], repeats[1][:0]
     for alignment in alignments.values():
-        for misaligned in alignment.finish(files, progress=progress):
-            findings.misaligned[misaligned.fault] = Finding(misaligned.count, [misaligned.location])
+        for fault, count, location in alignment.finish(files, progress=progress):
+            findings.misaligned[fault] = Finding(count, [location])
     return Examination(findings, mask, repeats, log, readers, part_sizes, part_characters, num_held_out)
 
 
@@ -235,10 +234,7 @@ def _location(pair: int, readers: Sequence[tuple[int, Reader]]) -> str:
 
 
 def _read_held_out(
-    files: CorpusFiles,
-    sides: Mapping[Pair, Sides],
-    alignments: Mapping[Pair, AlignmentCheck],
-    findings: Findings,
+    files: CorpusFiles, alignments: Mapping[Pair, AlignmentCheck], findings: Findings
 ) -> tuple[HeldOutLines, dict[str, int]]:
     """Returns the lines of validation and test sets, and the number of pairs in each set."""
     all_sets, counts = HeldOutLines(), dict.fromkeys(files.held_out(), 0)
@@ -249,8 +245,8 @@ def _read_held_out(
             _find_hidden_breaks(chunk, findings)
             findings.held_out_empty.add(chunk.locations(_empty(chunk)))
             alignments[part.languages].add(part, chunk)
-            of_pair = sides[part.languages]
-            sources, targets = _wrong_language(chunk, None if part in of_pair.faults else of_pair.languages)
+            sides = alignments[part.languages].sides
+            sources, targets = _wrong_language(chunk, None if part in sides.faults else sides.languages)
             wrong = sorted({*sources, *targets})
             findings.held_out_wrong_language.add([chunk.location(i, side=i not in sources) for i in wrong])
             if overlap := all_sets.overlaps(chunk):

@@ -12,21 +12,6 @@ from transduce.data.swapped_sides import Sides, side_names
 from transduce.reporting.tables import counted
 
 
-@dataclass(frozen=True)
-class Misalignment:
-    """Pairs of a part that are not translations of each other.
-
-    Attributes:
-        fault: the problem, in words.
-        count: number of pairs.
-        location: `file:line` of the first.
-    """
-
-    fault: str
-    count: int
-    location: str
-
-
 @dataclass
 class AlignmentCheck:
     """Collects samples of all parts while they are read, and then finds the pairs that are misaligned."""
@@ -45,11 +30,11 @@ class AlignmentCheck:
         if chunk.line == sampler.num_pairs + 1:
             sampler.add(chunk.pairs)
 
-    def finish(self, files: CorpusFiles, *, progress: bool) -> Iterator[Misalignment]:
-        """Yields the problems, those of training parts first."""
+    def finish(self, files: CorpusFiles, *, progress: bool) -> Iterator[tuple[str, int, str]]:
+        """Yields each problem in words, its number of pairs, and `file:line` of the first; training parts come first."""
         for part, fault in self.sides.faults.items():
             if part in self._samplers:
-                yield Misalignment(fault, self._samplers[part].num_pairs, f"{part.paths[0]}:1")
+                yield fault, self._samplers[part].num_pairs, f"{part.paths[0]}:1"
         samplers = {part: sampler for part, sampler in self._samplers.items() if part not in self.sides.faults}
         training = [part for part in dict.fromkeys(files.train) if part in samplers]
         if sum(samplers[part].num_pairs for part in training) < MIN_PAIRS:
@@ -60,8 +45,7 @@ class AlignmentCheck:
         first_window = 0
         for part in [*training, *(part for part in samplers if part not in training)]:
             for lines in find_shifted_lines(part, samplers[part], scorer, first_window, progress=progress):
-                location = f"{part.paths[0]}:{lines.start + 1}"
-                yield Misalignment(_describe(part, lines), lines.end - lines.start, location)
+                yield _describe(part, lines), lines.end - lines.start, f"{part.paths[0]}:{lines.start + 1}"
             first_window += len(windows.get(part, ()))
 
 
