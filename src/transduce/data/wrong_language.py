@@ -93,10 +93,9 @@ class SideLanguages:
     def mean_odds(self, lines: Lines) -> NDArray[np.float64]:
         """Returns the mean log-odds of each line's trigrams; NaN for a line with too few letters."""
         blocks = [np.zeros(0)]
-        for trigrams in _blocks_of_trigrams(lines):
-            odds = np.where(trigrams.used, self.odds[trigrams.hashes], 0.0)
-            sums = np.add.reduceat(odds, trigrams.starts)
-            counts = np.add.reduceat(trigrams.used.astype(np.int64), trigrams.starts)
+        for hashes, used, starts in _blocks_of_trigrams(lines):
+            sums = np.add.reduceat(np.where(used, self.odds[hashes], 0.0), starts)
+            counts = np.add.reduceat(used.astype(np.int64), starts)
             blocks.append(np.where(counts >= _MIN_TRIGRAMS, sums / np.maximum(counts, 1), np.nan))
         return np.concatenate(blocks)
 
@@ -107,22 +106,12 @@ def _are_most(wrong: NDArray[np.bool_], num_lines: int) -> bool:
     return bool(wrong.sum() > _MOST * num_lines)
 
 
-@dataclass(frozen=True)
-class _Trigrams:
-    """The byte trigrams of several lines in one array. Line ends count as bytes.
+def _blocks_of_trigrams(lines: Lines) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.bool_], NDArray[np.int64]]]:
+    """Yields the byte trigrams of some lines at a time, line ends being bytes too.
 
-    Attributes:
-        hashes: index of each trigram in a table.
-        used: False for trigrams of white space alone, and for those that span two lines.
-        starts: index of the first trigram of each line.
+    Three arrays: the index of each trigram in a table; whether it counts, which those of white space alone do not, nor
+    those that span two lines; and where each line begins.
     """
-
-    hashes: NDArray[np.uint32]
-    used: NDArray[np.bool_]
-    starts: NDArray[np.int64]
-
-
-def _blocks_of_trigrams(lines: Lines) -> Iterator[_Trigrams]:
     for start in range(0, len(lines), _BLOCK_LINES):
         block = [line[:_MAX_CHARACTERS] for line in lines[start : start + _BLOCK_LINES]]
         text = ("\n" + "\n".join(block).lower() + "\n\n").encode(errors="replace")
@@ -133,13 +122,13 @@ def _blocks_of_trigrams(lines: Lines) -> Iterator[_Trigrams]:
         used = trigrams != _BLANK
         used[feeds[1:] - 1] = False
         hashes = (trigrams * np.uint32(2654435761)) >> np.uint32(32 - _TABLE_BITS)
-        yield _Trigrams(hashes, used, feeds[[0, *last[:-1]]])
+        yield hashes, used, feeds[[0, *last[:-1]]]
 
 
 def _counts(lines: Lines) -> NDArray[np.int64]:
     counts = np.zeros(1 << _TABLE_BITS, dtype=np.int64)
-    for trigrams in _blocks_of_trigrams(lines):
-        counts += np.bincount(trigrams.hashes[trigrams.used], minlength=len(counts))
+    for hashes, used, _ in _blocks_of_trigrams(lines):
+        counts += np.bincount(hashes[used], minlength=len(counts))
     return counts
 
 
