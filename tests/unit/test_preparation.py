@@ -190,8 +190,7 @@ def test_the_report_and_the_manifest_of_a_preparation(config: Config, tmp_path: 
     assert report.epoch.num_batches == len(plan)
     assert (report.epoch.source_tokens, report.epoch.target_tokens) == plan.real_tokens
     assert (report.epoch.source_padding_share, report.epoch.target_padding_share, report.epoch.padding_share) == (
-        plan.source_padding_share,
-        plan.target_padding_share,
+        *plan.padding_shares,
         plan.padding_share,
     )
     assert report.held_out_pairs == {"validation.v": 11, "validation.w": 5, "test.t": 4}

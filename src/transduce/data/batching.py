@@ -50,14 +50,10 @@ class BatchPlan:
         return self.rows[self.starts[batch] : self.starts[batch + 1]]
 
     @property
-    def source_padding_share(self) -> float:
-        """Padded positions of all source positions."""
-        return _share_of_padding(self.real_tokens[0], self.padded_tokens[0])
-
-    @property
-    def target_padding_share(self) -> float:
-        """Padded positions of all target positions."""
-        return _share_of_padding(self.real_tokens[1], self.padded_tokens[1])
+    def padding_shares(self) -> tuple[float, float]:
+        """Padded positions of all source positions, and of all target positions."""
+        source, target = map(_share_of_padding, self.real_tokens, self.padded_tokens)
+        return source, target
 
     @property
     def padding_share(self) -> float:

@@ -31,7 +31,7 @@ class AlignmentCheck:
             sampler.add(chunk.pairs)
 
     def finish(self, files: CorpusFiles, *, progress: bool) -> Iterator[tuple[str, int, str]]:
-        """Yields each problem in words, its number of pairs, and `file:line` of the first; training parts come first."""
+        """Yields each problem in words, its number of pairs, and `file:line` of the first; training parts first."""
         for part, fault in self.sides.faults.items():
             if part in self._samplers:
                 yield fault, self._samplers[part].num_pairs, f"{part.paths[0]}:1"

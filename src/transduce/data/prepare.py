@@ -258,8 +258,7 @@ def _epoch_report(output: Path, config: Config, mixture: Mixture) -> EpochReport
     rows = mixture.rows(mixture.phases[0], config.train.seed, epoch=0)
     plan = ParallelStore.open(output / TRAIN).plan_epoch(config.train, epoch=0, rows=rows)
     budgets = (config.train.source_batch_tokens, config.train.target_batch_tokens)
-    shares = (plan.source_padding_share, plan.target_padding_share, plan.padding_share)
-    return EpochReport(*budgets, len(plan), *shares, *plan.real_tokens)
+    return EpochReport(*budgets, len(plan), *plan.padding_shares, plan.padding_share, *plan.real_tokens)
 
 
 def _write_manifest(
