@@ -89,8 +89,8 @@ def test_padding_is_small_on_sentence_like_lengths() -> None:
     source, target = corpus(30_000)
     made = plan_epoch(source, target, source_budget=4096, target_budget=4096, seed=1, epoch=0)
     assert made.padding_share < 0.08
-    source, target = made.padding_shares
-    assert target < made.padding_share < source < 0.1
+    source_share, target_share = made.padding_shares
+    assert target_share < made.padding_share < source_share < 0.1
 
 
 def test_overlong_pair_is_a_batch_of_its_own() -> None:

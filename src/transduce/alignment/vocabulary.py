@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.alignment.words import Hashes, Tokens
+from transduce.alignment.words import Tokens
+from transduce.text.hashes import Hashes
 
 _TABLE_BITS = 22
 _MIN_COUNT = 2  # nothing can be learned from a word that occurs once

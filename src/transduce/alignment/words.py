@@ -4,8 +4,7 @@ A word is a run of letters and digits; each punctuation mark and symbol is a tok
 spaces between words, pairs of neighbouring characters replace words. Case is ignored. Each token becomes a hash of 64
 bits, the same in every process. A Python loop over the words of a large corpus would cost more than all rules together.
 
-A hash is a polynomial of the token's characters c₀ c₁ … modulo 2⁶⁴, Σ cₖ Pᵏ. With prefix sums over all characters,
-each token costs one subtraction and one multiplication by P to the power of minus its place.
+With the hashes of `text/hashes.py`, each token costs one subtraction and one multiplication.
 """
 
 import unicodedata
@@ -17,18 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.text.known_lines import UNSPACED_RANGES
-
-Hashes = NDArray[np.uint64]
+from transduce.text.hashes import NUM_CODES, UNSPACED_RANGES, Hashes, codes_of, mixed, powers
 
 MAX_CHARACTERS = 1000  # read of a line, to bound time and memory
 WORD, NUMBER, SIGN = 0, 1, 2  # the kinds of tokens
 LINE_SHIFT = 39  # of the line in a key
 
 _BLOCK_LINES = 512
-_NUM_CODES = 0x32000  # code points beyond these are planes without letters
 _SPACE, _LETTER, _SIGN, _UNSPACED = 0, 1, 2, 3
-_BASE, _MIX = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93  # odd, so that the first has an inverse modulo 2⁶⁴
 
 
 @dataclass(frozen=True)
@@ -103,7 +98,7 @@ def joined(parts: Sequence[Tokens]) -> Tokens:
 def _block(lines: Sequence[str]) -> Tokens:
     classes_of, folded_of, digits_of = _characters()
     text = "\n".join([line[:MAX_CHARACTERS] for line in lines]) + "\n"
-    codes = np.minimum(np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4"), _NUM_CODES - 1)
+    codes = codes_of(text)
     classes = classes_of[codes]
     boundary = np.ones(len(codes) + 1, dtype=bool)
     boundary[1:-1] = (classes[1:] != classes[:-1]) | (classes[1:] >= _SIGN)
@@ -112,13 +107,10 @@ def _block(lines: Sequence[str]) -> Tokens:
     begins, ends = edges[:-1][is_token], edges[1:][is_token]
     # A character of an unspaced script and the one after it make a token.
     ends = ends + ((classes[begins] == _UNSPACED) & (classes[np.minimum(ends, len(codes) - 1)] == _UNSPACED))
-    powers, inverses = _powers(len(codes))
+    rising, inverses = powers(len(codes))
     sums = np.zeros(len(codes) + 1, dtype=np.uint64)
-    np.cumsum(folded_of[codes] * powers, out=sums[1:])
-    hashes = (sums[ends] - sums[begins]) * inverses[begins]
-    hashes ^= hashes >> np.uint64(32)
-    hashes *= np.uint64(_MIX)
-    hashes ^= hashes >> np.uint64(29)
+    np.cumsum(folded_of[codes] * rising, out=sums[1:])
+    hashes = mixed((sums[ends] - sums[begins]) * inverses[begins])
     kinds = np.where(classes[begins] == _SIGN, SIGN, np.where(digits_of[codes[begins]], NUMBER, WORD))
     line_ends = np.flatnonzero(codes == ord("\n"))
     starts = np.searchsorted(begins, np.concatenate([[0], line_ends]))
@@ -128,10 +120,10 @@ def _block(lines: Sequence[str]) -> Tokens:
 @cache
 def _characters() -> tuple[NDArray[np.uint8], Hashes, NDArray[np.bool_]]:
     """Returns for each code point its class, its lower case, and whether it is a digit."""
-    classes = np.zeros(_NUM_CODES, dtype=np.uint8)
-    folded = np.arange(_NUM_CODES, dtype=np.uint64)
-    digits = np.zeros(_NUM_CODES, dtype=bool)
-    for code in range(_NUM_CODES - 1):
+    classes = np.zeros(NUM_CODES, dtype=np.uint8)
+    folded = np.arange(NUM_CODES, dtype=np.uint64)
+    digits = np.zeros(NUM_CODES, dtype=bool)
+    for code in range(NUM_CODES - 1):
         character = chr(code)
         category = unicodedata.category(character)
         if category[0] in "LNM":
@@ -147,19 +139,3 @@ def _characters() -> tuple[NDArray[np.uint8], Hashes, NDArray[np.bool_]]:
         inside[inside == _LETTER] = _UNSPACED
     folded[ord("’")] = ord("'")
     return classes, folded + np.uint64(1), digits
-
-
-_power_tables: list[tuple[Hashes, Hashes]] = []
-
-
-def _powers(count: int) -> tuple[Hashes, Hashes]:
-    """Returns P⁰ P¹ … and their inverses modulo 2⁶⁴, at least `count` of each."""
-    if not _power_tables or len(_power_tables[0][0]) < count:
-        tables = []
-        for base in (_BASE, pow(_BASE, -1, 1 << 64)):
-            factors = np.full(max(count, _BLOCK_LINES * MAX_CHARACTERS + _BLOCK_LINES), base, dtype=np.uint64)
-            factors[0] = 1
-            tables.append(np.cumprod(factors, dtype=np.uint64))
-        _power_tables[:] = [(tables[0], tables[1])]
-    powers, inverses = _power_tables[0]
-    return powers[:count], inverses[:count]

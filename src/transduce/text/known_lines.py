@@ -5,9 +5,9 @@ and the Unicode form (NFKC) do not count. Two lines are *near-copies* if they ar
 out of each: a word was changed, added, dropped or moved. Both then have at least `MIN_NEAR_WORDS` words: in a shorter
 line, one word is too much of the meaning. A line without letters and digits is the same as an equal line only.
 
-The key of a line is a hash of its letters c₀ c₁ …, the polynomial Σ cₖ Pᵏ modulo 2⁶⁴. With prefix sums over the letters
-and powers of 1/P, the key of the line without one of its words costs a few operations, however long the line is. Known
-lines become a sorted array of such keys. Other lines are compared in blocks, so memory does not grow with their number.
+The key of a line is the hash of its letters (`hashes.py`). The key of the line without one of its words costs a few
+operations, however long the line is. Known lines become a sorted array of such keys. Other lines are compared in
+blocks, so memory does not grow with their number.
 """
 
 import unicodedata
@@ -19,29 +19,20 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.text.hashes import NUM_CODES, UNSPACED_RANGES, Hashes, codes_of, mixed, powers
+
 MIN_LEAK_BYTES = 16  # in UTF-8. Shorter lines, such as "Thank you.", occur everywhere: to know them proves nothing
 MIN_NEAR_WORDS = 8
 MAX_CHARACTERS = 10_000  # compared of a line, to bound memory
 
-Keys = NDArray[np.uint64]
+Keys = Hashes
 Ints = NDArray[np.int64]
 
 _BLOCK_LINES = 256
 _MAX_BITS = 24  # of the first look at a key: 16 MB
-_NUM_CODES = 0x32000  # code points from here on are planes without letters
 _SEPARATOR, _LETTER, _UNSPACED, _LINE_END = 0, 1, 2, 3  # classes of characters
 _IN_CONTEXT = 1  # instead of a folded character: it becomes several, or joins its neighbour
-# First and last code points of scripts without spaces between words: each of their characters counts as a word.
-UNSPACED_RANGES = (
-    (0x0E00, 0x0FFF),
-    (0x1000, 0x109F),
-    (0x1780, 0x17FF),
-    (0x3040, 0x30FF),
-    (0x3400, 0x9FFF),
-    (0x20000, 0x31FFF),
-)
 _JAMO = range(0x1100, 0x1200)  # parts of Korean syllables
-_BASE, _MIX = 0x9E3779B97F4A7C15, np.uint64(0xD6E8FEB86659FD93)  # odd, so that the first has an inverse modulo 2⁶⁴
 
 
 @dataclass(frozen=True)
@@ -177,8 +168,8 @@ def _keyed(lines: Sequence[str]) -> Keyed:
     begins[1:] &= ~is_letter[:-1] | (classes[1:] == _UNSPACED) | (classes[:-1] == _UNSPACED)
     before = np.concatenate([[0], np.cumsum(is_letter)])  # number of letters before each character
     letters = codes[is_letter].astype(np.uint64)
-    powers, inverses = _powers(len(letters))
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(letters * powers[: len(letters)], dtype=np.uint64)])
+    rising, inverses = powers(len(letters) + 1)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(letters * rising[:-1], dtype=np.uint64)])
     ends = before[np.flatnonzero(classes == _LINE_END)]  # of each line, in letters
     starts = np.concatenate([[0], ends[:-1]])
     word_starts = before[np.flatnonzero(begins)]
@@ -188,42 +179,29 @@ def _keyed(lines: Sequence[str]) -> Keyed:
     first, last = starts[of_word], ends[of_word]
     rest = (sums[last] - sums[word_ends]) * inverses[word_ends - word_starts]
     without = (sums[word_starts] - sums[first] + rest) * inverses[first]
-    whole = _mixed((sums[ends] - sums[starts]) * inverses[starts])
+    whole = mixed((sums[ends] - sums[starts]) * inverses[starts])
     for line in np.flatnonzero(num_words == 0).tolist():
         whole[line] = zlib.crc32(lines[line].strip().encode(errors="replace"))  # 0 of an empty line
-    return Keyed(whole, num_words, of_word, _mixed(without))
-
-
-def _mixed(keys: Keys) -> Keys:
-    """Returns keys whose upper bits depend on all bits."""
-    keys = (keys ^ (keys >> np.uint64(32))) * _MIX
-    return keys ^ (keys >> np.uint64(29))
+    return Keyed(whole, num_words, of_word, mixed(without))
 
 
 def _folded(text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     """Returns the characters of a text without case and in their Unicode form NFKC, and the class of each."""
     folded_of, classes_of = _characters()
-    codes = _codes(text.replace("ß", "ss"))  # else every German text would take the slow way
+    codes = codes_of(text.replace("ß", "ss"))  # else every German text would take the slow way
     folded = folded_of[codes]
     if (folded == _IN_CONTEXT).any():
         spaced = np.where(classes_of[codes] == _SEPARATOR, np.uint32(ord(" ")), codes)
-        codes = _codes(unicodedata.normalize("NFKC", spaced.tobytes().decode("utf-32-le").casefold()))
+        codes = codes_of(unicodedata.normalize("NFKC", spaced.tobytes().decode("utf-32-le").casefold()))
         folded = np.where(folded_of[codes] == _IN_CONTEXT, codes, folded_of[codes])
     return folded, classes_of[folded]
-
-
-def _codes(text: str) -> NDArray[np.uint32]:
-    codes: NDArray[np.uint32] = np.minimum(
-        np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4"), np.uint32(_NUM_CODES - 1)
-    )
-    return codes
 
 
 @cache
 def _characters() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     """Returns for each code point its folded form, or `_IN_CONTEXT`, and its class."""
-    folded, classes = np.arange(_NUM_CODES, dtype=np.uint32), np.zeros(_NUM_CODES, dtype=np.uint8)
-    for code in range(_NUM_CODES - 1):
+    folded, classes = np.arange(NUM_CODES, dtype=np.uint32), np.zeros(NUM_CODES, dtype=np.uint8)
+    for code in range(NUM_CODES - 1):
         character = chr(code)
         if unicodedata.category(character)[0] in "LMN":
             classes[code] = _LETTER
@@ -235,17 +213,3 @@ def _characters() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
         inside[inside == _LETTER] = _UNSPACED
     classes[ord("\n")] = _LINE_END
     return folded, classes
-
-
-_power_tables: list[Keys] = []
-
-
-def _powers(count: int) -> list[Keys]:
-    """Returns P⁰ P¹ … and P⁰ P⁻¹ …, modulo 2⁶⁴, more than `count` of each."""
-    if not _power_tables or len(_power_tables[0]) <= count:
-        _power_tables[:] = []
-        for base in (_BASE, pow(_BASE, -1, 1 << 64)):
-            factors = np.full(2 * count + 1, base, dtype=np.uint64)
-            factors[0] = 1
-            _power_tables.append(np.cumprod(factors, dtype=np.uint64))
-    return _power_tables
