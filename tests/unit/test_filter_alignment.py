@@ -71,7 +71,7 @@ def test_forward_scores_of_all_pairs_of_lines_are_those_of_a_plain_loop(model: A
     pairs[5] = ("", "")
     lines = [WordLines.of(side.tokens, known) for side, known in zip(sides(pairs), model.vocabularies, strict=True)]
     words = model.dictionaries[0]
-    fewer = WordLines(lines[1].ids[: lines[1].starts[-2]], lines[1].starts[:-1])  # by one line
+    fewer = WordLines(lines[1].ids[: lines[1].starts[-2]], starts=lines[1].starts[:-1])  # by one line
     found = words.forward_scores(lines[0], fewer)
     assert found.shape == (9, 8)
     sources, targets = ([each.tolist() for each in side.split(0)] for side in lines)
@@ -271,8 +271,8 @@ def test_strangers_have_the_same_length_as_the_own_target() -> None:
 
 def test_what_a_dictionary_says_of_words_by_chance() -> None:
     """Source word 0 comes twice with target word 1, and source word 1 once with target word 0."""
-    sources = WordLines(np.array([0, 0, 1]), np.array([0, 1, 2, 3]))
-    targets = WordLines(np.array([1, 1, 0]), np.array([0, 1, 2, 3]))
+    sources = WordLines(np.array([0, 0, 1]), starts=np.array([0, 1, 2, 3]))
+    targets = WordLines(np.array([1, 1, 0]), starts=np.array([0, 1, 2, 3]))
     words = WordDictionary.learn(sources, targets, (2, 3))
     assert words.shares.tolist() == pytest.approx([1.5 / 4.5, 2.5 / 4.5, 0.5 / 4.5])  # the third never comes
     assert words.targets.tolist() == [1, 0]

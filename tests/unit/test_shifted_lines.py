@@ -198,13 +198,13 @@ def test_a_part_is_sampled_once_and_treebanks_are_not(tmp_path: Path) -> None:
 
 def test_seven_lines_say_nothing_and_eight_say_which_belong_together() -> None:
     """Source word i always comes with target word i; the spelling of the two says nothing."""
-    one_each = WordLines(np.tile(np.arange(8), 4), np.arange(33))
+    one_each = WordLines(np.tile(np.arange(8), 4), starts=np.arange(33))
     dictionary = WordDictionary.learn(one_each, one_each, (8, 8))
     sources, targets = [chr(97 + i) * 3 for i in range(8)], [chr(1072 + i) * 3 for i in range(8)]
     weights = spelling_weights([(sources, targets)])
     for count in (7, 8):
         text = ([*sources[:count], " "], [*targets[:count], "x"])
-        words = WordLines(np.arange(count), np.array([*range(count + 1), count]))
+        words = WordLines(np.arange(count), starts=np.array([*range(count + 1), count]))
         scores = similarity(text, dictionary.forward_scores(words, words), weights)
         assert scores.shape == (count + 1, count + 1)
         if count == 7:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from transduce.alignment.lexicon import learn_lexicon
 from transduce.alignment.vocabulary import Vocabulary
-from transduce.alignment.words import Tokens, joined, tokens_of
+from transduce.alignment.words import OfLines, Tokens, joined
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,37 +30,20 @@ _FORWARD_SMOOTHING, _BACKWARD_SMOOTHING = 0.1, 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class WordLines:
+class WordLines(OfLines):
     """The known words of several lines as numbers.
 
     Attributes:
         ids: of each word.
-        starts: the words of line i are at `starts[i]:starts[i + 1]`.
     """
 
     ids: Ints
-    starts: Ints
 
     @classmethod
     def of(cls, tokens: Tokens, vocabulary: Vocabulary) -> "WordLines":
         """Returns the words of `tokens` that the vocabulary has."""
         ids = vocabulary.ids(tokens.hashes)
-        known = ids >= 0
-        before = np.concatenate([[0], np.cumsum(known)])
-        return cls(ids[known], before[tokens.starts])
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    @property
-    def counts(self) -> Ints:
-        """The number of words of each line."""
-        return np.diff(self.starts)
-
-    @property
-    def lines(self) -> Ints:
-        """The line of each word."""
-        return np.repeat(np.arange(len(self)), self.counts)
+        return cls(ids[ids >= 0], starts=tokens.where(ids >= 0).starts)
 
     def split(self, first: int) -> list[Ints]:
         """Returns the words of each line, numbered from `first` on."""
@@ -92,9 +75,8 @@ class WordDictionary:
         cls, windows: Sequence[tuple[Tokens, Tokens]], vocabularies: tuple[Vocabulary, Vocabulary]
     ) -> "WordDictionary":
         """Learns from windows of aligned lines."""
-        none = tokens_of([])
         source, target = (
-            WordLines.of(joined([none, *(window[side] for window in windows)]), vocabulary)
+            WordLines.of(joined([window[side] for window in windows]), vocabulary)
             for side, vocabulary in enumerate(vocabularies)
         )
         return cls.learn(source, target, (len(vocabularies[0]), len(vocabularies[1])))

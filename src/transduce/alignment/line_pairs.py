@@ -81,10 +81,8 @@ class AlignmentModel:
         num_lines = sum(len(source.lengths) for source, _ in windows)
         if num_lines < MIN_PAIRS:
             return None
-        vocabularies = (
-            Vocabulary.of(joined([source.tokens for source, _ in windows]), _MAX_WORDS),
-            Vocabulary.of(joined([target.tokens for _, target in windows]), _MAX_WORDS),
-        )
+        texts = [joined([window[side].tokens for window in windows]) for side in (0, 1)]
+        vocabularies = (Vocabulary.of(texts[0], _MAX_WORDS), Vocabulary.of(texts[1], _MAX_WORDS))
         count = 4 if num_lines <= _FEW_LINES else 2
         dictionaries = _learn_dictionaries(windows, vocabularies, count)
         stretch = float(np.median(np.concatenate([_log_length(tgt) - _log_length(src) for src, tgt in windows])))
@@ -130,17 +128,14 @@ class AlignmentModel:
 
     def _features(self, source: Side, target: Side, first_line: int) -> tuple[Floats, Ints]:
         """Returns the features, (distances, lines, 7), and the number of words of the shorter side."""
-        sides = [
-            WordLines.of(side.tokens, words) for side, words in zip((source, target), self.vocabularies, strict=True)
-        ]
+        known = list(zip((source, target), self.vocabularies, strict=True))
+        sides = [WordLines.of(side.tokens, vocabulary) for side, vocabulary in known]
         num_lines = len(source.lengths)
         scores = self._word_scores(sides[0], sides[1], first_line)
         features = np.ones((len(DISTANCES), num_lines, 7))
         words = np.zeros((len(DISTANCES), num_lines), dtype=np.int64)
         features[:, :, 1:3] = scores.transpose(0, 2, 1)
-        rare = [
-            _rare(side.tokens, vocabulary) for side, vocabulary in zip((source, target), self.vocabularies, strict=True)
-        ]
+        rare = [_rare(side.tokens, vocabulary) for side, vocabulary in known]
         for row, distance in enumerate(DISTANCES):
             partners = np.clip(np.arange(num_lines) + distance, 0, num_lines - 1)
             off = np.abs(_log_length(target)[partners] - _log_length(source) - self.stretch)

@@ -9,7 +9,7 @@ With the hashes of `text/hashes.py`, each token costs one subtraction and one mu
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -26,45 +26,58 @@ _BLOCK_LINES = 512
 _SPACE, _LETTER, _SIGN, _UNSPACED = 0, 1, 2, 3
 
 
-@dataclass(frozen=True)
-class Tokens:
+@dataclass(frozen=True, eq=False)
+class OfLines:
+    """What several lines have, one line after another.
+
+    Attributes:
+        starts: what line i has is at `starts[i]:starts[i + 1]`.
+    """
+
+    starts: NDArray[np.int64] = field(kw_only=True)
+
+    def __len__(self) -> int:
+        """Returns the number of lines."""
+        return len(self.starts) - 1
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many each line has."""
+        return np.diff(self.starts)
+
+    @property
+    def lines(self) -> NDArray[np.int64]:
+        """The line of each."""
+        return np.repeat(np.arange(len(self)), self.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens(OfLines):
     """The tokens of several lines, in order.
 
     Attributes:
         hashes: of each token.
         kinds: `WORD`, `NUMBER` (it starts with a digit) or `SIGN`, of each token.
-        starts: the tokens of line i are at `starts[i]:starts[i + 1]`.
     """
 
     hashes: Hashes
     kinds: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """The number of tokens of each line."""
-        return np.diff(self.starts)
-
-    @property
-    def lines(self) -> NDArray[np.int64]:
-        """The line of each token."""
-        return np.repeat(np.arange(len(self.starts) - 1), self.counts)
 
     def counts_of(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Returns the number of chosen tokens of each line."""
-        return np.bincount(self.lines[chosen], minlength=len(self.starts) - 1)
+        return np.bincount(self.lines[chosen], minlength=len(self))
 
     def where(self, chosen: NDArray[np.bool_]) -> "Tokens":
         """Returns the chosen tokens alone."""
         before = np.concatenate([[0], np.cumsum(chosen)])
-        return Tokens(self.hashes[chosen], self.kinds[chosen], before[self.starts])
+        return Tokens(self.hashes[chosen], self.kinds[chosen], starts=before[self.starts])
 
     def of_lines(self, lines: NDArray[np.int64]) -> "Tokens":
         """Returns the tokens of some of the lines, in the given order."""
         counts = self.counts[lines]
         starts = np.concatenate([[0], np.cumsum(counts)])
         chosen = np.arange(starts[-1]) + np.repeat(self.starts[lines] - starts[:-1], counts)
-        return Tokens(self.hashes[chosen], self.kinds[chosen], starts)
+        return Tokens(self.hashes[chosen], self.kinds[chosen], starts=starts)
 
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
@@ -80,18 +93,15 @@ def line_keys(hashes: Hashes, lines: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def tokens_of(lines: Sequence[str]) -> Tokens:
     """Returns the tokens of lines; only the first `MAX_CHARACTERS` characters of a line are read."""
-    blocks = [_block(lines[start : start + _BLOCK_LINES]) for start in range(0, len(lines), _BLOCK_LINES)]
-    if not blocks:
-        return Tokens(np.zeros(0, np.uint64), np.zeros(0, np.uint8), np.zeros(1, np.int64))
-    return joined(blocks)
+    return joined([_block(lines[start : start + _BLOCK_LINES]) for start in range(0, len(lines), _BLOCK_LINES)])
 
 
 def joined(parts: Sequence[Tokens]) -> Tokens:
     """Returns the tokens of several groups of lines as those of one."""
     return Tokens(
-        np.concatenate([part.hashes for part in parts]),
-        np.concatenate([part.kinds for part in parts]),
-        np.concatenate([[0], np.cumsum(np.concatenate([part.counts for part in parts]))]),
+        np.concatenate([np.zeros(0, np.uint64), *(part.hashes for part in parts)]),
+        np.concatenate([np.zeros(0, np.uint8), *(part.kinds for part in parts)]),
+        starts=np.cumsum(np.concatenate([np.zeros(1, np.int64), *(part.counts for part in parts)])),
     )
 
 
@@ -114,7 +124,7 @@ def _block(lines: Sequence[str]) -> Tokens:
     kinds = np.where(classes[begins] == _SIGN, SIGN, np.where(digits_of[codes[begins]], NUMBER, WORD))
     line_ends = np.flatnonzero(codes == ord("\n"))
     starts = np.searchsorted(begins, np.concatenate([[0], line_ends]))
-    return Tokens(hashes, kinds.astype(np.uint8), starts.astype(np.int64))
+    return Tokens(hashes, kinds.astype(np.uint8), starts=starts.astype(np.int64))
 
 
 @cache

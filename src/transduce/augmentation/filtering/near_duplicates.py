@@ -45,18 +45,13 @@ def _word_hashes(tokens: Tokens, salt: np.uint64) -> tuple[Keys, NDArray[np.int6
 def band_keys(source: Tokens, target: Tokens) -> Keys:
     """Returns the keys of each pair, (lines, bands); 0 for pairs without words."""
     sides = [_word_hashes(tokens, salt) for tokens, salt in zip((source, target), _SALTS, strict=True)]
-    num_lines = len(source.starts) - 1
-    keys = np.zeros((num_lines, _BANDS), dtype=np.uint64)
-    has_words = np.zeros(num_lines, dtype=bool)
-    for _, starts in sides:
-        has_words |= np.diff(starts) > 0
+    keys = np.zeros((len(source), _BANDS), dtype=np.uint64)
+    has_words = np.any([np.diff(starts) > 0 for _, starts in sides], axis=0)
     for number, multiplier in enumerate(_MULTIPLIERS):
-        least = np.full(num_lines, _LARGEST)
+        least = np.full(len(source), _LARGEST)
         for hashes, starts in sides:
             filled = np.flatnonzero(np.diff(starts))
-            if len(filled):
-                values = hashes * multiplier
-                least[filled] = np.minimum(least[filled], np.minimum.reduceat(values, starts[filled]))
+            least[filled] = np.minimum(least[filled], np.minimum.reduceat(hashes * multiplier, starts[filled]))
         band, row = divmod(number, _ROWS)
         keys[:, band] ^= (least.astype(np.uint64) + np.uint64(1)) * _KEY_MULTIPLIERS[row]
     keys ^= keys >> np.uint64(29)

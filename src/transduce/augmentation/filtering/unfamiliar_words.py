@@ -65,7 +65,7 @@ class UnfamiliarWords:
 
     def _totals(self, words: Tokens) -> Floats:
         evidence = self.evidence[_classes(self.vocabulary, words)]
-        return np.asarray(np.bincount(words.lines, evidence, minlength=len(words.starts) - 1), dtype=np.float64)
+        return np.asarray(np.bincount(words.lines, evidence, minlength=len(words)), dtype=np.float64)
 
 
 def _classes(vocabulary: Vocabulary, tokens: Tokens) -> NDArray[np.int64]:
