@@ -118,8 +118,8 @@ def frequent_words(
         for first in tokenizer.words(f"{_BEFORE} {chunk}")[1:2]:
             if len(tokenizer.ids_of_word(first)) > 1:
                 words[first] += frequency
-    named = ((_text(word), frequency) for word, frequency in words.items())
-    wanted = [(word, frequency) for word, frequency in named if frequency >= min_frequency and _has_letter(word)]
+    named = ((_text(word), frequency) for word, frequency in words.items() if frequency >= min_frequency)
+    wanted = [(word, frequency) for word, frequency in named if any(map(str.isalpha, word))]
     return [word for word, _ in sorted(wanted, key=lambda item: (-item[1], item[0]))[:count]]
 
 
@@ -135,7 +135,3 @@ def _is_word(tokenizer: SubwordTokenizer, piece: str) -> bool:
     except UnicodeDecodeError:
         return False
     return [word.removeprefix(_SPACE) for word in words] == [piece.removeprefix(_SPACE)]
-
-
-def _has_letter(word: str) -> bool:
-    return any(character.isalpha() for character in word)

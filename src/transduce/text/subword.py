@@ -82,7 +82,6 @@ class SubwordTokenizer:
         vocab_size: int,
         min_frequency: int = 2,
         whole: str = "",
-        progress: bool = False,
     ) -> "SubwordTokenizer":
         """Learns a vocabulary from `lines`, which are read once. Memory grows only with the number of distinct words.
 
@@ -93,7 +92,6 @@ class SubwordTokenizer:
                 few pairs of pieces that occur `min_frequency` times.
             min_frequency: How often a pair of pieces must occur to become one piece.
             whole: A regular expression without groups: its matches are words that step 2 does not cut.
-            progress: Whether to show progress bars.
 
         Raises:
             TokenizerError: `algorithm` is unknown, `vocab_size` is too small, or a line has a lone surrogate.
@@ -113,7 +111,7 @@ class SubwordTokenizer:
             "min_frequency": min_frequency,
             "special_tokens": list(SPECIAL_TOKENS),
             "initial_alphabet": pre_tokenizers.ByteLevel.alphabet(),
-            "show_progress": progress,
+            "show_progress": False,
         }
         model: models.BPE | models.WordPiece
         trainer: trainers.BpeTrainer | trainers.WordPieceTrainer
@@ -175,12 +173,12 @@ class SubwordTokenizer:
     @property
     def target_languages(self) -> tuple[str, ...]:
         """The target languages that have a tag; none where the model writes one language only."""
-        return tags.languages_among(self.tags)
+        return tags.names_among(self.tags, tags.LANGUAGE)
 
     @property
     def domains(self) -> tuple[str, ...]:
         """The domains that have a tag."""
-        return tags.domains_among(self.tags)
+        return tags.names_among(self.tags, tags.DOMAIN)
 
     def save(self, path: Path) -> None:
         """Writes the `tokenizer.json`, atomically."""

@@ -16,7 +16,7 @@ from transduce.errors import TokenizerError
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 _TAG = re.compile(rf"<(2|domain:|tag:)({_NAME})>")
-_LANGUAGE, _DOMAIN, _CORPUS = "2", "domain:", "tag:"
+LANGUAGE, DOMAIN, _CORPUS = "2", "domain:", "tag:"
 
 
 def source_tags(*, target_language: str = "", domain: str = "", corpus: str = "") -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def source_tags(*, target_language: str = "", domain: str = "", corpus: str = ""
     Raises:
         TokenizerError: a name has characters other than A-Z, a-z, 0-9, "_", "-" and ".", or begins with a sign.
     """
-    parts = ((_LANGUAGE, target_language), (_DOMAIN, domain), (_CORPUS, corpus))
+    parts = ((LANGUAGE, target_language), (DOMAIN, domain), (_CORPUS, corpus))
     tags = tuple(f"<{kind}{name}>" for kind, name in parts if name)
     for tag in tags:
         if not is_tag(tag):
@@ -41,15 +41,6 @@ def is_tag(token: str) -> bool:
     return token.startswith("<") and _TAG.fullmatch(token) is not None
 
 
-def languages_among(tags: Iterable[str]) -> tuple[str, ...]:
-    """Returns the codes of the target languages among tags, in order."""
-    return _names(tags, _LANGUAGE)
-
-
-def domains_among(tags: Iterable[str]) -> tuple[str, ...]:
-    """Returns the names of the domains among tags, in order."""
-    return _names(tags, _DOMAIN)
-
-
-def _names(tags: Iterable[str], kind: str) -> tuple[str, ...]:
+def names_among(tags: Iterable[str], kind: str) -> tuple[str, ...]:
+    """Returns the names in tags of a kind, `LANGUAGE` or `DOMAIN`, in order."""
     return tuple(match[2] for tag in tags if (match := _TAG.fullmatch(tag)) and match[1] == kind)
