@@ -236,9 +236,7 @@ def test_other_configuration_or_contents_are_refused(config: Config, tmp_path: P
 # A crash, and damage.
 
 
-@pytest.mark.parametrize(
-    "stage", ["examine", "learn_tokenizer", "_encode_training", "_epoch_report", "_write_manifest"]
-)
+@pytest.mark.parametrize("stage", ["examine", "learn_tokenizer", "encode_split", "_epoch_report", "_write_manifest"])
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_crash_leaves_nothing_that_looks_prepared(
     config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, overwrite: bool

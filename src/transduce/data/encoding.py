@@ -30,6 +30,9 @@ from transduce.text import SubwordTokenizer
 _OVERLAPPING_CALLS = 2  # the Python work of one chunk, and the encoding of the next
 _CHUNKS_IN_FLIGHT_A_THREAD = 2
 
+# A chunk; of its pairs that are kept, the places, and the ids of sources and targets; and its pairs that are dropped.
+_Encoded = tuple[Chunk, list[Place], list[list[int]], list[list[int]], list[Dropped]]
+
 
 @dataclass
 class EncodedPart:
@@ -78,16 +81,6 @@ class EncodedSplit(EncodedPart):
         ]
 
 
-@dataclass(frozen=True)
-class _EncodedChunk:
-    part: int
-    num_read: int
-    places: list[Place]
-    sources: list[list[int]]
-    targets: list[list[int]]
-    dropped: list[Dropped]
-
-
 def encode_split(
     chunks: Iterable[Chunk],
     path: Path,
@@ -120,30 +113,29 @@ def encode_split(
     from transduce.data.store import StoreWriter  # only here: it needs pyarrow, and a check needs none
 
     with StoreWriter.open(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
-        for encoded in _in_order(encode, chunks, num_workers):
-            writer.write(encoded.sources, encoded.targets)
-            origins.add(encoded.places)
-            source_tokens = sum(len(ids) + 1 for ids in encoded.sources)
-            target_tokens = sum(len(ids) + 1 for ids in encoded.targets)
-            counts = EncodedPart(encoded.num_read, len(encoded.sources), source_tokens, target_tokens)
+        for chunk, places, sources, targets, dropped in _in_order(encode, chunks, num_workers):
+            writer.write(sources, targets)
+            origins.add(places)
+            num_tokens = (sum(len(ids) + 1 for ids in side) for side in (sources, targets))
+            counts = EncodedPart(len(chunk.pairs), len(sources), *num_tokens)
             result.add(counts)
-            while len(result.parts) <= encoded.part:
+            while len(result.parts) <= chunk.part:
                 result.parts.append(EncodedPart())
-            result.parts[encoded.part].add(counts)
+            result.parts[chunk.part].add(counts)
             for rule, finding in (("length", result.over_long), ("ratio", result.odd_ratio)):
-                finding.add([f"{each.location} ({each.reason})" for each in encoded.dropped if each.rule == rule])
+                finding.add([f"{each.location} ({each.reason})" for each in dropped if each.rule == rule])
             if examination:
-                for each in encoded.dropped:
+                for each in dropped:
                     examination.log(each)
     return result, origins
 
 
 def _in_order(
-    encode: Callable[[Chunk], _EncodedChunk], chunks: Iterable[Chunk], num_workers: int | None
-) -> Iterator[_EncodedChunk]:
+    encode: Callable[[Chunk], _Encoded], chunks: Iterable[Chunk], num_workers: int | None
+) -> Iterator[_Encoded]:
     """Yields the encoded chunks in the order of `chunks`, with a bounded number of them in progress."""
     num_threads = num_workers or _OVERLAPPING_CALLS
-    pending: deque[Future[_EncodedChunk]] = deque()
+    pending: deque[Future[_Encoded]] = deque()
     with _tokenizer_threads(own=num_workers is None), ThreadPoolExecutor(num_threads, "encode") as pool:
         for chunk in chunks:
             pending.append(pool.submit(encode, chunk))
@@ -175,7 +167,7 @@ def _encode_chunk(
     prefixes: Sequence[list[int]],
     examination: Examination | None,
     limits: DataConfig | None,
-) -> _EncodedChunk:
+) -> _Encoded:
     dropped: dict[int, Dropped] = {}
     if examination is None:
         indices = [i for i, (src, tgt) in enumerate(chunk.pairs) if src.strip() and tgt.strip()]
@@ -196,8 +188,7 @@ def _encode_chunk(
     if prefixes and (prefix := prefixes[chunk.part]):
         sources = [prefix + ids for ids in sources]
     places = [chunk.reader.place(chunk.line + i) for i in indices]
-    in_order = [dropped[i] for i in sorted(dropped)]
-    return _EncodedChunk(chunk.part, len(chunk.pairs), places, sources, targets, in_order)
+    return chunk, places, sources, targets, [dropped[i] for i in sorted(dropped)]
 
 
 def exceeds(source: Lengths, target: Lengths, limits: DataConfig) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.__about__ import __version__
-from transduce.config import Config
+from transduce.config import Config, DataConfig
 from transduce.config.checked_json import write_checked
 from transduce.data.corpus import CorpusFiles, locate, read_chunks
 from transduce.data.corpus_tags import CorpusTags
@@ -129,7 +129,10 @@ def _prepare(
             read=sentence_reader(config.data, tokenizer),
             num_workers=num_workers,
         )
-        train, training_files = _encode_training(files, output, encode, tags, examination, config, progress=progress)
+        chunks = read_chunks(files.train, "encoding", progress=progress)
+        train, origins = encode(chunks, output / TRAIN, tags=tags.train, examination=examination, limits=config.data)
+        _require_kept(train, config.data)
+        origins.save_lines(output / LINES)
         validation = _encode_validation(files, output, encode, tags, progress=progress)
     with stage("plan"):
         mixture = Mixture.of(config, _corpora(config, train))
@@ -152,7 +155,7 @@ def _prepare(
         shares=corpus_shares(mixture, config.train, epoch.target_tokens / max(1, epoch.num_batches)),
         seconds=seconds,
     )
-    return report, training_files
+    return report, origins.files
 
 
 def check(config: Config, *, progress: bool = True, mirror: Path | None = None) -> Examination:
@@ -204,27 +207,14 @@ def _require_pairs(examination: Examination) -> None:
     )
 
 
-def _encode_training(
-    files: CorpusFiles,
-    output: Path,
-    encode: Callable[..., tuple[EncodedSplit, Origins]],
-    tags: CorpusTags,
-    examination: Examination,
-    config: Config,
-    *,
-    progress: bool,
-) -> tuple[EncodedSplit, list[FileRows]]:
-    chunks = read_chunks(files.train, "encoding", progress=progress)
-    train, origins = encode(chunks, output / TRAIN, tags=tags.train, examination=examination, limits=config.data)
+def _require_kept(train: EncodedSplit, limits: DataConfig) -> None:
     if not train.num_kept:
         raise DataError(
             f"no training pairs are left of {train.num_read}: {train.over_long.count} are longer than "
-            f"data.max_tokens = {config.data.max_tokens} subwords, {train.odd_ratio.count} have a length ratio "
-            f"above data.max_ratio = {config.data.max_ratio}, for example {', '.join(train.odd_ratio.examples)}. "
+            f"data.max_tokens = {limits.max_tokens} subwords, {train.odd_ratio.count} have a length ratio "
+            f"above data.max_ratio = {limits.max_ratio}, for example {', '.join(train.odd_ratio.examples)}. "
             "Check that the files are translations of each other, or raise the limits."
         )
-    origins.save_lines(output / LINES)
-    return train, origins.files
 
 
 def _encode_validation(
