@@ -12,6 +12,7 @@ from transduce.data.demo.slots import (
     Form,
     Pair,
     Slots,
+    both,
     draw_amount,
     draw_count,
     draw_measure,
@@ -74,15 +75,9 @@ def _numbers(source: Cldr, target: Cldr) -> Slots:
         value = draw_spelled(random)
         return value + 1 if value % 100 == 1 else value
 
-    def digits(n: int) -> Pair:
-        return source.decimal(n), target.decimal(n)
-
-    def spell(n: int) -> Pair:
-        return source.words(n), target.words(n)
-
-    def ordinal(n: int) -> Pair:
-        return source.words(n, "ordinal"), target.words(n, "ordinal")
-
+    digits = both(source, target, lambda cldr, n: cldr.decimal(n))
+    spell = both(source, target, lambda cldr, n: cldr.words(n))
+    ordinal = both(source, target, lambda cldr, n: cldr.words(n, "ordinal"))
     figures, spelled = number("digits", draw_count, digits), number("words", draw_spelled, spell)
     return {
         "number": [figures],
@@ -92,6 +87,7 @@ def _numbers(source: Cldr, target: Cldr) -> Slots:
         "count": [figures, number("words", draw_before_noun, spell)],
         "ordinal": [number("ordinal", draw_small, ordinal)],
         "nth": [number("nth", draw_small, lambda n: (f"{n}{_ordinal_ending(n)}", f"{n}."))],
+        "thousands": [number("thousands", lambda random: draw_amount(random) * 1000, digits)],
     }
 
 
@@ -108,10 +104,7 @@ def _amounts(source: Cldr, target: Cldr) -> Slots:
     spelled = Form(
         "words-EUR",
         lambda random: (draw_small(random), "EUR"),
-        lambda value: (
-            f"{source.words(value[0])} {source.currency_name(*value)}",
-            f"{target.words(value[0])} {target.currency_name(*value)}",
-        ),
+        both(source, target, lambda cldr, value: f"{cldr.words(value[0])} {cldr.currency_name(*value)}"),
         family="money",
     )
     euros = [*symbols, names[0], names[1], spelled]
@@ -126,14 +119,6 @@ def _amounts(source: Cldr, target: Cldr) -> Slots:
         "euros": euros,
         "rise": [twice(form, "from {} to {}", "von {} auf {}") for form in euros],
         "percent": [percent(source, target), in_words],
-        "thousands": [
-            Form(
-                "thousands",
-                lambda random: draw_amount(random) * 1000,
-                lambda n: (source.decimal(n), target.decimal(n)),
-                family="number",
-            )
-        ],
     }
 
 
@@ -171,18 +156,14 @@ def _spans(source: Cldr, target: Cldr) -> Slots:
     def draw_compound(random: Random) -> tuple[int, int]:
         return random.randint(1, 12), random.randint(1, 59)
 
-    def compound(value: tuple[int, int]) -> Pair:
+    def compound(cldr: Cldr, value: tuple[int, int]) -> str:
         hours, minutes = value
-        english, german = (
-            cldr.listing((cldr.quantity(hours, "duration-hour"), cldr.quantity(minutes, "duration-minute")))
-            for cldr in (source, target)
-        )
-        return english, german
+        return cldr.listing((cldr.quantity(hours, "duration-hour"), cldr.quantity(minutes, "duration-minute")))
 
     return {
         "span": [quantity(source, target, f"duration-{unit}", draw_small) for unit in units],
         "span_dative": [dative(unit) for unit in units],
-        "compound": [Form("compound", draw_compound, compound, family="compound")],
+        "compound": [Form("compound", draw_compound, both(source, target, compound), family="compound")],
         "years": [quantity(source, target, "duration-year", draw_small)],
         "months": [quantity(source, target, "duration-month", draw_small)],
     }

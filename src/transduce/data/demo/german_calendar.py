@@ -98,9 +98,6 @@ def time_slots(source: Cldr, target: Cldr) -> Slots:
         time = draw_time(random)
         return time if time.minute else time.replace(minute=random.randint(1, 59))
 
-    def draw_hour(random: Random) -> datetime.time:
-        return datetime.time(random.randint(1, 23))
-
     def draw_spoken(random: Random) -> tuple[int, int]:
         return random.randint(1, 12), random.choice(range(0, 60, 5))
 
@@ -108,7 +105,7 @@ def time_slots(source: Cldr, target: Cldr) -> Slots:
         return _spoken_english(source, *time), _spoken_german(target, *time)
 
     minutes = clock("h:mm a", draw_minutes, source.clock)
-    hour = clock("h a", draw_hour, lambda t: source.skeleton(t, "h"))
+    hour = clock("h a", lambda random: datetime.time(random.randint(1, 23)), lambda t: source.skeleton(t, "h"))
     day_clock = clock("HH:mm", draw_minutes, lambda t: source.skeleton(t, "Hm"))
     return {
         "clock": [minutes, hour, day_clock],

@@ -51,6 +51,11 @@ def words(pairs: Iterable[Pair]) -> list[Form]:
     return [word(source, target) for source, target in pairs]
 
 
+def both(source: Cldr, target: Cldr, write: Callable[[Cldr, Any], str]) -> Callable[[Any], Pair]:
+    """Returns what writes a value in both languages alike."""
+    return lambda value: (write(source, value), write(target, value))
+
+
 # --- drawing values ----------------------------------------------------------------------------------------
 
 
@@ -107,13 +112,10 @@ def draw_per_mille(random: Random) -> int:
     return random.randint(1, 999) if random.random() < 0.3 else random.randint(1, 100) * 10
 
 
-def is_number_part(number: int) -> bool:
-    """Whether spelled-out numbers are composed of this number; then it is never held out."""
-    return number <= 20 or (number < 100 and number % 10 == 0) or (number < 1000 and number % 100 == 0)
-
-
 def number_keys(number: int) -> tuple[Hashable, ...] | None:
-    return None if is_number_part(number) else (number,)
+    """Spelled-out numbers are composed of some numbers, which are never held out."""
+    is_part = number <= 20 or (number < 100 and number % 10 == 0) or (number < 1000 and number % 100 == 0)
+    return None if is_part else (number,)
 
 
 def twice(form: Form, source_text: str, target_text: str) -> Form:
