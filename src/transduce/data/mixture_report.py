@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from transduce.config import TrainConfig
-from transduce.data.mixture import Mixture, Phase
+from transduce.data.mixture import Mixture
 from transduce.reporting.tables import aligned, short, table
 
 
@@ -42,24 +42,16 @@ def corpus_shares(mixture: Mixture, train: TrainConfig, target_tokens_a_batch: f
     """
     begun = [phase for phase in mixture.phases if phase.from_step < train.max_steps]
     ends = [later.from_step for _, later in pairwise(begun)] + [train.max_steps]
-    return [
-        share
-        for phase, end in zip(begun, ends, strict=True)
-        for share in _of_phase(mixture, phase, end, target_tokens_a_batch)
-    ]
-
-
-def _of_phase(mixture: Mixture, phase: Phase, end: int, target_tokens_a_batch: float) -> list[CorpusShare]:
-    weights = [float(weight) for weight in phase.weights]
-    tokens = [weight * corpus.target_tokens for weight, corpus in zip(weights, mixture.corpora, strict=True)]
-    in_an_epoch = max(1.0, sum(tokens))
-    epochs = (end - phase.from_step) * target_tokens_a_batch / in_an_epoch
-    return [
-        CorpusShare(
-            phase.from_step, end, corpus.name, corpus.num_pairs, weight, of_corpus / in_an_epoch, weight * epochs
-        )
-        for corpus, weight, of_corpus in zip(mixture.corpora, weights, tokens, strict=True)
-    ]
+    shares = []
+    for phase, end in zip(begun, ends, strict=True):
+        weights = [float(weight) for weight in phase.weights]
+        tokens = [weight * corpus.target_tokens for weight, corpus in zip(weights, mixture.corpora, strict=True)]
+        in_an_epoch = max(1.0, sum(tokens))
+        epochs = (end - phase.from_step) * target_tokens_a_batch / in_an_epoch
+        for corpus, weight, of_corpus in zip(mixture.corpora, weights, tokens, strict=True):
+            counts = (weight, of_corpus / in_an_epoch, weight * epochs)
+            shares.append(CorpusShare(phase.from_step, end, corpus.name, corpus.num_pairs, *counts))
+    return shares
 
 
 def describe_shares(shares: Sequence[CorpusShare], *, estimated: bool = False) -> str:
