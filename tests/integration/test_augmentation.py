@@ -16,7 +16,6 @@ import pytest
 from made_models import made_bundle
 from text_engine import text_translator
 from transduce.augmentation import CorpusJob, MadeCorpus, back_translate, distill, forward_translate
-from transduce.augmentation.translation_records import read_record
 from transduce.config import DecodeConfig
 from transduce.data.readers import read_lines
 from transduce.errors import ConfigError, DataError
@@ -298,7 +297,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
 def test_random_draws_depend_on_seed_and_line_only(make: Make, tmp_path: Path) -> None:
     def texts(name: str, window: int, options: DecodeConfig) -> list[str]:
         folder = make(tmp_path / name, options, window).folder
-        return [read_record(row)["translation"] for row in read_lines(folder / "translations.jsonl.zst")]
+        return [json.loads(row)["translation"] for row in read_lines(folder / "translations.jsonl.zst")]
 
     options = DecodeConfig(temperature=1.0, top_p=0.95, max_extra_tokens=8)
     drawn = texts("a", 30, options)

@@ -20,7 +20,6 @@ from typing import IO, Any
 
 from transduce import files
 from transduce.__about__ import __version__
-from transduce.augmentation.translation_records import read_record
 from transduce.config.checked_json import format_problem
 from transduce.data.readers import read_lines
 from transduce.errors import DataError
@@ -112,7 +111,7 @@ def write_corpus(folder: Path, made_by: Mapping[str, Any], *, text_is_target: bo
         source, target, left_out = (stack.enter_context(_opened(folder / name)) for name in (SOURCE, TARGET, LEFT_OUT))
         left_out.write("line\treason\ttext\ttranslation\n")
         for num_lines, row in enumerate(read_lines(folder / RECORDS), start=1):
-            record = read_record(row)
+            record = json.loads(row)
             text, translation = record["text"], record["translation"]
             if reason := record.get("left_out"):
                 reasons[reason] += 1

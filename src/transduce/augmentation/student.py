@@ -150,20 +150,10 @@ def _distil(job: StudentJob, teacher: Bundle, parts: Sequence[Part], open_teache
     with open_teacher() as translator:
         for number, (part, corpus) in enumerate(zip(parts, corpora, strict=True), start=1):
             domain = corpus.domain if corpus.domain in teacher.tokenizer.domains else ""
-            made.append(
-                distill(
-                    translator,
-                    part.paths,
-                    job.output / _DISTILLED / str(number),
-                    CorpusJob(
-                        options=job.search,
-                        text_options=TextOptions(guard=True, target=teacher_target(teacher, job.config), domain=domain),
-                        progress=job.progress,
-                        warn=job.warn,
-                    ),
-                    nearest=job.nearest,
-                )
-            )
+            texts = TextOptions(guard=True, target=teacher_target(teacher, job.config), domain=domain)
+            how = CorpusJob(options=job.search, text_options=texts, progress=job.progress, warn=job.warn)
+            folder = job.output / _DISTILLED / str(number)
+            made.append(distill(translator, part.paths, folder, how, nearest=job.nearest))
     return made
 
 

@@ -149,13 +149,5 @@ def _make(
         read = {"files": [str(path) for path in inputs], "sha256_of_lines": journal["read_sha256"]}
         made_by = {"command": records.kind, "input": read, "job": journal["job"]}
         manifest = write_corpus(output, made_by, text_is_target=records.kind == "back-translate")
-    counts = manifest["counts"]
-    return MadeCorpus(
-        output,
-        counts["lines"],
-        counts["pairs"],
-        counts["left_out"],
-        manifest,
-        summary.num_resumed,
-        was_finished,
-    )
+    num_lines, num_pairs, left_out = (manifest["counts"][name] for name in ("lines", "pairs", "left_out"))
+    return MadeCorpus(output, num_lines, num_pairs, left_out, manifest, summary.num_resumed, was_finished)

@@ -9,7 +9,7 @@ They are what a job writes while it runs, and what the pair of files is made fro
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from transduce.evaluation.sentence_scores import sentence_bleu, sentence_chrf
 from transduce.translation.pipeline.guard import repeats
@@ -85,9 +85,3 @@ def faults_of(text: str, translation: Translation) -> tuple[str, ...]:
     cut = [LINE_CUT] * translation.source_truncated + [TRANSLATION_CUT] * (not translation.finished)
     empty = [EMPTY_TRANSLATION] * (not translation.text.strip())
     return (*cut, *empty, *translation.warnings)
-
-
-def read_record(row: str) -> dict[str, Any]:
-    """Returns a record that `TranslationRecords` wrote."""
-    record: dict[str, Any] = json.loads(row)
-    return record
