@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from transduce.config import DataConfig
+from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.text.tags import source_tags
 
 Tags = tuple[str, ...]
@@ -25,15 +26,13 @@ class CorpusTags:
                 a model of several.
         """
         tagged = languages or bool(data.tagged_languages)
+
+        def tags_of(each: CorpusConfig | HeldOutSetConfig, corpus: str = "") -> Tags:
+            return source_tags(target_language=each.target_language * tagged, domain=each.domain, corpus=corpus)
+
         return cls(
-            tuple(
-                source_tags(target_language=each.target_language * tagged, domain=each.domain, corpus=each.tag)
-                for each in data.training_corpora
-            ),
-            tuple(
-                source_tags(target_language=each.target_language * tagged, domain=each.domain)
-                for each in data.validation_corpora
-            ),
+            tuple(tags_of(each, each.tag) for each in data.training_corpora),
+            tuple(tags_of(each) for each in data.validation_corpora),
         )
 
     @property

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from transduce.alignment.line_pairs import MIN_PAIRS, AlignmentModel, Side
 from transduce.alignment.vocabulary import Vocabulary
@@ -94,11 +95,7 @@ def _learn(sampler: WindowSampler, languages: SideLanguages | None, codes: tuple
     )
     lines = [[line for window in sampler.windows.values() for line in window[side]] for side in (0, 1)]
     ends = [ends_open(each) for each in lines]
-    source_closes, target_closes = (
-        float(np.mean((own == 1) & (other == -1))) <= _MAX_OPEN if len(own) else True
-        for own, other in (ends, ends[::-1])
-    )
-    closes = (source_closes, target_closes)
+    closes = (_closes(ends[0], ends[1]), _closes(ends[1], ends[0]))
     lengths = [np.concatenate([np.zeros(0), *(window[side].lengths for window in windows)]) for side in (0, 1)]
     ratios = (lengths[1] + LENGTH_SLACK) / (lengths[0] + LENGTH_SLACK)
     usual = float(np.median(ratios)) if len(ratios) else 1.0
@@ -119,3 +116,8 @@ def _learn(sampler: WindowSampler, languages: SideLanguages | None, codes: tuple
             "aligned at all? 'transduce prepare --check-only' examines that"
         )
     return CorpusProfile(codes, usual, languages, unfamiliar, alignment, tuple(notes), letters, closes)
+
+
+def _closes(own: NDArray[np.int8], other: NDArray[np.int8]) -> bool:
+    """Returns whether a side ends its lines as the other does, as a rule; `ends_open` says how each line ends."""
+    return not len(own) or float(np.mean((own == 1) & (other == -1))) <= _MAX_OPEN
