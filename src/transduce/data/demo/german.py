@@ -29,15 +29,10 @@ from transduce.data.demo.slots import (
 
 def german_slots(source: Cldr, target: Cldr) -> Slots:
     """Returns every slot that the carrier phrases name."""
-    return {
-        **word_slots(),
-        **date_slots(source, target),
-        **time_slots(source, target),
-        **_numbers(source, target),
-        **_amounts(source, target),
-        **_quantities(source, target),
-        **_spans(source, target),
-    }
+    slots = word_slots()
+    for slots_of in (date_slots, time_slots, _numbers, _amounts, _quantities, _spans):
+        slots |= slots_of(source, target)
+    return slots
 
 
 def _quantities(source: Cldr, target: Cldr) -> Slots:
@@ -101,14 +96,10 @@ def _amounts(source: Cldr, target: Cldr) -> Slots:
     """`{money}` is any amount; `{euros}` is one that needs no adjective ending in any case."""
     symbols = [money(source, target, currency) for currency in ("EUR", "USD", "GBP")]
     names = [_price(source, target, c) for c in ("EUR", "USD", "GBP", "CHF", "DKK")]
-    spelled = Form(
-        "words-EUR",
-        lambda random: (draw_small(random), "EUR"),
-        both(source, target, lambda cldr, value: f"{cldr.words(value[0])} {cldr.currency_name(*value)}"),
-        family="money",
-    )
+    in_words = both(source, target, lambda cldr, value: f"{cldr.words(value[0])} {cldr.currency_name(*value)}")
+    spelled = Form("words-EUR", lambda random: (draw_small(random), "EUR"), in_words, family="money")
     euros = [*symbols, names[0], names[1], spelled]
-    in_words = Form(
+    word = Form(
         "word",
         draw_per_mille,
         lambda n: (f"{source.decimal(_percent(n))} percent", f"{target.decimal(_percent(n))} Prozent"),
@@ -118,7 +109,7 @@ def _amounts(source: Cldr, target: Cldr) -> Slots:
         "money": [*symbols, *names, spelled],
         "euros": euros,
         "rise": [twice(form, "from {} to {}", "von {} auf {}") for form in euros],
-        "percent": [percent(source, target), in_words],
+        "percent": [percent(source, target), word],
     }
 
 

@@ -9,6 +9,7 @@ from transduce.data.demo.slots import (
     Form,
     Pair,
     Slots,
+    both,
     date,
     day_of_year,
     draw_date,
@@ -76,13 +77,8 @@ def _interval(source: Cldr, target: Cldr) -> Form:
         first, last = sorted(random.sample(range(1, 29), 2))
         return month.replace(day=first), month.replace(day=last)
 
-    return Form(
-        "interval",
-        draw,
-        lambda value: (source.interval(*value), target.interval(*value)),
-        family="day",
-        keys=_both_days,
-    )
+    written = both(source, target, lambda cldr, days: cldr.interval(*days))
+    return Form("interval", draw, written, family="day", keys=_both_days)
 
 
 def time_slots(source: Cldr, target: Cldr) -> Slots:

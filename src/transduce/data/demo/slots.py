@@ -7,7 +7,6 @@ part of the corpus. A form without a family is a closed class of words (weekdays
 
 import calendar
 import datetime
-import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -160,7 +159,7 @@ def quantity(source: Cldr, target: Cldr, unit: str, draw: Callable[[Random], flo
     return Form(
         unit,
         lambda random: (draw(random), unit),
-        lambda value: (source.quantity(*value), target.quantity(*value)),
+        both(source, target, lambda cldr, value: cldr.quantity(*value)),
         family="quantity",
         keys=lambda value: None if value[0] == 1 else (value,),  # the only use of the unit's singular
     )
@@ -168,26 +167,18 @@ def quantity(source: Cldr, target: Cldr, unit: str, draw: Callable[[Random], flo
 
 def price(source: Cldr, target: Cldr, currency: str) -> Form:
     """An amount with the currency's name: `3 euros`."""
-    return Form(
-        f"name-{currency}",
-        lambda random: (draw_amount(random), currency),
-        lambda value: (source.price(*value), target.price(*value)),
-        family="money",
-    )
+    written = both(source, target, lambda cldr, value: cldr.price(*value))
+    return Form(f"name-{currency}", lambda random: (draw_amount(random), currency), written, family="money")
 
 
 def money(source: Cldr, target: Cldr, currency: str) -> Form:
     """An amount with the currency's symbol: `€3.50`."""
-    return Form(
-        f"symbol-{currency}",
-        lambda random: (draw_price(random), currency),
-        lambda value: (source.money(*value), target.money(*value)),
-        family="money",
-    )
+    written = both(source, target, lambda cldr, value: cldr.money(*value))
+    return Form(f"symbol-{currency}", lambda random: (draw_price(random), currency), written, family="money")
 
 
 def percent(source: Cldr, target: Cldr) -> Form:
-    return Form("sign", draw_per_mille, lambda value: (source.percent(value), target.percent(value)), family="percent")
+    return Form("sign", draw_per_mille, both(source, target, lambda cldr, n: cldr.percent(n)), family="percent")
 
 
 def date(source: Cldr, target: Cldr, pattern: str, target_pattern: str = "") -> Form:
@@ -203,33 +194,23 @@ def date(source: Cldr, target: Cldr, pattern: str, target_pattern: str = "") -> 
 
 def skeleton(source: Cldr, target: Cldr, fields: str, family: str, keys: Callable[[Any], tuple[Hashable, ...]]) -> Form:
     """A date of the given fields, each locale in its own order."""
-    return Form(
-        fields,
-        draw_date,
-        lambda day: (source.skeleton(day, fields), target.skeleton(day, fields)),
-        family=family,
-        keys=keys,
-    )
+    written = both(source, target, lambda cldr, day: cldr.skeleton(day, fields))
+    return Form(fields, draw_date, written, family=family, keys=keys)
 
 
 def spelled(source: Cldr, target: Cldr) -> Form:
-    return Form(
-        "words",
-        functools.partial(Random.randint, a=0, b=999),
-        lambda n: (source.words(n), target.words(n)),
-        family="number",
-        keys=number_keys,
-    )
+    written = both(source, target, lambda cldr, n: cldr.words(n))
+    return Form("words", lambda random: random.randint(0, 999), written, family="number", keys=number_keys)
 
 
 def plain_slots(source: Cldr, target: Cldr) -> Slots:
     """Returns what any two CLDR locales can write: dates, times, quantities, amounts, spelled numbers."""
     slots: Slots = {
         "date": [date(source, target, "full"), date(source, target, "long")],
-        "clock": [Form("short", draw_time, lambda t: (source.clock(t), target.clock(t)), family="clock")],
+        "clock": [Form("short", draw_time, both(source, target, lambda cldr, t: cldr.clock(t)), family="clock")],
         "money": [form(source, target, c) for c in CURRENCIES for form in (money, price)],
         "percent": [percent(source, target)],
-        "number": [Form("digits", draw_count, lambda n: (source.decimal(n), target.decimal(n)), family="number")],
+        "number": [Form("digits", draw_count, both(source, target, lambda cldr, n: cldr.decimal(n)), family="number")],
     }
     # No abbreviated months: "May 3" would be both "3 maja" and "3 maj" in Polish.
     for fields, family, keys in (("yMMMM", "month", month_of), ("MMMMd", "day", day_of_year)):
