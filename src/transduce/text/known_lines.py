@@ -81,8 +81,7 @@ def is_long(line: str) -> bool:
 
 def line_keys(lines: Sequence[str]) -> Keys:
     """Returns the key of each line: lines that are the same have the same key."""
-    blocks = [_keyed(lines[start : start + _BLOCK_LINES]).whole for start in range(0, len(lines), _BLOCK_LINES)]
-    return np.concatenate([np.zeros(0, dtype=np.uint64), *blocks])
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *(keyed.whole for _, keyed in _blocks(lines))])
 
 
 class KnownLines:
@@ -96,36 +95,28 @@ class KnownLines:
 
     def add(self, lines: Sequence[str]) -> None:
         """Adds lines. Empty ones are counted, but never found."""
-        for start in range(0, len(lines), _BLOCK_LINES):
-            keyed = _keyed(lines[start : start + _BLOCK_LINES])
+        for start, keyed in _blocks(lines):
             some = np.flatnonzero(keyed.whole)
-            self._whole.append((keyed.whole[some], some + self._num_lines))
-            for keys, numbers in keyed.near():
-                self._near.append((keys, numbers + self._num_lines))
-            self._num_lines += len(keyed.whole)
+            self._whole.append((keyed.whole[some], self._num_lines + start + some))
+            self._near += [(keys, self._num_lines + start + numbers) for keys, numbers in keyed.near()]
+        self._num_lines += len(lines)
         self._tables = None
 
     def find(self, lines: Sequence[str]) -> Matches:
         """Returns which of the lines are known. The same line counts more than a near-copy."""
-        blocks = [self._find(lines[start : start + _BLOCK_LINES]) for start in range(0, len(lines), _BLOCK_LINES)]
-        return Matches(
-            np.concatenate([np.zeros(0, dtype=np.int64), *(block.known for block in blocks)]),
-            np.concatenate([np.zeros(0, dtype=bool), *(block.same for block in blocks)]),
-            np.concatenate([np.zeros(0, dtype=np.uint64), *(block.keys for block in blocks)]),
-        )
-
-    def _find(self, lines: Sequence[str]) -> Matches:
         if self._tables is None:
             self._tables = _Table.of(self._whole), _Table.of(self._near)
         whole, near = self._tables
-        keyed = _keyed(lines)
-        known, same = np.full(len(lines), -1, dtype=np.int64), np.zeros(len(lines), dtype=bool)
-        for keys, numbers in keyed.near():
-            found, places = near.look_up(keys)
-            known[numbers[found]] = places
-        found, places = whole.look_up(keyed.whole)
-        known[found], same[found] = places, True
-        return Matches(known, same, keyed.whole)
+        matches = Matches(np.full(len(lines), -1), np.zeros(len(lines), dtype=bool), np.zeros(len(lines), np.uint64))
+        for start, keyed in _blocks(lines):
+            matches.keys[start : start + len(keyed.whole)] = keyed.whole
+            for keys, numbers in keyed.near():
+                found, places = near.look_up(keys)
+                matches.known[start + numbers[found]] = places
+            found, places = whole.look_up(keyed.whole)
+            matches.known[start + found] = places
+            matches.same[start + found] = True
+        return matches
 
 
 @dataclass(frozen=True)
@@ -158,6 +149,12 @@ class _Table:
 def _upper(keys: Keys, size: int) -> Keys:
     """Returns the upper bits of keys, as indices into an array of `size`, a power of two."""
     return keys >> np.uint64(65 - size.bit_length())
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, Keyed]]:
+    """Yields the keys of some lines at a time, with the number of the first line."""
+    for start in range(0, len(lines), _BLOCK_LINES):
+        yield start, _keyed(lines[start : start + _BLOCK_LINES])
 
 
 def _keyed(lines: Sequence[str]) -> Keyed:
