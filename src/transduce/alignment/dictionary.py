@@ -92,13 +92,10 @@ class WordDictionary:
             iterations=_ITERATIONS,
             max_row=_MAX_ROW,
         )
-        rows = [
-            (targets_of[kept] - first_target, values[kept])
-            for targets_of, values in zip(
-                lexicon.targets[1:first_target], lexicon.probabilities[1:first_target], strict=True
-            )
-            for kept in [values > _MIN_PROBABILITY]
-        ]
+        rows, of_sources = [], slice(1, first_target)
+        for found, values in zip(lexicon.targets[of_sources], lexicon.probabilities[of_sources], strict=True):
+            kept = values > _MIN_PROBABILITY
+            rows.append((found[kept] - first_target, values[kept]))
         starts = np.concatenate([[0], np.cumsum([len(words) for words, _ in rows])]).astype(np.int64)
         words = np.concatenate([np.zeros(0, np.int64), *(words for words, _ in rows)]).astype(np.int64)
         values = np.concatenate([np.zeros(0), *(values for _, values in rows)]).astype(np.float64)

@@ -89,11 +89,10 @@ class AlignmentModel:
         model = cls(vocabularies, dictionaries, stride, stretch, np.zeros((0, 0)), 0.0)._calibrated(windows)
         if model is None or model.noise < _MUCH_NOISE:
             return model
-        good = [
-            (source.of_lines(lines), target.of_lines(lines))
-            for i, (source, target) in enumerate(windows)
-            for lines in [np.flatnonzero(model.log_odds(source, target, i * stride)[OWN] > 0)]
-        ]
+        good = []
+        for i, (source, target) in enumerate(windows):
+            lines = np.flatnonzero(model.log_odds(source, target, i * stride)[OWN] > 0)
+            good.append((source.of_lines(lines), target.of_lines(lines)))
         again = replace(model, dictionaries=_learn_dictionaries(good, vocabularies, count))._calibrated(windows)
         return again or model  # the pairs may fit no better than others by what few of them teach
 
@@ -165,13 +164,9 @@ def _learn_dictionaries(
     windows: Sequence[tuple[Side, Side]], vocabularies: tuple[Vocabulary, Vocabulary], count: int
 ) -> tuple[WordDictionary, ...]:
     """Learns dictionary k from the windows i with i mod count ≠ k."""
-    return tuple(
-        WordDictionary.of_windows(
-            [(source.tokens, target.tokens) for i, (source, target) in enumerate(windows) if i % count != k],
-            vocabularies,
-        )
-        for k in range(count)
-    )
+    tokens = [(source.tokens, target.tokens) for source, target in windows]
+    groups = ([pair for i, pair in enumerate(tokens) if i % count != k] for k in range(count))
+    return tuple(WordDictionary.of_windows(group, vocabularies) for group in groups)
 
 
 def _log_length(side: Side) -> Floats:
