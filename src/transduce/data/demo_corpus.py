@@ -21,6 +21,7 @@ The hashes do not depend on the seed: no corpus of one seed leaks the test lines
 import functools
 import hashlib
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -131,11 +132,9 @@ def _phrasebook(source: "Cldr", target: "Cldr") -> "Phrasebook":
     from transduce.data.demo.slots import plain_slots
 
     slots = plain_slots(source, target)
-    alone = [(f"{{{slot}}}", f"{{{slot}}}") for slot in slots]
-    pairs = list(itertools.combinations(slots, 2))
-    lists = [[f"{{{slot}}}" for slot in pair] for pair in pairs]
-    listed = [(source.listing(tuple(items)), target.listing(tuple(items))) for items in lists]
-    return Phrasebook([*alone, *listed], slots)
+    names = [f"{{{slot}}}" for slot in slots]
+    listed = [(source.listing(pair), target.listing(pair)) for pair in itertools.combinations(names, 2)]
+    return Phrasebook([*zip(names, names, strict=True), *listed], slots)
 
 
 def bucket(text: str, shares: dict[str, int]) -> Part:
@@ -183,10 +182,7 @@ class _Phrase:
         self.slots = re.findall(r"\{(\w+)\}", source)
         self.choices = [slots[name] for name in _SLOT.findall(source)]
         # Nouns count as part of the combination only if there are hardly any kinds of value.
-        kinds = 1
-        for choices in self.choices:
-            kinds *= len(choices) if choices[0].family else 1
-        self._by_kind = kinds > 2
+        self._by_kind = math.prod(len(choices) for choices in self.choices if choices[0].family) > 2
         first = self.combination([choices[0] for choices in self.choices])
         self.part = functools.cache(lambda text: "train" if text == first else bucket(text, _COMBINATION_SHARES))
 

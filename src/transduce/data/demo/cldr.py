@@ -83,21 +83,14 @@ class Cldr:
 
     def percent(self, per_mille: int) -> str:
         """`125` is `12.5%`."""
-        return plain_spaces(
-            babel.numbers.format_percent(per_mille / 1000, locale=self.locale, decimal_quantization=False)
-        )
+        text = babel.numbers.format_percent(per_mille / 1000, locale=self.locale, decimal_quantization=False)
+        return plain_spaces(text)
 
     def relative(self, count: int, unit: RelativeUnit) -> str:
         """`unit` is day, week, …: `in 3 days` for 3, `3 days ago` for -3."""
-        return plain_spaces(
-            babel.dates.format_timedelta(
-                datetime.timedelta(**{f"{unit}s": count}),
-                granularity=unit,
-                threshold=1e9,
-                add_direction=True,
-                locale=self.locale,
-            )
-        )
+        distance = datetime.timedelta(**{f"{unit}s": count})
+        text = babel.dates.format_timedelta(distance, unit, threshold=1e9, add_direction=True, locale=self.locale)
+        return plain_spaces(text)
 
     def listing(self, items: tuple[str, ...]) -> str:
         return plain_spaces(babel.lists.format_list(items, locale=self.locale))
