@@ -19,9 +19,8 @@ from transduce.translation.forced_scores import TargetScore
 from transduce.translation.translator import Translator
 
 _DEVIATIONS = 4.0  # from the median, beyond which a pair is dropped
-_TO_STANDARD = (
-    1.4826  # times the median of distances from the median is the standard deviation of a normal distribution
-)
+# Times the median of distances from the median is the standard deviation of a normal distribution.
+_TO_STANDARD = 1.4826
 
 
 class Scorer(Protocol):

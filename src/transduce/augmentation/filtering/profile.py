@@ -104,10 +104,7 @@ def _learn(sampler: WindowSampler, languages: SideLanguages | None, codes: tuple
         return CorpusProfile(codes, usual, languages, None, None, tuple(notes), closes=closes)
     texts = [joined([window[side].tokens for window in windows]) for side in (0, 1)]
     words = [Vocabulary.of(text, _MAX_WORDS) for text in texts]
-    unfamiliar = (
-        UnfamiliarWords.learn(words[0], texts[0], texts[1]),
-        UnfamiliarWords.learn(words[1], texts[1], texts[0]),
-    )
+    unfamiliar = (UnfamiliarWords.learn(words[0], *texts), UnfamiliarWords.learn(words[1], *texts[::-1]))
     letters = (LetterOrder.learn(lines[0]), LetterOrder.learn(lines[1]))
     alignment = AlignmentModel.learn(windows, sampler.stride)
     if alignment is None:
