@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from transduce.config.checked_json import format_problem, read_checked, write_checked
+from transduce.config.checked_json import format_problem, read_or_empty, read_checked, write_checked
 from transduce.errors import BundleError, TrainingError
 from transduce.training.cost import CostAccount
 from transduce.training.micro_batches import read_splits
@@ -111,3 +111,15 @@ def test_a_format_is_a_number(found: object) -> None:
     assert format_problem({"format": 1}, 1, 2) == ""
     shown = json.dumps(found)
     assert format_problem({"format": found}, 1, 2) == f"format {shown}, but this version reads format 1 or 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [(None, {}), ("", {}), ("{", {}), ("[1]", {}), ('"a"', {}), ("\udcff", {}), ('{"a": 1}', {"a": 1})],
+)
+def test_a_file_that_is_missing_or_damaged_is_read_as_an_empty_object(
+    tmp_path: Path, text: str | None, found: dict[str, int]
+) -> None:
+    if text is not None:
+        (tmp_path / "a.json").write_bytes(text.encode(errors="surrogateescape"))
+    assert read_or_empty(tmp_path / "a.json") == found
