@@ -80,8 +80,7 @@ class ParallelStore:
             reason = str(error).splitlines()[0]
             raise DataError(f"{path}: damaged, cut short, or not an Arrow file ({reason}). {advice}") from None
         metadata = _read_metadata(path, reader.schema)
-        rows = [batch.num_rows for batch in batches]
-        if any(count != BATCH_ROWS for count in rows[:-1]):
+        if any(batch.num_rows != BATCH_ROWS for batch in batches[:-1]):
             raise DataError(f"{path}: damaged: its record batches do not have {BATCH_ROWS} rows each. {advice}")
         try:
             columns = [_Column([batch.column(name) for batch in batches], metadata) for name in _COLUMNS]
@@ -132,8 +131,7 @@ class _Column:
     """Numpy views on one list column."""
 
     def __init__(self, arrays: list[Any], metadata: dict[str, Any]) -> None:
-        self._offsets: list[NDArray[np.int32]] = []
-        self._values: list[Ids] = []
+        self._batches: list[tuple[NDArray[np.int32], Ids]] = []  # where each row begins, and the ids of all
         dtype = id_type(metadata["vocab_size"])
         self._arrays = arrays  # keeps the bytes of the views alive
         for array in arrays:
@@ -143,21 +141,18 @@ class _Column:
             values = np.asarray(array.values)
             if offsets[0] < 0 or offsets[-1] > len(values) or np.any(np.diff(offsets) < 0):
                 raise ValueError("row offsets out of order")
-            self._offsets.append(offsets)
-            self._values.append(values)
+            self._batches.append((offsets, values))
 
     def lengths(self) -> Lengths:
         """Returns the number of ids of each row, plus 1 for EOS."""
-        if not self._offsets:
-            return np.zeros(0, dtype=np.int32)
-        return np.concatenate([np.diff(offsets) + np.int32(1) for offsets in self._offsets]).astype(np.int32)
+        return np.concatenate([np.zeros(0, np.int32), *(np.diff(starts) + np.int32(1) for starts, _ in self._batches)])
 
     def row(self, index: int) -> Ids:
         batch, row = divmod(index, BATCH_ROWS)
         if index < 0:
             raise IndexError(f"row {index}: rows are counted from 0")
-        offsets = self._offsets[batch]
-        return self._values[batch][offsets[row] : offsets[row + 1]]
+        offsets, values = self._batches[batch]
+        return values[offsets[row] : offsets[row + 1]]
 
 
 class StoreWriter:
