@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +181,7 @@ def test_a_folder_prepared_in_the_same_way_is_reused(config: Config, tmp_path: P
     assert second.reused
     assert "already prepared" in str(second)
     assert {path: path.stat().st_mtime_ns for path in output.iterdir()} == times
-    assert second.to_dict() | {"reused": False} == first.to_dict()
+    assert asdict(second) | {"reused": False} == asdict(first)
 
 
 def test_touched_and_moved_files_are_reused_by_checksum(config: Config, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What `prepare` and its check say of a corpus: each figure beside its own words."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 
@@ -119,7 +120,7 @@ def test_the_report_of_a_preparation() -> None:
 def test_a_report_is_read_as_it_was_written() -> None:
     shares = [CorpusShare(0, 9, "a", 6, 1.0, 0.75, 3.0), CorpusShare(0, 9, "b", 4, 2.0, 0.25, 6.0)]
     report = report_of(shares=shares, seconds={"check": 0.5})
-    assert PrepareReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    assert PrepareReport.from_dict(json.loads(json.dumps(asdict(report)))) == report
     assert "| b      |     4 |           2.00 |" in str(report)
 
 

@@ -1,7 +1,7 @@
 """The report of teacher and student: ratios, intervals, and the way to JSON and back."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -69,7 +69,7 @@ def test_the_report() -> None:
 
 
 def test_the_comparison_comes_back_from_json() -> None:
-    assert Comparison.from_dict(json.loads(json.dumps(COMPARISON.to_dict()))) == COMPARISON
+    assert Comparison.from_dict(json.loads(json.dumps(asdict(COMPARISON)))) == COMPARISON
 
 
 def bundle_of(path: Path) -> Any:

@@ -225,7 +225,7 @@ def _compare(job: StudentJob, teacher: Bundle, texts: Sequence[Part], made_from:
     domain = (job.config.data.test_corpora or job.config.data.validation_corpora)[0].domain
     target = teacher_target(teacher, job.config)
     comparison = compare(job.teacher, job.output / _RUN / "model", pairs, target=target, domain=domain)
-    write_json(path, comparison.to_dict())
+    write_json(path, asdict(comparison))
     write_text(path.with_suffix(".md"), comparison.to_markdown())
     _done(job.output, _REPORT, made_from)
     return comparison

@@ -87,7 +87,7 @@ def prepare(
     remove_leftovers(output, TOKENIZER, TRAIN, LINES, VALIDATION, LOG_NAME, REPORT, MANIFEST)
     with atomic_path(output / LOG_NAME) as path, open_log(path) as log:
         report, training_files = _prepare(config, files, output, given, log, progress=progress, num_workers=num_workers)
-    write_json(output / REPORT, report.to_dict())
+    write_json(output / REPORT, asdict(report))
     _write_manifest(output, config, wanted, report, training_files)
     return report
 

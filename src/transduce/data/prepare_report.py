@@ -1,6 +1,6 @@
 """What `prepare` did and found: as JSON for programs, as text for people."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +74,9 @@ class PrepareReport:
     seconds: dict[str, float] = field(default_factory=dict)
     reused: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the report as plain dicts, lists and scalars."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "PrepareReport":
-        """Rebuilds a report from what `to_dict` returned."""
+        """Rebuilds a report from what `dataclasses.asdict` returned."""
         values = _with_findings(values)
         kinds = {"findings": Findings, "train": EncodedSplit, "validation": EncodedSplit, "epoch": EpochReport}
         for split in (values["train"], values["validation"] or {}):
