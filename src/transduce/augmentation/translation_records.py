@@ -18,11 +18,6 @@ from transduce.translation.result import Translation
 Nearness = Literal["bleu", "chrf"]
 NEARNESS: Mapping[Nearness, Callable[[str, str], float]] = {"bleu": sentence_bleu, "chrf": sentence_chrf}
 
-EMPTY_LINE = "empty line"
-EMPTY_TRANSLATION = "empty translation"
-LINE_CUT = "line cut: longer than the model reads"
-TRANSLATION_CUT = "translation cut: it reached the length limit"
-
 _SCORE_DIGITS = 4
 
 
@@ -81,7 +76,8 @@ def line_of_pair(text: str, reference: str) -> str:
 def faults_of(text: str, translation: Translation) -> tuple[str, ...]:
     """Returns why the pair of a text and its translation is left out; nothing if it is not."""
     if not text.strip():
-        return (EMPTY_LINE,)
-    cut = [LINE_CUT] * translation.source_truncated + [TRANSLATION_CUT] * (not translation.finished)
-    empty = [EMPTY_TRANSLATION] * (not translation.text.strip())
-    return (*cut, *empty, *translation.warnings)
+        return ("empty line",)
+    faults = ["line cut: longer than the model reads"] * translation.source_truncated
+    faults += ["translation cut: it reached the length limit"] * (not translation.finished)
+    faults += ["empty translation"] * (not translation.text.strip())
+    return (*faults, *translation.warnings)

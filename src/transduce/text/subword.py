@@ -235,10 +235,7 @@ class SubwordTokenizer:
 
     def decode_batch(self, batch: Iterable[Sequence[int]]) -> list[str]:
         """Returns the text of each sequence of ids, as `decode` does, computed on all cores."""
-        ordinary: list[list[int]] = []
-        for ids in batch:
-            self._require_known(ids)
-            ordinary.append([index for index in ids if index not in self._silent])
+        ordinary = [[index for index in self._known(ids) if index not in self._silent] for ids in batch]
         return self._tokenizer.decode_batch(ordinary, skip_special_tokens=False)
 
     def words(self, text: str) -> list[str]:
@@ -258,9 +255,7 @@ class SubwordTokenizer:
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns each id in readable form: "▁" for a space, `\\xc3` for bytes that are not whole characters."""
-        ids = list(ids)
-        self._require_known(ids)
-        return [self._shown(index) for index in ids]
+        return [self._shown(index) for index in self._known(ids)]
 
     def tokens(self) -> list[str]:
         """Returns the name of each id in the file, in order: all distinct, in the byte-level alphabet."""
@@ -268,9 +263,7 @@ class SubwordTokenizer:
 
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Returns the bytes of each id, none for a special token or tag; joined, they are " " and the text."""
-        ids = list(ids)
-        self._require_known(ids)
-        return [self._piece(index) for index in ids]
+        return [self._piece(index) for index in self._known(ids)]
 
     def ids_beginning_with(self, start: bytes) -> tuple[int, ...]:
         """Returns the ids of all pieces whose bytes begin with `start`, which is not empty."""
@@ -282,10 +275,13 @@ class SubwordTokenizer:
             found.append(index)
         return tuple(found)
 
-    def _require_known(self, ids: Sequence[int]) -> None:
+    def _known(self, ids: Iterable[int]) -> list[int]:
+        """Returns the ids; raises TokenizerError where one is not in the vocabulary."""
+        ids = list(ids)
         if ids and (min(ids) < 0 or max(ids) >= self.vocab_size):
             wrong = next(index for index in ids if not 0 <= index < self.vocab_size)
             raise TokenizerError(f"id {wrong} is not in the vocabulary, which has {self.vocab_size} pieces.")
+        return ids
 
     def _piece(self, index: int) -> bytes:
         """Returns the bytes of one id. They are cached: a table of all takes longer than translating a sentence."""
