@@ -135,9 +135,8 @@ def _arrange(source: Lengths, groups: NDArray[np.int32], noise: NDArray[np.uint6
 
 def _cut(source: Lengths, target: Lengths, source_budget: int, target_budget: int) -> Indices:
     """Returns where batches start, each as long as the budgets allow, and at the end the number of rows."""
-    starts = [0] if len(source) else []
-    start = 0
-    while start < len(source):
+    starts = [0]
+    while (start := starts[-1]) < len(source):
         # The first row bounds the batch: the longest is no shorter.
         reach = max(1, min(source_budget // max(source[start], 1), target_budget // max(target[start], 1)))
         window = slice(start, start + int(reach))
@@ -146,14 +145,11 @@ def _cut(source: Lengths, target: Lengths, source_budget: int, target_budget: in
         counts = np.arange(1, len(longest_source) + 1)
         fits = (counts * longest_source <= source_budget) & (counts * longest_target <= target_budget)
         # Padded size grows with every row, so `fits` is true up to a point and false after it.
-        start += max(1, int(np.count_nonzero(fits)))
-        starts.append(start)
-    return np.array(starts or [0], dtype=np.int64)
+        starts.append(start + max(1, int(np.count_nonzero(fits))))
+    return np.array(starts, dtype=np.int64)
 
 
 def _padded_tokens(lengths: Lengths, starts: Indices) -> int:
-    if len(starts) < 2:
-        return 0
     longest = np.maximum.reduceat(lengths, starts[:-1])
     return int((longest * np.diff(starts)).sum())
 
@@ -195,10 +191,8 @@ def micro_batches(
         max_target_tokens: rows times longest target of each part; 0: one part. A longer pair is a part of
             its own.
     """
-    if not len(indices):
-        return []
     if max_target_tokens <= 0:
-        return [indices]
+        return [indices] if len(indices) else []
     # Longest first: the allocator meets its largest request at once.
     rows = indices[np.lexsort((-source_lengths[indices].astype(np.int64), -target_lengths[indices].astype(np.int64)))]
     target = target_lengths[rows].astype(np.int64)

@@ -139,8 +139,6 @@ class _Table:
     def look_up(self, keys: Keys) -> tuple[Ints, Ints]:
         """Returns the indices of the keys that occur, and the lines that have them."""
         some = np.flatnonzero(self.occurs[_upper(keys, len(self.occurs))])
-        if not len(some):
-            return some, some
         places = np.minimum(np.searchsorted(self.keys, keys[some]), len(self.keys) - 1)
         found = self.keys[places] == keys[some]
         return some[found], self.lines[places[found]]

@@ -72,8 +72,6 @@ def repeated_phrases(tokens: Tokens) -> dict[int, int]:
     """
     words = tokens.where(tokens.kinds != SIGN)
     hashes, lines = words.hashes, words.lines
-    if len(hashes) < _PHRASE:
-        return {}
     mixed = hashes[:-2] * np.uint64(3) ^ hashes[1:-1] * np.uint64(0x9E3779B97F4A7C15) ^ hashes[2:]
     keys = line_keys(mixed * np.uint64(0xD6E8FEB86659FD93), lines[:-2])
     keys = np.where(lines[:-2] == lines[2:], keys, -1 - np.arange(len(keys)))
