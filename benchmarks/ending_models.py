@@ -28,8 +28,9 @@ def make_model(folder: Path, shape: str, lines: Iterable[str] | None = None) -> 
 
     from transduce.bundle import save_bundle
     from transduce.config import Config, DataConfig, DecodeConfig, preset
+    from transduce.config.special_ids import BOS, EOS, PAD, UNK
     from transduce.model import Transformer
-    from transduce.text import BOS, EOS, PAD, UNK, SubwordTokenizer
+    from transduce.text import SubwordTokenizer
 
     words = made_words(2 * SHAPES[shape])
     tokenizer = SubwordTokenizer.train(

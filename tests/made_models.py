@@ -11,9 +11,10 @@ import torch
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig
 from transduce.config.aligning_heads import AligningHeads
+from transduce.config.special_ids import EOS
 from transduce.data.corpus_tags import CorpusTags
 from transduce.model import Transformer
-from transduce.text import EOS, SubwordTokenizer
+from transduce.text import SubwordTokenizer
 from transduce.text.new_words import with_new_words
 
 TEXT = ("A dog runs.", "Two dogs run over the green grass.", "a man with a ball")

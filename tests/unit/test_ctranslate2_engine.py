@@ -14,6 +14,7 @@ import pytest
 from made_models import made_bundle, made_tokenizer
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import DecodeConfig
+from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.decoding.scores import Hypothesis, gnmt_penalty, hypothesis
 from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.ctranslate2_batches import Line, line_batches
@@ -21,7 +22,6 @@ from transduce.engines.ctranslate2_forced import next_scores
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, DataError
-from transduce.text import BOS, EOS, PAD, UNK
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes

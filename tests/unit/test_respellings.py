@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from transduce.config import DecodeConfig
+from transduce.config.special_ids import EOS
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.interface import TokenConstraints
-from transduce.text import EOS, SubwordTokenizer
+from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.constrained_search import constrained_search
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.constraints.respellings import respellings

@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 from made_models import made_bundle, made_tokenizer
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
+from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.ctranslate2_cache import converted
@@ -35,7 +36,7 @@ from transduce.errors import BundleError, ConfigError, DataError
 from transduce.files import sha256
 from transduce.model import DecoderState, Transformer, prepack
 from transduce.model.inference_weights import narrow_projection
-from transduce.text import BOS, EOS, PAD, UNK, SubwordTokenizer
+from transduce.text import SubwordTokenizer
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes

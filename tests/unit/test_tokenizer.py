@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 
+from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.errors import TokenizerError
-from transduce.text import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, SubwordTokenizer
+from transduce.text import SPECIAL_TOKENS, SubwordTokenizer
 
 ALGORITHMS = ("bpe", "wordpiece")
 

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from transduce.config.special_ids import EOS, PAD
 from transduce.data.store import ParallelStore
 from transduce.model import Transformer
 from transduce.model.device import send
 from transduce.model.packing import ROUNDED_MULTIPLE, real_positions, rounded_size
-from transduce.text import EOS, PAD
 
 
 @dataclass(frozen=True)
