@@ -55,13 +55,13 @@ class _Corpus:
         source_M = np.full(len(pair_M), NULL, dtype=np.int64)
         is_word_M = np.ones(len(pair_M), dtype=np.bool_)
         is_word_M[np.cumsum(source_lengths_P) - 1] = False  # the empty token is each pair's last
-        if num_pairs:
-            source_M[is_word_M] = np.concatenate(sources)
+        none = np.zeros(0, np.int64)
+        source_M[is_word_M] = np.concatenate([none, *sources])
         keys_E, counts_E = np.unique(source_M * max(num_pairs, 1) + pair_M, return_counts=True)
         ids_E, pairs_E = np.divmod(keys_E, max(num_pairs, 1))
         first_V1 = np.searchsorted(ids_E, np.arange(vocab_size + 1))
         starts_P = np.cumsum(lengths_P) - lengths_P
-        target_N = np.concatenate(targets).astype(np.int64) if num_pairs else np.zeros(0, np.int64)
+        target_N = np.concatenate([none, *targets]).astype(np.int64)
         return cls(target_N, starts_P, lengths_P, source_lengths_P, first_V1, pairs_E, counts_E)
 
     def cooccurring(self, source: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -71,8 +71,6 @@ class _Corpus:
         ends = np.cumsum(lengths)
         cuts = np.searchsorted(ends, np.arange(_BLOCK_TOKENS, int(ends[-1]) if len(ends) else 0, _BLOCK_TOKENS)) + 1
         for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), last - first], strict=True):
-            if begin == end:
-                continue
             part = lengths[begin:end]
             before = np.cumsum(part) - part
             starts = self.starts_P[self.pairs_E[first + begin : first + end]]
