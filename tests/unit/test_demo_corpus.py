@@ -29,11 +29,11 @@ def corpus() -> Corpus:
 
 def test_sizes_and_files(tmp_path: Path) -> None:
     made = make_demo_corpus(tmp_path, num_train=300, num_validation=20, num_test=30)
-    assert made.train == (tmp_path / "train.en", tmp_path / "train.de")
+    assert made["train"] == (tmp_path / "train.en", tmp_path / "train.de")
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
         f"{part}.{side}" for part in ("train", "validation", "test") for side in ("en", "de")
     )
-    for paths, number in ((made.train, 300), (made.validation, 20), (made.test, 30)):
+    for paths, number in ((made["train"], 300), (made["validation"], 20), (made["test"], 30)):
         for path in paths:
             lines = path.read_text(encoding="utf-8").split("\n")
             assert lines.pop() == ""

@@ -338,7 +338,7 @@ def test_the_demo_corpus_is_aligned(tmp_path: Path) -> None:
         )
         train, validation, test = (
             tuple(path.read_text(encoding="utf-8").splitlines() for path in paths)
-            for paths in (demo.train, demo.validation, demo.test)
+            for paths in (demo["train"], demo["validation"], demo["test"])
         )
         assert not found(tmp_path, train, validation=validation, news=test).misaligned
 

@@ -44,16 +44,6 @@ _MAX_TRIES = 20_000  # for one new line; after that there are no new lines left
 
 
 @dataclass(frozen=True)
-class DemoCorpus:
-    """The files of a demo corpus: source and target of each part."""
-
-    folder: Path
-    train: tuple[Path, Path]
-    validation: tuple[Path, Path]
-    test: tuple[Path, Path]
-
-
-@dataclass(frozen=True)
 class Line:
     """One pair, with the combination and values that determine its part."""
 
@@ -72,8 +62,10 @@ def make_demo_corpus(
     num_validation: int = 500,
     num_test: int = 1_000,
     seed: int = 1,
-) -> DemoCorpus:
+) -> dict[Part, tuple[Path, Path]]:
     """Writes `train`, `validation` and `test` files into `folder`, named by language: `train.en`, `train.de`.
+
+    Returns the file of the sources and that of the targets of each part.
 
     Raises:
         MissingDependencyError: `babel` or `num2words` is not installed.
@@ -84,7 +76,7 @@ def make_demo_corpus(
     for part, lines in generate(source_language, target_language, sizes, seed).items():
         write_text(files[part][0], "".join(f"{line.source}\n" for line in lines))
         write_text(files[part][1], "".join(f"{line.target}\n" for line in lines))
-    return DemoCorpus(folder, **files)
+    return files
 
 
 def demo_files(folder: Path, source_language: str, target_language: str) -> dict[Part, tuple[Path, Path]]:

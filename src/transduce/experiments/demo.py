@@ -104,13 +104,12 @@ def run_demo(
         num_train=num_train,
         num_test=num_test,
     )
-    sources, references = list(read_lines(corpus.test[0])), list(read_lines(corpus.test[1]))
+    sources, references = (list(read_lines(path)) for path in corpus["test"])
     for source, target in list(zip(sources, references, strict=True))[:3]:
         show(f"  {source}  →  {target}")
     run = folder / "run"
-    outcome = train(
-        with_corpus(config, corpus.folder, source_language, target_language), run, show_progress=show_progress
-    )
+    config = with_corpus(config, folder / "corpus", source_language, target_language)
+    outcome = train(config, run, show_progress=show_progress)
     if outcome.end == End.SIGNAL:
         raise TrainingError(f"stopped after step {outcome.progress.step}; the demo starts over each time")
     model = (run / "model").replace(folder / "model")
