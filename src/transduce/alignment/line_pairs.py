@@ -28,7 +28,6 @@ from transduce.alignment.words import LINE_SHIFT, NUMBER, SIGN, Tokens, distinct
 DISTANCES = (-1, 0, 1)
 MIN_PAIRS = 2000  # of a corpus; with fewer, nothing is learned
 
-_MAX_WORDS = 20_000  # of a vocabulary
 _BLOCK_LINES = WINDOW_LINES
 _CALIBRATION_WINDOWS = 256  # that the regression learns from
 _MIN_FIT = 0.65  # share of the pairs that must fit better than pairs of strangers
@@ -82,7 +81,7 @@ class AlignmentModel:
         if num_lines < MIN_PAIRS:
             return None
         texts = [joined([window[side].tokens for window in windows]) for side in (0, 1)]
-        vocabularies = (Vocabulary.of(texts[0], _MAX_WORDS), Vocabulary.of(texts[1], _MAX_WORDS))
+        vocabularies = (Vocabulary.of(texts[0]), Vocabulary.of(texts[1]))
         count = 4 if num_lines <= _FEW_LINES else 2
         dictionaries = _learn_dictionaries(windows, vocabularies, count)
         stretch = float(np.median(np.concatenate([_log_length(tgt) - _log_length(src) for src, tgt in windows])))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.alignment.dictionary import WordDictionary, WordLines
-from transduce.alignment.line_similarity import Scores, similarity, spelling_weights
+from transduce.alignment.line_similarity import MAX_CHARACTERS, Scores, similarity, spelling_weights
 from transduce.alignment.vocabulary import Vocabulary
 from transduce.alignment.windows import WINDOW_LINES, Window
 from transduce.alignment.words import Tokens, joined, tokens_of
@@ -25,8 +25,6 @@ UNRELATED = 10**9
 """Instead of an offset: the lines are not translations of any lines near them."""
 
 _LEARNED_WINDOWS = 48
-_MAX_WORDS = 20_000  # of a vocabulary
-_MAX_CHARACTERS = 300  # used of a line, to bound the time
 _CLEAR = 1.0  # least mean score of an offset other than 0; chance reaches 0.5
 _MARGIN = 0.75  # by which it must exceed the score of offset 0
 
@@ -52,7 +50,7 @@ class LineScorer:
         chosen = [*even, *odd]
         places = [*range(0, 2 * len(even), 2), *range(1, 2 * len(odd), 2)]  # in the order of the text
         words = [_words(window) for window in chosen]
-        source, target = (Vocabulary.of(joined([window[side] for window in words]), _MAX_WORDS) for side in (0, 1))
+        source, target = (Vocabulary.of(joined([window[side] for window in words])) for side in (0, 1))
         vocabularies = (source, target)
         dictionaries = _learn_halves(words, places, [0] * len(chosen), vocabularies)
         scorer = cls(vocabularies, spelling_weights(chosen), dictionaries)
@@ -91,7 +89,7 @@ class LineScorer:
 
 def _words(window: Window) -> tuple[Tokens, Tokens]:
     """Returns the words of each side, of the beginnings of the lines."""
-    source, target = (tokens_of([line[:_MAX_CHARACTERS] for line in lines]) for lines in window)
+    source, target = (tokens_of([line[:MAX_CHARACTERS] for line in lines]) for lines in window)
     return source, target
 
 

@@ -22,7 +22,8 @@ from transduce.alignment.windows import Window
 
 Scores = NDArray[np.float64]
 
-_MAX_CHARACTERS = 300  # used of a line, to bound the time
+MAX_CHARACTERS = 300  # used of a line, to bound the time
+
 _TRIGRAM_BITS = 12
 _MIN_LINES = 8  # of a window; scores of fewer mean nothing
 
@@ -71,7 +72,7 @@ def spelling_weights(windows: Sequence[Window]) -> NDArray[np.float64]:
 
 
 def _grams(line: str) -> NDArray[np.int64]:
-    text = np.frombuffer(line[:_MAX_CHARACTERS].lower().encode(errors="replace"), dtype=np.uint8).astype(np.uint32)
+    text = np.frombuffer(line[:MAX_CHARACTERS].lower().encode(errors="replace"), dtype=np.uint8).astype(np.uint32)
     trigrams = text[:-2] << np.uint32(16) | text[1:-1] << np.uint32(8) | text[2:]
     hashes = (np.concatenate([text, trigrams]) * np.uint32(2654435761)) >> np.uint32(32 - _TRIGRAM_BITS)
     return np.unique(hashes).astype(np.int64)

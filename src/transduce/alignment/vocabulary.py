@@ -26,7 +26,7 @@ class Vocabulary:
     shares: NDArray[np.float64]
 
     @classmethod
-    def of(cls, tokens: Tokens, max_words: int) -> "Vocabulary":
+    def of(cls, tokens: Tokens, max_words: int = 20_000) -> "Vocabulary":
         """Returns the most frequent words of a text."""
         words, counts = np.unique(tokens.hashes, return_counts=True)
         order = np.argsort(-counts, kind="stable")[:max_words]
