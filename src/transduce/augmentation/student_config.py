@@ -57,12 +57,10 @@ def student_config(
 
 def _as_wide(teacher: Bundle, config: Config) -> Config:
     """Returns the configuration of a student that has the teacher's shape, but not more layers than `config` says."""
-    shape = teacher.config.model
-    shape = replace(
-        shape,
-        num_encoder_layers=min(shape.num_encoder_layers, config.model.num_encoder_layers),
-        num_decoder_layers=min(shape.num_decoder_layers, config.model.num_decoder_layers),
-    )
+    theirs, ours = teacher.config.model, config.model
+    num_encoder_layers = min(theirs.num_encoder_layers, ours.num_encoder_layers)
+    num_decoder_layers = min(theirs.num_decoder_layers, ours.num_decoder_layers)
+    shape = replace(theirs, num_encoder_layers=num_encoder_layers, num_decoder_layers=num_decoder_layers)
     return replace(config, model=shape, text=teacher.config.text, init=InitConfig(model=str(teacher.path)))
 
 
