@@ -99,17 +99,16 @@ def _amounts(source: Cldr, target: Cldr) -> Slots:
     in_words = both(source, target, lambda cldr, value: f"{cldr.words(value[0])} {cldr.currency_name(*value)}")
     spelled = Form("words-EUR", lambda random: (draw_small(random), "EUR"), in_words, family="money")
     euros = [*symbols, names[0], names[1], spelled]
-    word = Form(
-        "word",
-        draw_per_mille,
-        lambda n: (f"{source.decimal(_percent(n))} percent", f"{target.decimal(_percent(n))} Prozent"),
-        family="percent",
-    )
+
+    def in_percent(per_mille: int) -> Pair:
+        number = per_mille // 10 if per_mille % 10 == 0 else per_mille / 10
+        return f"{source.decimal(number)} percent", f"{target.decimal(number)} Prozent"
+
     return {
         "money": [*symbols, *names, spelled],
         "euros": euros,
         "rise": [twice(form, "from {} to {}", "von {} auf {}") for form in euros],
-        "percent": [percent(source, target), word],
+        "percent": [percent(source, target), Form("word", draw_per_mille, in_percent, family="percent")],
     }
 
 
@@ -123,10 +122,6 @@ def _price(source: Cldr, target: Cldr, currency: str) -> Form:
         return source.price(*value), f"{amount} {name}"
 
     return replace(price(source, target, currency), render=render)
-
-
-def _percent(per_mille: int) -> float:
-    return per_mille // 10 if per_mille % 10 == 0 else per_mille / 10
 
 
 def _spans(source: Cldr, target: Cldr) -> Slots:
