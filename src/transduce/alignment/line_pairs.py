@@ -16,6 +16,7 @@ The log-odds of the three distances go into `slips.py`, which looks at runs of l
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -149,13 +150,11 @@ class AlignmentModel:
         """Returns the scores of the dictionaries, (distances, 2, lines)."""
         scores = np.zeros((len(DISTANCES), 2, len(sources)))
         slots = self.dictionaries[0].slots_for(_BLOCK_LINES, DISTANCES)
-        start = 0
-        while start < len(sources):
-            position = first_line + start
-            end = min(len(sources), start + _BLOCK_LINES - position % _BLOCK_LINES)  # strides are multiples of it
-            unseen = self.dictionaries[position // self.stride % len(self.dictionaries)]
+        # Strides are multiples of a block.
+        cuts = range(_BLOCK_LINES - first_line % _BLOCK_LINES, len(sources), _BLOCK_LINES)
+        for start, end in pairwise([0, *cuts, len(sources)]):
+            unseen = self.dictionaries[(first_line + start) // self.stride % len(self.dictionaries)]
             scores[:, :, start:end] = unseen.scores(sources, targets, (start, end), DISTANCES, slots)
-            start = end
         return scores
 
 

@@ -61,8 +61,7 @@ class LetterOrder:
 def _trigrams(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     known = numbers > 0
     chosen = known[:-2] & known[1:-1] & known[2:]
-    trigrams: NDArray[np.int64] = (numbers[:-2] << 12 | numbers[1:-1] << 6 | numbers[2:])[chosen]
-    return trigrams
+    return np.asarray((numbers[:-2] << 12 | numbers[1:-1] << 6 | numbers[2:])[chosen])
 
 
 def repeated_phrases(tokens: Tokens) -> dict[int, int]:
