@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from transduce.config.checked_json import format_problem, read_or_empty, read_checked, write_checked
+from transduce.config.checked_json import format_problem, read_checked, read_or_empty, write_checked
 from transduce.errors import BundleError, TrainingError
 from transduce.training.cost import CostAccount
 from transduce.training.micro_batches import read_splits
