@@ -106,30 +106,16 @@ def translate_document(
     progress = Progress(0, job.on_progress, warn)
     with _opened(source) as (file, size), _created(output) as target:
         if found.read_text is not None:
-            _translate_text(file, size, target, found, (name, languages), translate, progress)
+            require_size(size, name)
+            progress.total = size
+            part = Part(name, size, found.read_text(file.read(), name, languages))
+            for _, translated in translate_parts([part], translate, progress):
+                target.write(translated)
         else:
             _translate_archive(file, target, found, name, translate, progress)
     if not progress.num_segments:
         warn(NO_TEXT)
     return DocumentSummary(progress.num_segments, num_warnings)
-
-
-def _translate_text(
-    file: IO[bytes],
-    size: int,
-    target: IO[bytes],
-    found: Format,
-    document: tuple[str, Languages],
-    translate: TranslateTexts,
-    progress: Progress,
-) -> None:
-    name, languages = document
-    require_size(size, name)
-    assert found.read_text is not None  # the caller has chosen
-    part = Part(name, size, found.read_text(file.read(), name, languages))
-    progress.total = size
-    for _, translated in translate_parts([part], translate, progress):
-        target.write(translated)
 
 
 def _translate_archive(
