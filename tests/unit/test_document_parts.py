@@ -91,9 +91,18 @@ def test_elements_that_cross_are_closed_by_their_number() -> None:
     ]
 
 
-def blocks(text: str) -> tuple[XmlDocument, list[str | Node]]:
-    document = XmlDocument(text.encode(), "a.xml", {"urn:w": "w", "urn:d": "d"})
-    return document, list(document.blocks({"w:p"}, lambda node: node.name == "d:s"))
+def blocks(text: str) -> tuple[XmlDocument, list[Node], int]:
+    """Returns the document, its blocks, and the number of pieces, of which each second one is a block."""
+    document, found = XmlDocument(text.encode(), "a.xml", {"urn:w": "w", "urn:d": "d"}), list[Node]()
+
+    def read(node: Node) -> list[str]:
+        found.append(node)
+        return [document.source(node)]
+
+    pieces = list(document.pieces({"w:p"}, read, lambda node: node.name == "d:s"))
+    assert pieces[1::2] == [document.source(node) for node in found]
+    assert "".join(map(str, pieces)) == text
+    return document, found, len(pieces)
 
 
 def test_blocks_are_found_by_the_namespaces_around_them() -> None:
@@ -101,11 +110,9 @@ def test_blocks_are_found_by_the_namespaces_around_them() -> None:
         '<r xmlns:q="urn:w" xmlns="urn:d"><q:p>a &amp; <![CDATA[&amp;]]></q:p><s><q:p>skipped</q:p></s>'
         '<q:p xmlns:z="urn:z">b</q:p><q:p xmlns:q="urn:other">x</q:p><p>y</p><q:p><q:p>c</q:p></q:p></r>'
     )
-    document, found = blocks(text)
-    nodes = [each for each in found if isinstance(each, Node)]
+    document, nodes, _ = blocks(text)
     assert [document.inner(node) for node in nodes] == ["a &amp; <![CDATA[&amp;]]>", "b", "<q:p>c</q:p>"]
     assert [document.characters(each) for each in nodes[0].children] == ["a & ", "&amp;"]
-    assert "".join(each if isinstance(each, str) else document.source(each) for each in found) == text
     assert document.start_tag(nodes[1]) == '<q:p xmlns:z="urn:z">'
     assert [document.end_tag(node) for node in nodes] == ["</q:p>"] * 3
 
@@ -113,8 +120,8 @@ def test_blocks_are_found_by_the_namespaces_around_them() -> None:
 def test_elements_are_counted_in_each_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text and the end of its block are two."""
     monkeypatch.setattr(xml_tree, "MAX_NODES", 2)
-    _, found = blocks('<r xmlns:q="urn:w"><q:p>a</q:p><q:p>b</q:p><x/><x/></r>')
-    assert len(found) == 5
+    *_, num_pieces = blocks('<r xmlns:q="urn:w"><q:p>a</q:p><q:p>b</q:p><x/><x/></r>')
+    assert num_pieces == 5
     with pytest.raises(SegmentError, match="more than 2 elements"):
         blocks('<r xmlns:q="urn:w"><q:p>a<b/></q:p></r>')
 

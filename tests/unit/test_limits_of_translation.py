@@ -20,7 +20,7 @@ from transduce.translation.documents import DocumentJob, translate_document
 from transduce.translation.documents import archive as archives
 from transduce.translation.documents.formats import require_size
 from transduce.translation.documents.markdown import read_markdown
-from transduce.translation.documents.segments import SegmentBuilder, SegmentError, Tag, _checked
+from transduce.translation.documents.segments import Entry, SegmentBuilder, SegmentError, Tag, _tags_of
 from transduce.translation.documents.xml_tree import Node, XmlDocument, require_well_formed
 from transduce.translation.pipeline import Request
 from transduce.translation.pipeline.markup import next_to, scan
@@ -35,14 +35,14 @@ MEGABYTE = 1 << 20
 
 
 def test_tags_of_a_paragraph_of_a_document() -> None:
-    points = {Tag("point", number): () for number in range(2001)}
-    nested = {Tag("open", number): () for number in range(101)}
-    assert len(_checked(dict(list(points.items())[:2000]))) == 2000
-    assert len(_checked(dict(list(nested.items())[:100]))) == 100
+    points = [Entry(Tag("point", number), ()) for number in range(2001)]
+    nested = [Entry(Tag("open", number), ()) for number in range(101)]
+    assert len(_tags_of(points[:2000])) == 2000
+    assert len(_tags_of(nested[:100])) == 100
     with pytest.raises(SegmentError, match="more than 2,000 tags"):
-        _checked(points)
+        _tags_of(points)
     with pytest.raises(SegmentError, match="nested more than 100 deep"):
-        _checked(nested)
+        _tags_of(nested)
     builder = SegmentBuilder()
     builder.text("a", "a")
     builder.entries *= 399_999
@@ -61,7 +61,7 @@ def test_elements_of_xml(monkeypatch: pytest.MonkeyPatch) -> None:
         elements = itertools.repeat((inner, False), num_elements)
         first, last = Node("p", 0, 3), Node("p", 7, 7, 7, 11)
         monkeypatch.setattr(document, "_events", lambda: itertools.chain([(first, False)], elements, [(last, True)]))
-        return len(list(document.blocks({"p"})))
+        return len(list(document.pieces({"p"}, lambda node: [document.source(node)])))
 
     assert blocks(199_999) == 3  # and the end of the block
     with pytest.raises(SegmentError, match="more than 200,000 elements"):

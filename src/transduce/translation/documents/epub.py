@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 from transduce.errors import DataError
@@ -10,9 +10,8 @@ from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.inline_xml import InlineNames, InlineReader
 from transduce.translation.documents.parts import Content, ReadMember
-from transduce.translation.documents.segments import Piece, encoded_with
 from transduce.translation.documents.text_encoding import decode
-from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of, escape_text, pieces_of
+from transduce.translation.documents.xml_tree import XmlDocument, attributes_of
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
@@ -60,11 +59,5 @@ def _read_page(data: bytes, name: str) -> Content:
 def _read_contents(data: bytes, name: str) -> Content:
     """Reads the table of contents of EPUB 2; that of EPUB 3 is a page."""
     document = XmlDocument(data, name, _PREFIXES)
-    inline = InlineReader(document, InlineNames(frozenset(), collapses=True))
-
-    def read(label: Node) -> Iterator[Piece]:
-        yield document.start_tag(label)
-        yield from inline.builder(label.children).pieces(encoded_with(escape_text))
-        yield document.end_tag(label)
-
-    return Content(document.decoded.encode, pieces_of(document.blocks({"text"}), read))
+    reader = InlineReader(document, InlineNames(frozenset(), collapses=True))
+    return Content(document.decoded.encode, document.pieces({"text"}, reader.read))

@@ -13,15 +13,7 @@ from textwrap import shorten
 
 from transduce.translation.documents.inline_tags import add_tagged_text
 from transduce.translation.documents.plain_text import lines_of
-from transduce.translation.documents.segments import (
-    Item,
-    Piece,
-    Render,
-    SegmentBuilder,
-    SegmentError,
-    Tag,
-    written,
-)
+from transduce.translation.documents.segments import Item, Piece, SegmentBuilder, SegmentError, Tags, written_with
 
 _FIELD = re.compile(r'\s*(?P<name>msgctxt|msgid|msgid_plural|msgstr)(?:\[(?P<form>\d{1,3})\])?\s*"(?P<text>.*)"\s*\Z')
 _FURTHER = re.compile(r'\s*"(?P<text>.*)"\s*\Z')
@@ -142,14 +134,11 @@ def _filled(target: _Field, text: str) -> Iterator[Piece]:
             add_tagged_text(builder, part, str, opened)
     name = "msgstr" if target.form is None else f"msgstr[{target.form}]"
 
-    def rendering(tags: dict[Tag, tuple[Piece, ...]], _: list[int]) -> Render:
-        def render(items: Sequence[Item]) -> Iterator[Piece]:
-            whole = "".join("".join(written(tags[item])) if isinstance(item, Tag) else item for item in items)
-            yield _written(name, whole, "\r\n" if "\r\n" in target.source else "\n") + target.end
+    def render(tags: Tags, _: Sequence[int], items: Sequence[Item]) -> Iterator[Piece]:
+        whole = written_with(str, tags, items)
+        yield _written(name, whole, "\r\n" if "\r\n" in target.source else "\n") + target.end
 
-        return render
-
-    yield from builder.filled(rendering, target.source)
+    return builder.filled(render, target.source)
 
 
 def _written(name: str, text: str, newline: str) -> str:

@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from transduce.translation.documents.segments import Piece, SegmentBuilder
+from transduce.translation.documents.segments import Piece, SegmentBuilder, encoded_with
 from transduce.translation.documents.split_elements import rejoined
-from transduce.translation.documents.xml_tree import Node, XmlDocument, pieces_within
+from transduce.translation.documents.xml_tree import Node, XmlDocument, escape_text
 
 _SPACE = re.compile(r"[ \t\r\n]+")
 # A line break, as XLIFF and TMX name it, or as the page that it is from has it: <ph>&lt;br/&gt;</ph>. Or memoQ's tab.
@@ -29,31 +29,36 @@ class InlineNames:
     collapses: bool = False  # whether white space is one space
 
 
+@dataclass(frozen=True)
 class InlineReader:
-    """Adds the content of elements to a segment."""
+    """Reads elements whose content is one segment."""
 
-    def __init__(
-        self,
-        document: XmlDocument,
-        names: InlineNames,
-        read_block: Callable[[Node], Iterator[Piece]] | None = None,
-        is_code: Callable[[Node], bool] = lambda _: False,
-    ) -> None:
-        """Takes the document, what its elements are, how a block within a point is read, and what is code."""
-        self._document = document
-        self._names = names
-        self._read_block = read_block
-        self._is_code = is_code
+    document: XmlDocument
+    names: InlineNames
+    is_code: Callable[[Node], bool] = lambda _: False  # whether an element is copied
 
-    def builder(self, nodes: Sequence[Node]) -> SegmentBuilder:
+    def read(self, element: Node) -> Iterator[Piece]:
+        """Yields the pieces of an element."""
+        if self.is_code(element):
+            yield self.document.source(element)
+            return
+        yield self.document.start_tag(element)
+        yield from self._builder(element).pieces(encoded_with(escape_text))
+        yield self.document.end_tag(element)
+
+    def filled(self, source: Node, before: str, after: str, original: str) -> Iterator[Piece]:
+        """Yields the translation of an element's content between `before` and `after`, in place of `original`."""
+        return self._builder(source).filled(encoded_with(escape_text, before, after), original)
+
+    def _builder(self, element: Node) -> SegmentBuilder:
         """Returns a segment with the content of an element."""
         builder = SegmentBuilder()
-        self._add(nodes, builder, {})
+        self._add(element.children, builder, {})
         builder.entries = rejoined(builder.entries)
         return builder
 
     def _add(self, nodes: Sequence[Node], builder: SegmentBuilder, opened: dict[tuple[str, str], int]) -> None:
-        document, names = self._document, self._names
+        document, names = self.document, self.names
         ends = {end: start for start, end in names.pairs.items()}
         for node in nodes:
             source = document.source(node)
@@ -70,19 +75,14 @@ class InlineReader:
                 builder.close(number, document.end_tag(node))
             else:
                 is_break = node.name in names.breaks or _LINE_BREAK.search(html.unescape(source)) is not None
-                builder.point(*self._point(node), is_break=is_break)
+                builder.point(*document.pieces_within(node, names.blocks, self.read), is_break=is_break)
 
     def _pair(self, node: Node) -> str:
         """Returns what two elements of a pair have in common."""
-        attributes = self._document.attributes(node)
+        attributes = self.document.attributes(node)
         return next((attributes[name] for name in ("startRef", "rid", "i", "id") if name in attributes), "")
 
     def _is_kept(self, node: Node) -> bool:
-        attributes = self._document.attributes(node)
+        attributes = self.document.attributes(node)
         is_kept = attributes.get("translate") == "no" or attributes.get("mtype") == "protected"
-        return is_kept or self._is_code(node)
-
-    def _point(self, node: Node) -> Iterator[Piece]:
-        if self._read_block is None:
-            return iter((self._document.source(node),))
-        return pieces_within(self._document, node, self._names.blocks, self._read_block)
+        return is_kept or self.is_code(node)

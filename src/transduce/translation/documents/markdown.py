@@ -5,15 +5,14 @@ HTML. A paragraph that was wrapped is wrapped again, at the length of its longes
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
 from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.markdown_inline import escape_markdown, inline_pieces
 from transduce.translation.documents.plain_text import lines_of, rewrapped
-from transduce.translation.documents.segments import AlignedByHand, Item, Piece, Render, SegmentError, written
+from transduce.translation.documents.segments import AlignedByHand, Piece, SegmentError
 from transduce.translation.pipeline.tags import is_block_tag
 
 _PREFIX = re.compile(
@@ -46,11 +45,6 @@ _LINE_START = re.compile(r"(?P<number>\d{1,9})(?=[.)](?:\s|\Z))|(?=(?:[-+*:]|#{1
 Line = tuple[str, str]  # with its end
 
 
-@dataclass
-class _Paragraph:
-    lines: list[tuple[str, str, str]] = field(default_factory=list)  # prefix, text and end of each
-
-
 class _Reader:
     """Reads a document line by line."""
 
@@ -62,7 +56,7 @@ class _Reader:
             match["label"].strip().lower() for line, _ in self.lines if (match := _DEFINITION.match(line)) is not None
         }
         self.position = 0
-        self.paragraph = _Paragraph()
+        self.paragraph: list[tuple[str, str, str]] = []  # prefix, text and end of each of its lines
         self.content_indent = 0  # of the last item of a list: what is four spaces further in is code
 
     def read(self) -> Iterator[Piece]:
@@ -80,7 +74,7 @@ class _Reader:
                 self.content_indent = 0 if is_rule else self.content_indent
                 yield line + end
                 self.position += 1
-            elif not self.paragraph.lines and _indent(line) >= self.content_indent + _CODE_INDENT:
+            elif not self.paragraph and _indent(line) >= self.content_indent + _CODE_INDENT:
                 yield line + end
                 self.position += 1
             elif (title := _ADMONITION.match(line)) is not None:
@@ -95,7 +89,7 @@ class _Reader:
 
     def _text(self, prefix: re.Match[str], rest: str, end: str) -> Iterator[Piece]:
         """Adds a line of text to the paragraph, or to a new one."""
-        marks = prefix[0].replace(">", "") if self.paragraph.lines else prefix[0]
+        marks = prefix[0].replace(">", "") if self.paragraph else prefix[0]
         if _MARKED.search(marks):
             if ":" in (prefix["item"] or ""):  # a definition: each line before it is a term
                 yield from self._terms()
@@ -104,16 +98,16 @@ class _Reader:
             self.content_indent = len(prefix[0].expandtabs(4))
         elif prefix["note"]:
             self.content_indent = _CODE_INDENT
-        elif not self.paragraph.lines and not prefix[0]:
+        elif not self.paragraph and not prefix[0]:
             self.content_indent = 0
-        self.paragraph.lines.append((prefix[0], rest, end))
+        self.paragraph.append((prefix[0], rest, end))
         self.position += 1
         if prefix["callout"]:
             yield from self._end_paragraph()
 
     def _aligned_table(self) -> Iterator[Piece]:
         """Yields a table whose columns are aligned by hand, from its heading in the paragraph on: it is copied."""
-        lines, self.paragraph = self.paragraph.lines, _Paragraph()
+        lines, self.paragraph = self.paragraph, []
         start = self.position - len(lines)
         heading = "".join("".join(line) for line in lines)
         end = self._block_end(self.position)
@@ -124,15 +118,15 @@ class _Reader:
 
     def _terms(self) -> Iterator[Piece]:
         """Yields the pieces of the paragraph that was being read, whose lines are texts of their own."""
-        lines, self.paragraph = self.paragraph.lines, _Paragraph()
+        lines, self.paragraph = self.paragraph, []
         for line in lines:
-            self.paragraph.lines.append(line)
+            self.paragraph = [line]
             yield from self._end_paragraph()
 
     def _admonition(self, line: re.Match[str], end: str) -> Iterator[Piece]:
         """Yields the pieces of the first line of a note of MkDocs, whose content is further in."""
         yield line["marks"]
-        yield from inline_pieces(line["title"], lambda _: "", self.labels)
+        yield from inline_pieces(line["title"], self.labels)
         yield line["end"] + end
         self.content_indent = _indent(line[0]) + _CODE_INDENT
         self.position += 1
@@ -156,13 +150,13 @@ class _Reader:
             if fence["fence"].startswith(":"):  # its content is Markdown
                 return self._copied(self.position + 1)
             return self._copied(self._fence_end(fence))
-        if not self.paragraph.lines and _GRID.match(rest):
+        if not self.paragraph and _GRID.match(rest):
             return map(AlignedByHand, self._copied(self._block_end(self.position)))
-        if not self.paragraph.lines and _MODULE.match(rest):
+        if not self.paragraph and _MODULE.match(rest):
             return self._copied(self._block_end(self.position))
         if (heading := _HEADING.match(rest)) is not None:
             return self._heading(prefix, heading)
-        if not self.paragraph.lines and (tag := _HTML_BLOCK.match(rest)) is not None and _begins_html(tag["name"]):
+        if not self.paragraph and (tag := _HTML_BLOCK.match(rest)) is not None and _begins_html(tag["name"]):
             return self._html((tag["name"] or "").lower(), rest)
         following = self.lines[self.position + 1][0] if self.position + 1 < len(self.lines) else ""
         if "|" in rest and "|" in following and _DELIMITERS.match(following):
@@ -204,47 +198,44 @@ class _Reader:
         end = _HEADING_END.search(text)
         assert end is not None  # the pattern matches the end of any text
         yield prefix + heading["marks"]
-        yield from inline_pieces(text[: end.start()], lambda _: "", self.labels)
+        yield from inline_pieces(text[: end.start()], self.labels)
         yield text[end.start() :] + self.lines[self.position][1]
         self.position += 1
 
     def _table(self, prefix: str) -> Iterator[Piece]:
-        escape = partial(re.compile(r"(?<!\\)\|").sub, r"\\|")
         first = self.position
-        while self.position < len(self.lines) and "|" in (line := self.lines[self.position][0]) and line.strip():
+        yield prefix
+        while self.position < len(self.lines) and "|" in (line := self.lines[self.position][0]):
             end = self.lines[self.position][1]
-            self.position += 1
-            if self.position == first + 2:
+            if self.position == first + 1:  # the line below the heading
                 yield line + end
-                continue
-            yield prefix if self.position == first + 1 else ""
-            line = line[len(prefix) :] if self.position == first + 1 else line
-            start = 0
-            for match in [*_CELL_END.finditer(line), None]:
-                stop = match.start() if match is not None else len(line)
-                yield from self._cell(line[start:stop], escape)
-                yield "|" if match is not None else end
-                start = stop + 1
+            else:
+                for i, cell in enumerate(_CELL_END.split(line[len(prefix) :] if self.position == first else line)):
+                    yield "|" if i else ""
+                    yield from self._cell(cell)
+                yield end
+            self.position += 1
 
-    def _cell(self, cell: str, escape: Callable[[str], str]) -> Iterator[Piece]:
+    def _cell(self, cell: str) -> Iterator[Piece]:
         text = cell.strip()
         if not text:
             yield cell
             return
         start = cell.index(text)
         yield cell[:start]
-        yield from inline_pieces(text, lambda _: "", self.labels, None, lambda plain: escape(escape_markdown(plain)))
+        yield from inline_pieces(text, self.labels, escape=_escaped_cell)
         yield cell[start + len(text) :]
 
     def _end_paragraph(self) -> Iterator[Piece]:
         """Yields the pieces of the paragraph that was being read."""
-        lines, self.paragraph = self.paragraph.lines, _Paragraph()
+        lines, self.paragraph = self.paragraph, []
         if not lines:
             return
         yield lines[0][0]
         between = [end + prefix for (_, _, end), (prefix, _, _) in pairwise(lines)]
-        wrap = partial(_wrapped, [text for _, text, _ in lines], between) if between else _on_one_line
-        yield from inline_pieces("\n".join(text for _, text, _ in lines), between.__getitem__, self.labels, wrap)
+        texts = [text for _, text, _ in lines]
+        wrap = partial(_wrapped, max(map(len, texts)), between) if between else _escaped_start
+        yield from inline_pieces("\n".join(texts), self.labels, between, wrap)
         yield lines[-1][2]
 
 
@@ -267,26 +258,18 @@ def read_markdown(text: str) -> Iterator[Piece]:
     yield from _Reader(text).read()
 
 
-def _wrapped(lines: Sequence[str], between: Sequence[str], render: Render) -> Render:
-    """Returns a way to write translations in lines as long as those of the source."""
-    width = max(map(len, lines))
-
-    def wrap(items: Sequence[Item]) -> Iterator[Piece]:
-        text = "".join(written(render(items)))
-        ends = "|".join(map(re.escape, sorted(set(between), key=len, reverse=True)))
-        hard = re.split(rf"((?:(?<! ) {{2,}}+|\\)(?:{ends}))", text)
-        for i, part in enumerate(hard):
-            if i % 2:
-                yield part
-            else:
-                unbroken = re.sub(ends, " ", part)  # code may have been wrapped too
-                yield between[0].join(map(_escaped_start, rewrapped(unbroken, width)))
-
-    return wrap
+def _wrapped(width: int, between: Sequence[str], text: str) -> str:
+    """Returns a translation in lines of at most `width` characters, with what is between those of the source."""
+    ends = "|".join(map(re.escape, sorted(set(between), key=len, reverse=True)))
+    parts = re.split(rf"((?:(?<! ) {{2,}}+|\\)(?:{ends}))", text)  # each second one ends a line
+    for i, part in enumerate(parts[::2]):
+        unbroken = re.sub(ends, " ", part)  # code may have been wrapped too
+        parts[2 * i] = between[0].join(map(_escaped_start, rewrapped(unbroken, width)))
+    return "".join(parts)
 
 
-def _on_one_line(render: Render) -> Render:
-    return lambda items: [_escaped_start("".join(written(render(items))))]
+def _escaped_cell(text: str) -> str:
+    return _CELL_END.sub(r"\\|", escape_markdown(text))
 
 
 def _escaped_start(line: str) -> str:

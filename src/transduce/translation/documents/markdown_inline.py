@@ -9,12 +9,11 @@ import html
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from transduce.translation.documents.html_pages import end_of, is_copied
-from transduce.translation.documents.segments import Piece, Render, SegmentBuilder, Tag, encoded_with
+from transduce.translation.documents.segments import Piece, SegmentBuilder, written_with
 from transduce.translation.pipeline.tags import is_block_tag
 
 # Without one of these signs, "\\(a dog\\)" is text in parentheses.
@@ -123,43 +122,50 @@ def _between(text: str, place: int) -> tuple[str, str, str]:
     return before.strip("\0").lower(), text[place], after.strip("\0").lower()
 
 
+def escape_markdown(text: str) -> str:
+    """Returns `text` with a backslash before signs that would mean something."""
+    return _SPECIAL.sub(lambda match: match["kept"] or "\\" + match[0], text.replace("\n", " "))
+
+
 def inline_pieces(
     text: str,
-    next_line: Callable[[int], str],
     labels: Collection[str],
-    wrap: Callable[[Render], Render] | None = None,
-    escape: Callable[[str], str] | None = None,
+    between: Iterable[str] = (),
+    wrap: Callable[[str], str] = str,
+    escape: Callable[[str], str] = escape_markdown,
 ) -> Iterator[Piece]:
     r"""Yields the pieces of a paragraph.
 
     Args:
         text: its lines, with "\n" between them.
-        next_line: returns what stands between the line of this number, from 0, and the next.
         labels: those of the document's definitions of links, in lower case.
-        wrap: changes how translations are written, to lines of a certain width.
-        escape: writes the characters of text; None: `escape_markdown`.
+        between: what the document has between each line and the next.
+        wrap: returns a translation in lines of a certain width.
+        escape: writes the characters of text.
     """
+    ends = iter(between)
     tokens = _tokens(text, labels)
     _pair_emphasis(tokens)
     builder, spelling = SegmentBuilder(), _Spelling()
     opened: dict[int, int] = {}
-    num_lines = end_of_picture = 0
+    end_of_picture = 0
     for i, token in enumerate(tokens):
         if i < end_of_picture:
             continue
         if token.source == "![" and _is_whole(tokens, i):  # its text is one of its own: it may stand in a word
             end_of_picture = token.partner + 1
-            of_line = partial(_line_after, next_line, num_lines)
             label = "".join(each.source for each in tokens[i + 1 : token.partner])
-            num_lines += label.count("\n")
-            closing = _with_ends(tokens[token.partner].source, partial(_line_after, next_line, num_lines))
-            num_lines += tokens[token.partner].source.count("\n")
-            builder.point("![", *inline_pieces(label, of_line, labels, None, escape), closing)
+            inner = [*inline_pieces(label, labels, ends, escape=escape)]
+            builder.point("![", *inner, _with_ends(tokens[token.partner].source, ends))
             spelling.add(None)
             continue
-        source = _with_ends(token.source, partial(_line_after, next_line, num_lines))
-        num_lines += token.source.count("\n")
-        is_text = token.partner < 0 and token.kind not in (*_POINTS, "tag", "hard", "inline_note", "line")
+        if token.kind == "inline_note":
+            inner = [*inline_pieces(token.source[len("^[") : -len("]")], labels, ends, escape=escape)]
+            builder.point("^[", *inner, "]")
+            spelling.add(None)
+            continue
+        source = _with_ends(token.source, ends)
+        is_text = token.partner < 0 and token.kind not in (*_POINTS, "tag", "hard", "line")
         spelling.add(token if is_text else None)
         if token.partner > i:
             opened[i] = builder.open(source)
@@ -167,23 +173,14 @@ def inline_pieces(
             builder.close(opened[token.partner], source, alone=token.alone or source)
         elif token.kind == "hard" or (token.kind == "tag" and is_block_tag(token.name)):
             builder.point(source, is_break=True)
-        elif token.kind == "inline_note":
-            of_note = partial(_line_after, next_line, num_lines - token.source.count("\n"))
-            inner = inline_pieces(token.source[len("^[") : -len("]")], of_note, labels, None, escape)
-            builder.point("^[", *inner, "]")
         elif token.kind == "line":
             builder.text(" ", source)
         elif token.kind in (*_POINTS, "tag"):
             builder.point(source)
         else:
             builder.text(token.characters, source)
-    rendering = encoded_with(spelling.applied_to(escape or escape_markdown))
-
-    def wrapped(tags: dict[Tag, tuple[Piece, ...]], around: list[int]) -> Render:
-        render = rendering(tags, around)
-        return wrap(render) if wrap is not None else render
-
-    yield from builder.pieces(wrapped)
+    encode = spelling.applied_to(escape)
+    yield from builder.pieces(lambda tags, _, items: [wrap(written_with(encode, tags, items))])
 
 
 def _is_whole(tokens: Sequence[_Token], start: int) -> bool:
@@ -197,20 +194,10 @@ def _is_whole(tokens: Sequence[_Token], start: int) -> bool:
     )
 
 
-def _with_ends(text: str, next_line: Callable[[int], str]) -> str:
-    """Returns a token with what stands between its lines in the document."""
+def _with_ends(text: str, ends: Iterator[str]) -> str:
+    """Returns a token with what stands between its lines in the document, of which `ends` gives the next."""
     first, *others = text.split("\n")
-    return first + "".join(next_line(i) + line for i, line in enumerate(others))
-
-
-def _line_after(next_line: Callable[[int], str], first: int, line: int) -> str:
-    """Returns what `next_line` does for a line that is counted from `first` on."""
-    return next_line(first + line)
-
-
-def escape_markdown(text: str) -> str:
-    """Returns `text` with a backslash before signs that would mean something."""
-    return _SPECIAL.sub(lambda match: match["kept"] or "\\" + match[0], text.replace("\n", " "))
+    return first + "".join(next(ends) + line for line in others)
 
 
 def _tokens(text: str, labels: Collection[str]) -> list[_Token]:

@@ -12,7 +12,7 @@ from transduce.errors import DataError
 from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.runs import ParagraphReader, RunNames
-from transduce.translation.documents.xml_tree import XmlDocument, attributes_of, pieces_of
+from transduce.translation.documents.xml_tree import XmlDocument, attributes_of
 
 _PREFIXES = {
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main": "w",
@@ -98,4 +98,4 @@ def _members(
 def _read(names: RunNames, data: bytes, name: str) -> Content:
     document = XmlDocument(data, name, _PREFIXES)
     reader = ParagraphReader(document, names)
-    return Content(document.decoded.encode, pieces_of(document.blocks({names.paragraph}), reader.read))
+    return Content(document.decoded.encode, document.pieces({names.paragraph}, reader.read))

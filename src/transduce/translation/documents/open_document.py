@@ -1,14 +1,13 @@
 """OpenDocument: ODT of LibreOffice, with headers, notes and comments."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from transduce.errors import DataError
 from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.inline_xml import InlineNames, InlineReader
 from transduce.translation.documents.parts import Content, ReadMember
-from transduce.translation.documents.segments import Piece, encoded_with
-from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of, escape_text, pieces_of
+from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of
 
 _SPACE = "urn:oasis:names:tc:opendocument:xmlns:"
 _PREFIXES = {f"{_SPACE}{name}:1.0": name for name in ("text", "office")}
@@ -41,26 +40,12 @@ def open_document_members(archive: Archive) -> Mapping[str, ReadMember]:
 
 def _read(data: bytes, name: str) -> Content:
     document = XmlDocument(data, name, _PREFIXES)
-    reader = _Reader(document)
-    blocks = document.blocks(_NAMES.blocks, lambda node: node.name == _SKIPPED)
-    return Content(document.decoded.encode, pieces_of(blocks, reader.read))
+    styles = [attributes_of(match[0]) for match in _STYLE.finditer(document.text)]
+    code = _CODE | {each.get("style:name", "") for each in styles if each.get("style:parent-style-name") in _CODE}
 
+    def is_code(node: Node) -> bool:
+        return document.attributes(node).get("text:style-name") in code
 
-class _Reader:
-    def __init__(self, document: XmlDocument) -> None:
-        self._document = document
-        self._inline = InlineReader(document, _NAMES, self.read, self._is_code)
-        styles = [attributes_of(match[0]) for match in _STYLE.finditer(document.text)]
-        of_code = {each.get("style:name", "") for each in styles if each.get("style:parent-style-name") in _CODE}
-        self._code = _CODE | of_code
-
-    def _is_code(self, node: Node) -> bool:
-        return self._document.attributes(node).get("text:style-name") in self._code
-
-    def read(self, paragraph: Node) -> Iterator[Piece]:
-        if self._is_code(paragraph):
-            yield self._document.source(paragraph)
-            return
-        yield self._document.start_tag(paragraph)
-        yield from self._inline.builder(paragraph.children).pieces(encoded_with(escape_text))
-        yield self._document.end_tag(paragraph)
+    reader = InlineReader(document, _NAMES, is_code)
+    pieces = document.pieces(_NAMES.blocks, reader.read, lambda node: node.name == _SKIPPED)
+    return Content(document.decoded.encode, pieces)

@@ -13,9 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from functools import partial
+from itertools import takewhile
 
-from transduce.translation.documents.segments import Item, Piece, Render, SegmentBuilder, Tag
-from transduce.translation.documents.xml_tree import Node, XmlDocument, escape_text, pieces_within
+from transduce.translation.documents.segments import Item, Piece, SegmentBuilder, Tag, Tags
+from transduce.translation.documents.xml_tree import Node, XmlDocument, escape_text
 
 _LINK = re.compile(r"<\w+:instrText\b[^>]*>\s*HYPERLINK\b")
 _NAME = re.compile(r"<([^\s/>]+)")
@@ -70,18 +72,14 @@ class ParagraphReader:
 
     def read(self, paragraph: Node) -> Iterator[Piece]:
         """Yields the pieces of a paragraph."""
-        if any(each.name == self._names.paragraph_properties and self._is_code(each) for each in paragraph.children):
+        if self._is_code(paragraph, self._names.paragraph_properties):
             yield self._document.source(paragraph)
             return
         yield self._document.start_tag(paragraph)
         builder = SegmentBuilder()
         group = _Group(self._base(paragraph.children), {})
         self._add_children(paragraph.children, builder, group, group.base)
-
-        def rendering(tags: dict[Tag, tuple[Piece, ...]], around: list[int]) -> Render:
-            return lambda items: _rendered(items, tags, around, group)
-
-        yield from builder.pieces(rendering)
+        yield from builder.pieces(partial(_rendered, group))
         yield self._document.end_tag(paragraph)
 
     def _base(self, children: Sequence[Node]) -> _Envelope | None:
@@ -94,8 +92,7 @@ class ParagraphReader:
         depth = 0
         for run in children:
             ends = self._field_ends(run)
-            is_text = run.name == self._names.run and not ends and not depth
-            is_text &= not any(self._is_code(each) for each in run.children if each.name == self._names.run_properties)
+            is_text = self._is_run(run) and not ends and not depth
             depth = max(0, depth + ends.count("begin") - ends.count("end"))
             for text in run.children if is_text else ():
                 if self._is_text(text):
@@ -113,8 +110,13 @@ class ParagraphReader:
         before = f"{start_tag}{properties}<{match[1]}{names.text_attributes}>"
         return _Envelope(before, f"</{match[1]}>{document.end_tag(run)}", names.irrelevant.sub("", properties))
 
-    def _is_code(self, properties: Node) -> bool:
-        return self._names.code.search(self._document.source(properties)) is not None
+    def _is_code(self, node: Node, properties: str) -> bool:
+        found = (self._document.source(each) for each in node.children if each.name == properties)
+        return any(map(self._names.code.search, found))
+
+    def _is_run(self, node: Node) -> bool:
+        """Returns whether a node is a run that may be translated."""
+        return node.name == self._names.run and not self._is_code(node, self._names.run_properties)
 
     def _is_text(self, node: Node) -> bool:
         return node.name == self._names.text and all(each.name == "#text" for each in node.children)
@@ -139,8 +141,7 @@ class ParagraphReader:
                     number = 0
                 self._add_field(child, builder, group)
                 continue
-            is_run = child.name == names.run
-            is_run &= not any(each.name == names.run_properties and self._is_code(each) for each in child.children)
+            is_run = self._is_run(child)
             contents = [each for each in child.children if each.name != names.run_properties] if is_run else []
             texts = [each for each in contents if self._is_text(each)]
             envelope = self._envelope(child, texts[0]) if texts else None
@@ -162,7 +163,7 @@ class ParagraphReader:
                 builder.text(text, document.source(child))
             else:
                 is_break = any(each.name in names.breaks for each in (child, *contents))
-                builder.point(*pieces_within(document, child, {names.paragraph}, self.read), is_break=is_break)
+                builder.point(*document.pieces_within(child, {names.paragraph}, self.read), is_break=is_break)
         if number:
             builder.close(number)
 
@@ -218,22 +219,17 @@ class ParagraphReader:
 
     def _add_container(self, container: Node, builder: SegmentBuilder, group: _Group) -> None:
         document = self._document
-        children = container.children
-        first = next(i for i, each in enumerate([*children, None]) if not each or not self._is_property(each))
-        properties = "".join(document.source(each) for each in children[:first])
-        base = self._base(children)
-        number = builder.open(document.start_tag(container) + properties)
+        properties = list(takewhile(lambda each: each.name in self._names.container_properties, container.children))
+        base = self._base(container.children)
+        number = builder.open(document.start_tag(container), *map(document.source, properties))
         group.of_tags[number] = base
-        self._add_children(children[first:], builder, group, base)
+        self._add_children(container.children[len(properties) :], builder, group, base)
         builder.close(number, document.end_tag(container))
 
     def _has_text(self, node: Node) -> bool:
         names = self._names
         inner = (each for each in node.children if each.name in names.containers)
         return self._base(node.children) is not None or any(map(self._has_text, inner))
-
-    def _is_property(self, node: Node) -> bool:
-        return node.name in self._names.container_properties
 
     def _add_run(self, run: Node, contents: Sequence[Node], envelope: _Envelope, builder: SegmentBuilder) -> None:
         """Adds the texts of a run, and points for what is between them."""
@@ -248,7 +244,7 @@ class ParagraphReader:
             elif each.name in names.dropped or each.name in names.characters or self._is_blank(each):
                 builder.text(names.characters.get(each.name, ""), original, joined=not is_last)
             else:
-                inner = list(pieces_within(document, each, {names.paragraph}, self.read))
+                inner = list(document.pieces_within(each, {names.paragraph}, self.read))
                 outer = envelope.before[: envelope.before.rindex("<")], document.end_tag(run)
                 builder.point(
                     document.text[position : each.start],
@@ -273,9 +269,7 @@ class ParagraphReader:
                 builder.text(part, source, joined=is_joined)
 
 
-def _rendered(
-    items: Sequence[Item], tags: dict[Tag, tuple[Piece, ...]], around: Sequence[int], group: _Group
-) -> Iterator[Piece]:
+def _rendered(group: _Group, tags: Tags, around: Sequence[int], items: Sequence[Item]) -> Iterator[Piece]:
     """Yields the runs of a translation."""
     # In a paragraph of links alone, text between them gets the properties of the first.
     base = group.base or next((each for each in group.of_tags.values() if each is not None), None)

@@ -14,8 +14,9 @@ A segment knows how it stood in the document. If the model leaves all its words 
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Literal, Union
 
@@ -50,7 +51,10 @@ class Tag:
 
 
 Item = str | Tag
-Render = Callable[[Sequence[Item]], Iterable["Piece"]]
+Tags = Mapping[Tag, tuple["Piece", ...]]  # how each tag is written
+# Returns how a translation is written in the document, given the tags of its segment, the numbers of the elements that
+# are around the whole segment and no part of it, and the translation.
+Render = Callable[[Tags, Sequence[int], Sequence[Item]], Iterable["Piece"]]
 
 
 @dataclass(slots=True, eq=False)
@@ -59,14 +63,9 @@ class Segment:
 
     source: str  # what the pipeline reads: HTML with tags such as <x1>
     original: tuple["Piece", ...]  # how it stands in the document
-    render: Render  # returns how a translation is written in the document
+    render: Callable[[Sequence[Item]], Iterable["Piece"]]  # returns how a translation is written in the document
     is_filled: bool = False  # whether it is written even if it equals its source: the target beside a source
     translation: str | None = None  # None until it is translated
-
-    def segments(self) -> Iterator["Segment"]:
-        """Yields this segment and those within it, such as the text of a footnote."""
-        yield self
-        yield from segments_of(self.original)
 
     def written(self) -> Iterator[str]:
         """Yields what the document gets in its place."""
@@ -87,10 +86,11 @@ Piece = Union[str, Segment]  # noqa: UP007  # each names the other
 
 
 def segments_of(pieces: Iterable[Piece]) -> Iterator[Segment]:
-    """Yields the segments of `pieces`, and those within them."""
+    """Yields the segments of `pieces`, and those within them, such as the text of a footnote."""
     for piece in pieces:
         if isinstance(piece, Segment):
-            yield from piece.segments()
+            yield piece
+            yield from segments_of(piece.original)
 
 
 def written(pieces: Iterable[Piece]) -> Iterator[str]:
@@ -219,13 +219,8 @@ class SegmentBuilder:
         self._add(Entry(tag, original, None if alone is None else tuple(alone), joined))
         return self._num_tags
 
-    def pieces(self, render: Callable[[dict[Tag, tuple[Piece, ...]], list[int]], Render]) -> Iterator[Piece]:
-        """Yields what was collected, and starts again: the segment, and what is copied before it and after it.
-
-        Args:
-            render: returns how translations are written, given the originals of all tags and the numbers of the
-                elements around the whole segment, which are no part of it.
-        """
+    def pieces(self, render: Render) -> Iterator[Piece]:
+        """Yields what was collected, and starts again: the segment, and what is copied before it and after it."""
         entries, self.entries, self._num_tags = self.entries, [], 0
         start, end, around = _trimmed([entry.item for entry in entries])
         while 0 < start < end and entries[start - 1].joined:
@@ -236,40 +231,46 @@ class SegmentBuilder:
         if not has_words("".join(entry.item for entry in inner if isinstance(entry.item, str))):
             yield from _originals(entries)
             return
-        tags = _checked(_alone(inner))
         source = markup_of(entry.item for entry in inner)
+        rendering = partial(render, _tags_of(inner), around)
         yield from _originals(entries[:start])
-        yield Segment(source, tuple(_originals(inner)), render(tags, around))
+        yield Segment(source, tuple(_originals(inner)), rendering)
         yield from _originals(entries[end:])
 
-    def filled(
-        self, render: Callable[[dict[Tag, tuple[Piece, ...]], list[int]], Render], original: str
-    ) -> Iterator[Piece]:
+    def filled(self, render: Render, original: str) -> Iterator[Piece]:
         """Yields a segment that is written elsewhere, in place of `original`, even if it equals its source."""
         items = [entry.item for entry in self.entries]
         source = markup_of(items)
-        tags = _checked(_alone(self.entries))
+        rendering = partial(render, _tags_of(self.entries), [])
         text = "".join(item for item in items if isinstance(item, str))
         translation = None if has_words(text) else source
-        yield Segment(source, (original,), render(tags, []), True, translation) if text.strip() else original
+        yield Segment(source, (original,), rendering, True, translation) if text.strip() else original
 
 
-def encoded_with(
-    encode: Callable[[str], str],
-) -> Callable[[dict[Tag, tuple[Piece, ...]], list[int]], Render]:
-    """Returns how to write translations where tags stay as they are, and text is written by `encode`."""
+def encoded_with(encode: Callable[[str], str], before: str = "", after: str = "") -> Render:
+    """Returns how to write translations where tags stay as they are, and text is written by `encode`.
 
-    def rendering(tags: dict[Tag, tuple[Piece, ...]], _: list[int]) -> Render:
-        def render(items: Sequence[Item]) -> Iterator[Piece]:
-            for item in items:
-                if isinstance(item, str):
-                    yield encode(item)
-                else:
-                    yield from tags[item]
+    Args:
+        encode: returns how the document writes a text.
+        before: what the document has before the translation.
+        after: what it has after it.
+    """
 
-        return render
+    def render(tags: Tags, _: Sequence[int], items: Sequence[Item]) -> Iterator[Piece]:
+        yield before
+        for item in items:
+            if isinstance(item, str):
+                yield encode(item)
+            else:
+                yield from tags[item]
+        yield after
 
-    return rendering
+    return render
+
+
+def written_with(encode: Callable[[str], str], tags: Tags, items: Sequence[Item]) -> str:
+    """Returns what `encoded_with` gives, as one text."""
+    return "".join(written(encoded_with(encode)(tags, (), items)))
 
 
 def text_pieces(text: str, original: str, encode: Callable[[str], str]) -> Iterator[Piece]:
@@ -279,27 +280,19 @@ def text_pieces(text: str, original: str, encode: Callable[[str], str]) -> Itera
     return builder.pieces(encoded_with(encode))
 
 
-def _alone(entries: Iterable[Entry]) -> dict[Tag, tuple[Piece, ...]]:
-    """Returns how each tag is written between other words."""
-    return {
+def _tags_of(entries: Iterable[Entry]) -> Tags:
+    """Returns how each tag is written between other words; raises SegmentError if there are too many."""
+    tags = {
         entry.item: entry.original if entry.alone is None else entry.alone
         for entry in entries
         if isinstance(entry.item, Tag)
     }
-
-
-def _checked(tags: dict[Tag, tuple[Piece, ...]]) -> dict[Tag, tuple[Piece, ...]]:
     if len(tags) > MAX_TAGS:
         raise SegmentError(f"a paragraph has more than {MAX_TAGS:,} tags. Split it, or remove some.")
-    if _depth(tags) > MAX_NESTED_TAGS:
+    depths = accumulate({"open": 1, "close": -1}.get(tag.kind, 0) for tag in tags)
+    if max(depths, default=0) > MAX_NESTED_TAGS:
         raise SegmentError(f"tags are nested more than {MAX_NESTED_TAGS} deep in a paragraph. Remove some.")
     return tags
-
-
-def _depth(tags: Iterable[Tag]) -> int:
-    """Returns how deep elements are nested."""
-    steps = ({"open": 1, "close": -1}.get(tag.kind, 0) for tag in tags)
-    return max(accumulate(steps), default=0)
 
 
 def _originals(entries: Iterable[Entry]) -> Iterator[Piece]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from transduce.translation.documents.inline_tags import INLINE_TAG, add_tagged_text
 from transduce.translation.documents.plain_text import lines_of, rewrapped
-from transduce.translation.documents.segments import Item, Piece, Render, SegmentBuilder, Tag, has_words, written
+from transduce.translation.documents.segments import Item, Piece, SegmentBuilder, Tag, Tags, has_words, written_with
 
 # Outside a cue, only lines with times have an arrow. Where one is damaged, what follows it is a cue all the same.
 _ARROW_LINE = re.compile(r"[^\n]*-->")
@@ -130,7 +130,12 @@ def _sentence(
         if i:
             builder.text(" ", "")
             ends.append(Tag("point", builder.point(speech.before)))
-        _add_lines(speech, builder, decode)
+        opened: dict[str, list[int]] = {}
+        for number, line in enumerate(speech.lines):
+            if number % 2:
+                builder.text(" ", line)
+            else:
+                add_tagged_text(builder, line, decode, opened)
     newline = next((end for speech in sentence for end in speech.lines[1::2]), "\n")
     arrows = any("-->" in line for speech in sentence for line in speech.lines)
 
@@ -138,23 +143,19 @@ def _sentence(
         """Returns whether an arrow in the line is no arrow of times: only where the source has one, too."""
         return arrows and _TIME.match(line) is None
 
-    def rendering(tags: dict[Tag, tuple[Piece, ...]], _: list[int]) -> Render:
+    def render(tags: Tags, _: Sequence[int], items: Sequence[Item]) -> Iterator[Piece]:
         inside = [i for i, end in enumerate(ends) if end in tags]  # the others are before or behind the text
         first = inside[0] if inside else 0
         speeches = sentence[first : first + len(inside) + 1] if inside else [max(sentence, key=lambda s: len(s.lines))]
+        cues = _closed(_cut(items, set(ends), [sum(map(len, speech.lines)) for speech in speeches]))
+        for i, (cue, speech) in enumerate(zip(cues, speeches, strict=True)):
+            yield speech.before if i else ""
+            text = written_with(encode, tags, cue).strip()
+            text = text.lstrip("-" if speech.before.endswith("-") else "")  # no arrow may arise
+            lines = _balanced(text, len(speech.lines) // 2 + 1)
+            yield newline.join(line if may_have(line) else _ARROW.sub("->", line) for line in lines)
 
-        def render(items: Sequence[Item]) -> Iterator[Piece]:
-            cues = _closed(_cut(items, set(ends), [sum(map(len, speech.lines)) for speech in speeches]))
-            for i, (cue, speech) in enumerate(zip(cues, speeches, strict=True)):
-                yield speech.before if i else ""
-                text = "".join(encode(each) if isinstance(each, str) else "".join(written(tags[each])) for each in cue)
-                text = text.strip().lstrip("-" if speech.before.endswith("-") else "")  # no arrow may arise
-                lines = _balanced(text, len(speech.lines) // 2 + 1)
-                yield newline.join(line if may_have(line) else _ARROW.sub("->", line) for line in lines)
-
-        return render
-
-    yield from builder.pieces(rendering)
+    yield from builder.pieces(render)
 
 
 def _cut(items: Sequence[Item], ends: Collection[Item], sizes: Sequence[int]) -> list[list[Item]]:
@@ -237,12 +238,3 @@ def _balanced(text: str, num_lines: int) -> list[str]:
         width = (low + high) // 2
         low, high = (low, width) if len(rewrapped(whole, width)) <= num_lines else (width + 1, high)
     return [line.replace("\x00", " ") for line in rewrapped(whole, low)]
-
-
-def _add_lines(speech: _Speech, builder: SegmentBuilder, decode: Callable[[str], str]) -> None:
-    opened: dict[str, list[int]] = {}
-    for i, line in enumerate(speech.lines):
-        if i % 2:
-            builder.text(" ", line)
-        else:
-            add_tagged_text(builder, line, decode, opened)

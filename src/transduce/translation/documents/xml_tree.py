@@ -9,7 +9,6 @@ import re
 import xml.parsers.expat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 from transduce.errors import DataError
 from transduce.translation.documents.segments import Piece, SegmentError
@@ -79,13 +78,17 @@ class XmlDocument:
                 "format, name it (--format)."
             )
 
-    def blocks(
-        self, names: Collection[str], is_skipped: Callable[[Node], bool] = lambda _: False
-    ) -> Iterator[str | Node]:
-        """Yields the outermost elements with one of these names, and the text between them.
+    def pieces(
+        self,
+        names: Collection[str],
+        read: Callable[[Node], Iterable[Piece]],
+        is_skipped: Callable[[Node], bool] = lambda _: False,
+    ) -> Iterator[Piece]:
+        """Yields the pieces of the outermost elements with one of these names, and the text between them.
 
         Args:
             names: of elements.
+            read: returns the pieces of such an element.
             is_skipped: returns whether an element is copied with all that it holds.
 
         Raises:
@@ -104,7 +107,7 @@ class XmlDocument:
                     closed = path.pop()
                     closed.inner_end, closed.end = node.start, node.end
                     if not path:
-                        yield closed
+                        yield from read(closed)
                         position = closed.end
                 else:
                     path[-1].children.append(node)
@@ -147,6 +150,22 @@ class XmlDocument:
         """Returns the attributes of an element by their names in the document."""
         return attributes_of(self.start_tag(node))
 
+    def pieces_within(
+        self, node: Node, names: Collection[str], read: Callable[[Node], Iterable[Piece]]
+    ) -> Iterator[Piece]:
+        """Yields an element that is kept, in which blocks are read by `read`: the text of a footnote, for example."""
+        position = node.start
+        for block in _outermost(node, names):
+            yield self.text[position : block.start]
+            yield from read(block)
+            position = block.end
+        yield self.text[position : node.end]
+
+    def indent(self, parent: Node, child: Node) -> str:
+        """Returns the white space between an element in another one and what precedes it."""
+        before = self.text[parent.inner_start : child.start]
+        return before[len(before.rstrip()) :]
+
     def _events(self) -> Iterator[tuple[Node, bool]]:
         """Yields nodes, and whether each is an end tag; `end` is 0 where an element begins that has content."""
         position = 0
@@ -179,10 +198,9 @@ class XmlDocument:
         if "xmlns" not in attributes:
             return scope
         declared = {}
-        for match in _ATTRIBUTE.finditer(attributes):
-            space, _, prefix = match["name"].partition(":")
+        for name, address in attributes_of(attributes).items():
+            space, _, prefix = name.partition(":")
             if space == "xmlns":
-                address = html.unescape(match["double"] or match["single"] or "")
                 declared[prefix] = self._prefixes.get(address, prefix)
         return {**scope, **declared}
 
@@ -221,7 +239,9 @@ def require_well_formed(data: bytes, name: str, *, declares_prefixes: bool = Fal
 
     def start_doctype(_: str, __: str | None, ___: str | None, has_internal_subset: int) -> None:
         if has_internal_subset:
-            _refuse_declarations(name)
+            raise DataError(
+                f"{name}: declares entities or elements of its own (<!DOCTYPE … [ … ]>). Remove the declarations."
+            )
 
     parser.StartElementHandler = start_element
     parser.EndElementHandler = end_element
@@ -236,37 +256,12 @@ def require_well_formed(data: bytes, name: str, *, declares_prefixes: bool = Fal
         raise DataError(f"{name}: its encoding is not supported ({error}). Convert it to UTF-8.") from None
 
 
-def _refuse_declarations(name: str) -> NoReturn:
-    raise DataError(f"{name}: declares entities or elements of its own (<!DOCTYPE … [ … ]>). Remove the declarations.")
-
-
 def _usual_name(name: str, scope: Mapping[str, str]) -> str:
     prefix, colon, local = name.rpartition(":")
     if not scope:
         return name
     usual = scope.get(prefix, prefix) if colon or "" in scope else ""
     return f"{usual}:{local}" if usual else local
-
-
-def pieces_of(parts: Iterable[str | Node], read: Callable[[Node], Iterator[Piece]]) -> Iterator[Piece]:
-    """Yields the pieces of a document whose blocks are read by `read`."""
-    for part in parts:
-        if isinstance(part, Node):
-            yield from read(part)
-        elif part:
-            yield part
-
-
-def pieces_within(
-    document: XmlDocument, node: Node, names: Collection[str], read: Callable[[Node], Iterator[Piece]]
-) -> Iterator[Piece]:
-    """Yields an element that is kept, in which blocks are read by `read`: the text of a footnote, for example."""
-    position = node.start
-    for block in _outermost(node, names):
-        yield document.text[position : block.start]
-        yield from read(block)
-        position = block.end
-    yield document.text[position : node.end]
 
 
 def _outermost(node: Node, names: Collection[str]) -> Iterator[Node]:
