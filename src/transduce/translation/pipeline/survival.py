@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from transduce.translation.pipeline.markup import Notation, scan
-from transduce.translation.pipeline.tags import is_closing, is_void, tag_name
+from transduce.translation.pipeline.tags import is_closing, is_void, partners, tag_name
 from transduce.translation.pipeline.text_options import Markup
 
 _COMMAND = re.compile(r"\s*(<[A-Za-z][\w-]*>)")
@@ -71,13 +71,5 @@ def _in_text(markup: Markup) -> Notation:
 
 def is_nested(line: str, markup: Markup) -> bool:
     """Returns whether each closing tag closes the element that was opened last, and all are closed."""
-    open_names: list[str] = []
-    for found in scan(line, markup):
-        name = tag_name(found.text)
-        if not name or is_void(found.text):
-            continue
-        if not is_closing(found.text):
-            open_names.append(name)
-        elif not open_names or open_names.pop() != name:
-            return False
-    return not open_names
+    texts = [found.text for found in scan(line, markup) if tag_name(found.text) and not is_void(found.text)]
+    return len(partners(("close" if is_closing(text) else "open", text) for text in texts)) == len(texts)
