@@ -17,7 +17,7 @@ from transduce.translation.constraints.constrained_search import prefix_constrai
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.confidence import with_words
 from transduce.translation.result import Alternative, Translation
-from transduce.translation.text_model import TextModel, encode_lines
+from transduce.translation.text_model import TextModel, encode_lines, translation_of
 
 _NUMBER = Range(1, 100)
 _JOINED = re.compile(r"(?<=\w)[-\u2010\u2011'\u2019]\w+")  # what a hyphen or an apostrophe adds to a word
@@ -64,7 +64,7 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
     beginning = prefix + " " * begins_word
     best: dict[str, Alternative] = {}
     for each, values in zip(found, scores, strict=True):
-        translation = with_words(_translation(model, source, source_ids, each), values, tokenizer)
+        translation = _translation(model, source, source_ids, each, values)
         text = translation.text
         end = word_end(text, len(beginning))
         if end and text.startswith(beginning):
@@ -74,10 +74,12 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
             if text[:end] not in best or best[text[:end]].probability < probability:
                 best[text[:end]] = Alternative(text[len(beginning) : end].strip(), probability, translation)
     likely = [token for token in (EOS, *signs) if prefix and scores_TV[-1, token] - total > math.log(_NOTICEABLE)]
-    for translation in _ended(model, options, source, [given.prefix + (token,) * (token != EOS) for token in likely]):
-        probability = math.exp(math.fsum(translation.token_log_probabilities[first:]) - total)
+    ended = [given.prefix + (token,) * (token != EOS) for token in likely]
+    for ids, values in zip(ended, engine.score([source_ids] * len(ended), ended), strict=True):
+        whole = hypothesis(list(ids), math.fsum(values), finished=True, alpha=options.length_penalty)
+        probability = math.exp(math.fsum(values[first:]) - total)
         if probability > (best[""].probability if "" in best else _NOTICEABLE):
-            best[""] = Alternative("", probability, translation)
+            best[""] = Alternative("", probability, _translation(model, source, source_ids, whole, values))
     return sorted(best.values(), key=lambda alternative: -alternative.probability)[:n]
 
 
@@ -89,17 +91,6 @@ def _sign_ids(tokenizer: SubwordTokenizer) -> list[int]:
         for token in tokenizer.ids_beginning_with(sign)
         if tokenizer.piece_bytes([token]) == [sign]
     ]
-
-
-def _ended(
-    model: TextModel, options: DecodeConfig, source: str, outputs: Sequence[Sequence[int]]
-) -> Iterator[Translation]:
-    """Yields the translations that end after the tokens given, with their scores."""
-    [source_ids] = encode_lines(model.tokenizer, [source])
-    scores = model.engine.score([source_ids] * len(outputs), outputs) if outputs else []
-    for ids, values in zip(outputs, scores, strict=True):
-        found = hypothesis(list(ids), math.fsum(values), finished=True, alpha=options.length_penalty)
-        yield with_words(_translation(model, source, source_ids, found), values, model.tokenizer)
 
 
 def word_end(text: str, start: int) -> int:
@@ -154,15 +145,9 @@ def _greedy(options: DecodeConfig) -> DecodeConfig:
     )
 
 
-def _translation(model: TextModel, source: str, source_ids: Sequence[int], found: Hypothesis) -> Translation:
-    text = model.tokenizer.decode(found.ids).replace("\n", " ")
-    return Translation(
-        text=text,
-        score=found.score,
-        log_probability=found.log_probability,
-        tokens=tuple(model.tokenizer.pieces(found.ids)),
-        finished=found.finished,
-        source_truncated=len(source_ids) > model.engine.max_source_tokens,
-        ids=tuple(found.ids),
-        sentences=(((0, len(source)), (0, len(text))),),
-    )
+def _translation(
+    model: TextModel, source: str, source_ids: Sequence[int], found: Hypothesis, values: Sequence[float]
+) -> Translation:
+    """Returns what was found, with the log-probabilities of its tokens and the probabilities of its words."""
+    text = model.tokenizer.decode(found.ids)
+    return with_words(translation_of(model, source, source_ids, found, text), values, model.tokenizer)

@@ -32,7 +32,7 @@ from transduce.translation.pipeline.restoring import assemble, restore
 from transduce.translation.pipeline.splitting import Part, split
 from transduce.translation.pipeline.text_options import TextOptions
 from transduce.translation.result import Translation
-from transduce.translation.text_model import TextModel, encode_lines
+from transduce.translation.text_model import TextModel, encode_lines, translation_of
 from transduce.translation.windows import Window
 
 if TYPE_CHECKING:
@@ -153,28 +153,16 @@ def search_parts(
         hypotheses = model.engine.translate(sources, options, n_best)
         forced = [[()] * len(found) for found in hypotheses]
     outputs = iter(model.tokenizer.decode_batch([each.ids for found in hypotheses for each in found]))
-    limit = model.engine.max_source_tokens
     results = []
     for part, source, found, forced_terms, constraint in zip(
         checked(parts, checkpoint), sources, hypotheses, forced, constraints, strict=True
     ):
         translations = []
         for each, forced_of_each in zip(found, forced_terms, strict=True):
-            text = next(outputs).replace("\n", " ")
-            missing = warnings_of(text, constraint.required)
-            translation = Translation(
-                text=text,
-                score=each.score,
-                log_probability=each.log_probability,
-                tokens=tuple(model.tokenizer.pieces(each.ids)),
-                finished=each.finished,
-                source_truncated=len(source) > limit,
-                ids=tuple(each.ids),
-                sentences=(((0, len(part.text)), (0, len(text))),) if source else (),
-                warnings=(*missing, *warnings_of_forced(forced_of_each), *refusal(each, constraint)),
-                required=outcome(text, constraint.required),
-                forced=forced_of_each,
-            )
-            translations.append(translation)
+            best = translation_of(model, part.text, source, each, next(outputs))
+            missing = warnings_of(best.text, constraint.required)
+            warnings = (*missing, *warnings_of_forced(forced_of_each), *refusal(each, constraint))
+            required = outcome(best.text, constraint.required)
+            translations.append(replace(best, warnings=warnings, required=required, forced=forced_of_each))
         results.append(translations)
     return results
