@@ -53,20 +53,13 @@ class Group(NamedTuple):
     letter: Span  # in the line: its first character
 
 
-class Words:
-    """Finds words in a text."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        longest_first = sorted(set(words), key=len, reverse=True)
-        parts = [
-            (r"(?<!\w)" if word[0].isalnum() else "") + re.escape(word) + (r"(?!\w)" if word[-1].isalnum() else "")
-            for word in longest_first
-        ]
-        self._pattern = re.compile("|".join(parts))
-
-    def at(self, text: str) -> dict[Span, str]:
-        """Returns the words that are found by where they are."""
-        return {match.span(): match[0] for match in self._pattern.finditer(text)}
+def found_words(words: Iterable[str], text: str) -> dict[Span, str]:
+    """Returns the words that are in a text, by where they are."""
+    parts = [
+        (r"(?<!\w)" if word[0].isalnum() else "") + re.escape(word) + (r"(?!\w)" if word[-1].isalnum() else "")
+        for word in sorted(set(words), key=len, reverse=True)
+    ]
+    return {match.span(): match[0] for match in re.finditer("|".join(parts), text)}
 
 
 class CutText(NamedTuple):
@@ -145,7 +138,7 @@ def words_of(plain: str, written: dict[int, str], texts: Iterable[str]) -> tuple
     words = set(texts)
     if not words or len(words) > _MOST_WORDS:
         return ()
-    found = {start: word for (start, _), word in Words(words).at(plain).items()}
+    found = {start: word for (start, _), word in found_words(words, plain).items()}
     return tuple((word, written.get(at)) for at, word in found.items()) if written.keys() <= found.keys() else ()
 
 
@@ -156,7 +149,7 @@ def rewritten(translation: str, words: Sequence[tuple[str, str | None]]) -> dict
     """
     if not words:
         return {}
-    found = Words(word for word, _ in words).at(translation)
+    found = found_words((word for word, _ in words), translation)
     if Counter(found.values()) != Counter(word for word, _ in words):
         return None
     choices = {word: iter([each for other, each in words if other == word]) for word, _ in words}
@@ -169,7 +162,7 @@ def groups_of(cells: Sequence[Cell]) -> list[Group]:
     text = "".join({"text": cell.text, "break": "\n"}.get(cell.kind, "") for cell in cells)
     cell_of = [i for i, cell in enumerate(cells) if cell.kind in ("text", "break")]
     partner = partners((cell.kind, cell.text) for cell in cells)
-    elements = [_Element(start, end, cells, cell_of, text) for start, end in sorted(partner.items()) if start < end]
+    elements = [_element(start, end, cells, cell_of, text) for start, end in sorted(partner.items()) if start < end]
     bare = [each for each in elements if each.is_bare]
     is_bare = [False] * len(cells)
     for each in bare:
@@ -217,38 +210,26 @@ def _has_letters(text: str) -> bool:
     return any(character.isalpha() for character in text)
 
 
-class _Element:
+class _Element(NamedTuple):
     """An element of a text: cells [start, end]."""
 
-    def __init__(self, start: int, end: int, cells: Sequence[Cell], cell_of: Sequence[int], text: str) -> None:
-        self.start, self.end = start, end
-        first, last = bisect_right(cell_of, start), bisect_right(cell_of, end)
-        is_short = last - first <= _MOST
-        self.content = text[first:last] if is_short else ""
-        self._is_first = not text[:first].strip() if first <= _MOST else False
-        self._left, self._right = text[max(0, first - 2) : first], text[last : last + 1]
-        self._holds_elements = end - start <= 10 * _MOST and all(
-            cell.kind in ("text", "open", "close") for cell in cells[start:end]
-        )
+    start: int
+    end: int
+    is_bare: bool  # whether it has text, and no letter or white space at its ends
+    is_first_letter: bool  # whether it holds the first letter of the text, and the word goes on after it
+    kind: Kind  # how it is read: as a point where it is a reference, behind a word
 
-    @property
-    def is_bare(self) -> bool:
-        """Whether it has text, and no letter or white space at its ends."""
-        content = self.content
-        return (
-            self._holds_elements and bool(content.strip()) and content == content.strip() and not _has_letters(content)
-        )
 
-    @property
-    def is_first_letter(self) -> bool:
-        """Whether it holds the first letter of the text, and the word goes on after it."""
-        return self._is_first and len(self.content) == 1 and self.content.isalpha() and self._right.isalpha()
-
-    @property
-    def kind(self) -> Kind:
-        """How it is read: as a point where it is a reference, behind a word."""
-        glued = self._left[-1:].strip() and self._left[-1] not in _OPENING
-        return "point" if glued and not set(self.content) <= _SIGNS else "word"
+def _element(start: int, end: int, cells: Sequence[Cell], cell_of: Sequence[int], text: str) -> _Element:
+    first, last = bisect_right(cell_of, start), bisect_right(cell_of, end)
+    content = text[first:last] if last - first <= _MOST else ""
+    before, after = text[max(0, first - 1) : first], text[last : last + 1]
+    is_bare = content.strip() == content != "" and not _has_letters(content) and end - start <= 10 * _MOST
+    is_bare = is_bare and all(cell.kind in ("text", "open", "close") for cell in cells[start:end])
+    begins = first <= _MOST and not text[:first].strip()
+    is_first_letter = begins and len(content) == 1 and content.isalpha() and after.isalpha()
+    glued = before.strip() and before not in _OPENING
+    return _Element(start, end, is_bare, is_first_letter, "point" if glued and not set(content) <= _SIGNS else "word")
 
 
 def _has_reference(word: str, stem: str) -> bool:
