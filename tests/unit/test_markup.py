@@ -100,7 +100,7 @@ def test_a_translation_with_items_counts_if_it_begins_as_it_must_and_has_each_of
     assert [each.text for each in segment.translations] == [*[text] * is_taken, "A {x}"]
     segment.translations.clear()
     [last] = next(waiting)  # without items, where none has come out
-    assert (last.kept, last.text) == (frozenset(), "a b")
+    assert (last.kept, last.marked.plain) == (frozenset(), "a b")
     assert not list(waiting)
 
 

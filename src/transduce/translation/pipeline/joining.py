@@ -30,7 +30,7 @@ def join(
         drawn: whether translations are random draws, which stay in their order: see `choices_of_parts`.
     """
     for index, group in groupby(zip(parts, results, strict=True), key=lambda pair: pair[0].index):
-        text, (of_text, found) = inputs[index].text, zip(*group, strict=True)
+        text, (of_text, found) = inputs[index].marked.plain, zip(*group, strict=True)
         spans = [part.span for part in of_text]
         if spans == [(0, len(text))]:
             yield found[0]

@@ -196,24 +196,21 @@ def _emit(node: _Node, events: list[list[Mark]]) -> None:
 def _written(
     target: str, target_atoms: Sequence[Span], events: Sequence[Sequence[Mark]], written_atoms: Sequence[str]
 ) -> Placed:
+    words = ["", *(target[slice(*span)] for span in target_atoms), ""]
     ends = [0, *(end for _, end in target_atoms)]
     starts = [*(start for start, _ in target_atoms), len(target)]
     written: list[str] = []
     spans: list[Span] = []
     length = 0
     for boundary, marks in enumerate(events):
-        before, after = _atom(target, target_atoms, boundary - 1), _atom(target, target_atoms, boundary)
-        written.append(_boundary(target[ends[boundary] : starts[boundary]], marks, before, after))
+        gap = target[ends[boundary] : starts[boundary]]
+        written.append(_boundary(gap, marks, words[boundary], words[boundary + 1]))
         length += len(written[-1])
         if boundary < len(target_atoms):
             written.append(written_atoms[boundary])
             spans.append((length, length + len(written[-1])))
             length = spans[-1][1]
     return Placed("".join(written), spans)
-
-
-def _atom(target: str, target_atoms: Sequence[Span], index: int) -> str:
-    return target[slice(*target_atoms[index])] if 0 <= index < len(target_atoms) else ""
 
 
 def _boundary(gap: str, marks: Sequence[Mark], previous: str, following: str) -> str:

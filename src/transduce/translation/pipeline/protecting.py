@@ -37,13 +37,8 @@ class SegmentInput:
     """A segment as the model is to read it."""
 
     segment: Segment
-    marked: MarkedText
+    marked: MarkedText  # whose plain text it reads
     kept: frozenset[str] = frozenset()  # items that are left in the text
-
-    @property
-    def text(self) -> str:
-        """What the model reads."""
-        return self.marked.plain
 
 
 def protect(window: Window, text_options: TextOptions, checkpoint: Checkpoint) -> list[list[str | Segment]]:
@@ -78,14 +73,9 @@ def _bound_segment(index: int, line: str, prefix: str) -> Segment:
 
 def _parts(line: str, text_options: TextOptions) -> Iterator[str | MarkedText]:
     read = read_markup(line, text_options.markup)
-    if (
-        text_options.markup == "placeholders"
-        and len(read) == 1
-        and isinstance(read[0], MarkedText)
-        and not read[0].marks
-    ):
-        yield _as_it_is(line)
-        return
+    match read:
+        case [MarkedText(marks=())] if text_options.markup == "placeholders":
+            read = [_as_it_is(line)]
     for part in read:
         if isinstance(part, str) or not part.marks or text_options.markup == "html":
             yield part

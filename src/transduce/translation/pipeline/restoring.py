@@ -76,18 +76,15 @@ def restore(
                     segment.translations.append(_with_number_warnings(model, segment.marked, marks, text, markup))
         elif segment.prefix is not None:
             segment.translations = [with_missing_items(aligner, marked, best, segment.prefix) for best in found]
-        elif marked.words:
+        elif not marked.runs:  # the line as it is
+            segment.translations = found
+        elif marked.words or (markup == "placeholders" and not marked.marks):  # without marks, no translation is lost
             attempted = (_with_marks(aligner, marked, best, best.text, markup) for best in found)
             segment.translations = [
                 _with_number_warnings(model, segment.marked, each, best.text, markup)
                 for best, each in zip(found, attempted, strict=True)
                 if each is not None
             ]
-        elif not marked.runs:  # the line as it is
-            segment.translations = found
-        elif markup == "placeholders" and not marked.marks:
-            written = (_with_marks(aligner, marked, best, best.text, markup) for best in found)
-            segment.translations = [each for each in written if each is not None]  # without marks, none is
         else:
             segment.translations = [_restored(model, aligner, marked, best, markup) for best in found]
 

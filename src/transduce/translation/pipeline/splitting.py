@@ -40,14 +40,15 @@ def split(
     `split="never"` none. A line with a prefix or required terms is never cut: they hold for the whole line.
     """
     limit, wanted = model.engine.max_source_tokens, text_options.split
-    spans = [[(0, len(given.text))] for given in inputs]
+    texts = [given.marked.plain for given in inputs]
+    spans = [[(0, len(text))] for text in texts]
     cuttable = [index for index, given in enumerate(inputs) if _may_be_cut(given, window, wanted)]
     # A token holds at least one byte, and a character has at most four: shorter texts fit and need not be counted.
-    counted = [index for index in cuttable if 4 * len(inputs[index].text) >= limit]
-    encoded = model.tokenizer.encode_batch([inputs[index].text for index in counted])
+    counted = [index for index in cuttable if 4 * len(texts[index]) >= limit]
+    encoded = model.tokenizer.encode_batch([texts[index] for index in counted])
     long = {index for index, ids in zip(counted, encoded, strict=True) if len(ids) > limit}
     for index in checked(cuttable, checkpoint):
-        whole, is_long = inputs[index].text, index in long
+        whole, is_long = texts[index], index in long
         if whole.strip() and (is_long or wanted == "always"):
             require_encodable(whole)
             cut = spans_around_items if inputs[index].kept else sentence_spans
@@ -66,7 +67,7 @@ def _may_be_cut(given: SegmentInput, window: Window, wanted: Split) -> bool:
 
 
 def _part(index: int, span: Span, given: SegmentInput, window: Window) -> Part:
-    line, text = given.segment.line, given.text[slice(*span)]
+    line, text = given.segment.line, given.marked.plain[slice(*span)]
     line_name = window.name(line) if len(text) == len(window.lines[line]) else ""
     constraints = window.constraints_of(line)
     if given.segment.prefix is not None and not given.kept:
