@@ -353,8 +353,9 @@ def test_a_job_killed_at_once_keeps_its_overwrite(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["out", "out[1]", "*"])
 def test_what_a_killed_process_left_of_its_journals_is_removed_and_nothing_else(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    mine = [f".{name}.partial.json.x1.part", f"..{name}.journal.json.x2.part"]
-    others = [".other.partial.json.x1.part", ".out1.partial.json.x.part", f".{name}.partial.json.x1", "notes.part"]
+    mine = [f".{name}.partial.json.abcd1234.part", f"..{name}.journal.json.abcd1235.part"]
+    others = [".other.partial.json.abcd1234.part", ".out1.partial.json.abcd1234.part", f".{name}.partial.json.abcd1234"]
+    others += [f".{name}.partial.json.x1.part", "notes.part"]
     for each in (*mine, *others):
         (tmp_path / each).write_text("")
     run_job(path)

@@ -192,9 +192,7 @@ class ResumableOutput:
         self._write_journal(whole=False)
 
     def _start(self, resume: bool) -> None:
-        for name in (self.journal.name, self.record.name):
-            for leftover in self.path.parent.glob(f".{glob.escape(name)}.*.part"):  # of a process that was killed
-                leftover.unlink(missing_ok=True)
+        files.remove_leftovers(self.path.parent, glob.escape(self.journal.name), glob.escape(self.record.name))
         if self._size() and not self.journal.is_file():
             raise DataError(
                 f"{self.partial}: is not empty, and its journal {self.journal.name}, which names its job, is missing. "
