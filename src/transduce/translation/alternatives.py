@@ -115,22 +115,17 @@ def _beginnings(
         first: the position of the first piece that may be replaced: probabilities are of what comes from here.
         following: the tokens that may follow the whole prefix.
     """
-    prefix, before = given.prefix, 0.0
-    values, tokens, positions = [], [], []
-    for position in range(first, len(prefix) + 1):
-        row_V = before + scores_TV[position].astype(np.float64)
-        allowed_V = np.zeros(len(row_V), dtype=bool)
-        if position < len(prefix):
-            allowed_V[list(given.completions[position])] = True
-            allowed_V[prefix[position]] = False  # what follows it comes at the next position
-            before = float(row_V[prefix[position]])
-        else:
-            allowed_V[list(following)] = True
-        ids = np.flatnonzero(allowed_V)
-        values.append(row_V[ids])
-        tokens.append(ids)
-        positions.append(np.full(len(ids), position))
-    value_N, token_N, position_N = (np.concatenate(each) for each in (values, tokens, positions))
+    prefix = given.prefix
+    allowed_TV = np.zeros(scores_TV.shape, dtype=bool)
+    for position in range(first, len(prefix)):
+        allowed_TV[position, list(given.completions[position])] = True
+        allowed_TV[position, prefix[position]] = False  # what follows it comes at the next position
+    allowed_TV[len(prefix), list(following)] = True
+    position_N, token_N = np.nonzero(allowed_TV)
+    replaced = np.arange(first, len(prefix))
+    before_T = np.zeros(len(scores_TV))  # the log-probability of the pieces from `first` up to each position
+    before_T[first + 1 :] = np.cumsum(scores_TV[replaced, prefix[first:]], dtype=np.float64)
+    value_N = before_T[position_N] + scores_TV[position_N, token_N]
     order = (i for i in np.argsort(-value_N, kind="stable") if token_N[i] != EOS)  # the end is no word
     total = float(np.logaddexp.reduce(value_N))
     return total, ((*prefix[: position_N[i]], int(token_N[i])) for i in order)
