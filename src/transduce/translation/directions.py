@@ -80,22 +80,22 @@ class Directions:
         """
         sources = dict.fromkeys(pair[0] for pair in self.pairs if pair[0])
         own_source, own_target = self.pairs[0]
+        known = self.targets or ((own_target,) if own_target else ())
+        chosen = _known("target language", target, known) if target else own_target or "".join(known[:1])
         if not self.targets:
-            known = [own_target] if own_target else []
-            chosen = _known("target language", target, known) if target else own_target
-            domain, tags = self._of_domain(domain, "")
             # A model of one source language is told its source for other reasons, such as how to split sentences.
-            untrained = len(sources) > 1 and bool(source) and without_region(source) not in map(without_region, sources)
-            return Direction(source or own_source, chosen, domain, untrained, tags)
-        chosen = _known("target language", target, self.targets) if target else own_target or self.targets[0]
-        if source:
-            source = _known("source language", source, [*sources, *self.targets]) if sources else source
-        elif (own_source, chosen) in self.pairs:
-            source = own_source
+            zero_shot = len(sources) > 1 and bool(source) and without_region(source) not in map(without_region, sources)
+            source = source or own_source
         else:
-            source = next((pair[0] for pair in self.pairs if pair[1] == chosen), "")
-        zero_shot = bool(source and sources) and (source, chosen) not in self.pairs
-        domain, tags = self._of_domain(domain, chosen)
+            if source:
+                source = _known("source language", source, [*sources, *self.targets]) if sources else source
+            elif (own_source, chosen) in self.pairs:
+                source = own_source
+            else:
+                source = next((pair[0] for pair in self.pairs if pair[1] == chosen), "")
+            zero_shot = bool(source and sources) and (source, chosen) not in self.pairs
+        domain = _known("domain", domain, self.domains) if domain else ""
+        tags = source_tags(target_language=chosen if self.targets else "", domain=domain)
         return Direction(source, chosen, domain, zero_shot, tags)
 
     def served(self, *, zero_shot: bool) -> dict[tuple[str, str], bool]:
@@ -108,10 +108,6 @@ class Directions:
         sources = dict.fromkeys(source for source, _ in trained)
         others = ((source, target) for source in sources for target in self.targets if source != target)
         return trained | ({pair: True for pair in others if pair not in trained} if zero_shot else {})
-
-    def _of_domain(self, domain: str, target: str) -> tuple[str, tuple[str, ...]]:
-        domain = _known("domain", domain, self.domains) if domain else ""
-        return domain, source_tags(target_language=target, domain=domain)
 
 
 def _known(what: str, name: str, known: Iterable[str]) -> str:
