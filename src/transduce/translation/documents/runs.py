@@ -55,8 +55,9 @@ class _Envelope:
 
 @dataclass(slots=True)
 class _Group:
-    """The envelopes of texts: those of the elements that are open, with that of text without a tag below them."""
+    """A segment with the envelopes of its texts: those of its elements, and that of text without a tag."""
 
+    builder: SegmentBuilder
     base: _Envelope | None
     of_tags: dict[int, _Envelope | None]
 
@@ -76,10 +77,9 @@ class ParagraphReader:
             yield self._document.source(paragraph)
             return
         yield self._document.start_tag(paragraph)
-        builder = SegmentBuilder()
-        group = _Group(self._base(paragraph.children), {})
-        self._add_children(paragraph.children, builder, group, group.base)
-        yield from builder.pieces(partial(_rendered, group))
+        group = _Group(SegmentBuilder(), self._base(paragraph.children), {})
+        self._add_children(paragraph.children, group, group.base)
+        yield from group.builder.pieces(partial(_rendered, group))
         yield self._document.end_tag(paragraph)
 
     def _base(self, children: Sequence[Node]) -> _Envelope | None:
@@ -128,18 +128,16 @@ class ParagraphReader:
     def _characters(self, text: Node) -> str:
         return "".join(map(self._document.characters, text.children))
 
-    def _add_children(
-        self, children: Sequence[Node], builder: SegmentBuilder, group: _Group, base: _Envelope | None
-    ) -> None:
+    def _add_children(self, children: Sequence[Node], group: _Group, base: _Envelope | None) -> None:
         """Adds what is in a paragraph or container."""
-        document, names = self._document, self._names
+        document, names, builder = self._document, self._names, group.builder
         key, number = base.key if base is not None else "", 0  # of the runs so far: 0 without a tag
         for child in self._with_fields(children):
             if isinstance(child, list):
                 if number:
                     builder.close(number)
                     number = 0
-                self._add_field(child, builder, group)
+                self._add_field(child, group)
                 continue
             is_run = self._is_run(child)
             contents = [each for each in child.children if each.name != names.run_properties] if is_run else []
@@ -155,7 +153,7 @@ class ParagraphReader:
                 key = envelope.key
                 self._add_run(child, contents, envelope, builder)
             elif child.name in names.containers and self._has_text(child):
-                self._add_container(child, builder, group)
+                self._add_container(child, group)
             elif child.name in names.dropped:
                 builder.text("", document.source(child))
             elif contents and all(each.name in names.characters or each.name in names.dropped for each in contents):
@@ -200,7 +198,7 @@ class ParagraphReader:
         tags = [self._document.attributes(each) for each in node.children if each.name == names.field]
         return [value for tag in tags for key, value in tag.items() if key.endswith("fldCharType")]
 
-    def _add_field(self, field: Sequence[Node], builder: SegmentBuilder, group: _Group) -> None:
+    def _add_field(self, field: Sequence[Node], group: _Group) -> None:
         """Adds a link as an element; any other field as a point, since a program computes its text."""
         document = self._document
         ends = [self._field_ends(each) for each in field]
@@ -208,23 +206,23 @@ class ParagraphReader:
         head, text = field[: separate + 1], field[separate + 1 : -1]
         source = "".join(map(document.source, head))
         is_whole = [end for each in ends for end in each] == ["begin", "separate", "end"] and ends[-1] == ["end"]
-        base = self._base(text)
-        if not is_whole or not _LINK.search(source) or base is None:
-            builder.point("".join(map(document.source, field)))
-            return
-        number = builder.open(source)
-        group.of_tags[number] = base
-        self._add_children(text, builder, group, base)
-        builder.close(number, document.source(field[-1]))
+        if is_whole and _LINK.search(source) and self._base(text) is not None:
+            self._add_element(source, text, document.source(field[-1]), group)
+        else:
+            group.builder.point("".join(map(document.source, field)))
 
-    def _add_container(self, container: Node, builder: SegmentBuilder, group: _Group) -> None:
+    def _add_container(self, container: Node, group: _Group) -> None:
         document = self._document
         properties = list(takewhile(lambda each: each.name in self._names.container_properties, container.children))
-        base = self._base(container.children)
-        number = builder.open(document.start_tag(container), *map(document.source, properties))
+        start = document.start_tag(container) + "".join(map(document.source, properties))
+        self._add_element(start, container.children[len(properties) :], document.end_tag(container), group)
+
+    def _add_element(self, start: str, children: Sequence[Node], end: str, group: _Group) -> None:
+        base = self._base(children)
+        number = group.builder.open(start)
         group.of_tags[number] = base
-        self._add_children(container.children[len(properties) :], builder, group, base)
-        builder.close(number, document.end_tag(container))
+        self._add_children(children, group, base)
+        group.builder.close(number, end)
 
     def _has_text(self, node: Node) -> bool:
         names = self._names
