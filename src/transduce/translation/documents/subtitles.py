@@ -139,10 +139,6 @@ def _sentence(
     newline = next((end for speech in sentence for end in speech.lines[1::2]), "\n")
     arrows = any("-->" in line for speech in sentence for line in speech.lines)
 
-    def may_have(line: str) -> bool:
-        """Returns whether an arrow in the line is no arrow of times: only where the source has one, too."""
-        return arrows and _TIME.match(line) is None
-
     def render(tags: Tags, _: Sequence[int], items: Sequence[Item]) -> Iterator[Piece]:
         inside = [i for i, end in enumerate(ends) if end in tags]  # the others are before or behind the text
         first = inside[0] if inside else 0
@@ -153,7 +149,8 @@ def _sentence(
             text = written_with(encode, tags, cue).strip()
             text = text.lstrip("-" if speech.before.endswith("-") else "")  # no arrow may arise
             lines = _balanced(text, len(speech.lines) // 2 + 1)
-            yield newline.join(line if may_have(line) else _ARROW.sub("->", line) for line in lines)
+            # A line may have an arrow only where the source has one too, and never that of times.
+            yield newline.join(line if arrows and not _TIME.match(line) else _ARROW.sub("->", line) for line in lines)
 
     yield from builder.pieces(render)
 
@@ -186,6 +183,7 @@ def _closed(cues: Sequence[Sequence[Item]]) -> list[list[Item]]:
     closing = {item.number for cue in cues for item in cue if isinstance(item, Tag) and item.kind == "close"}
     result: list[list[Item]] = []
     path: list[Tag] = []  # the elements that are open
+    cut: set[int] = set()  # the numbers of those that do not begin and end in the same cue
     for cue in cues:
         found: list[Item] = [*path]
         for item in cue:
@@ -194,33 +192,23 @@ def _closed(cues: Sequence[Sequence[Item]]) -> list[list[Item]]:
             elif isinstance(item, Tag) and item.kind == "close":
                 path = [tag for tag in path if tag.number != item.number]
             found.append(item)
+        cut.update(tag.number for tag in path)
         result.append([*found, *(Tag("close", tag.number) for tag in reversed(path))])
-    cut = _cut_elements(cues) & closing
     return [_without_empty(cue, cut) for cue in result]
-
-
-def _cut_elements(cues: Sequence[Sequence[Item]]) -> set[int]:
-    """Returns the numbers of the elements that do not begin and end in the same cue."""
-    cut: set[int] = set()
-    for cue in cues:
-        tags = [item for item in cue if isinstance(item, Tag)]
-        cut |= {tag.number for tag in tags if tag.kind == "open"} ^ {tag.number for tag in tags if tag.kind == "close"}
-    return cut
 
 
 def _without_empty(cue: Sequence[Item], numbers: Collection[int]) -> list[Item]:
     """Returns a cue without those of these elements that hold nothing but white space."""
     found: list[Item] = []
     for item in cue:
-        blanks: list[Item] = []
+        start = len(found)
+        while start and isinstance(last := found[start - 1], str) and not last.strip():
+            start -= 1
         is_end = isinstance(item, Tag) and item.kind == "close" and item.number in numbers
-        while is_end and found and isinstance(last := found[-1], str) and not last.strip():
-            blanks.append(found.pop())
-        if isinstance(item, Tag) and is_end and found and found[-1] == Tag("open", item.number):
-            found.pop()
-            found.extend(blanks)
+        if isinstance(item, Tag) and is_end and start and found[start - 1] == Tag("open", item.number):
+            del found[start - 1]
         else:
-            found.extend([*reversed(blanks), item])
+            found.append(item)
     return found
 
 
