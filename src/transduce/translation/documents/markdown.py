@@ -5,7 +5,7 @@ HTML. A paragraph that was wrapped is wrapped again, at the length of its longes
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -42,7 +42,6 @@ _CODE_INDENT = 4
 _MAX_LINES = 500_000
 # At the beginning of a line these would begin another block.
 _LINE_START = re.compile(r"(?P<number>\d{1,9})(?=[.)](?:\s|\Z))|(?=(?:[-+*:]|#{1,6}|>|=+|-+)(?:\s|\Z)|>)")
-Line = tuple[str, str]  # with its end
 
 
 class _Reader:
@@ -72,14 +71,14 @@ class _Reader:
             elif not rest.strip() or is_rule or _DEFINITION.match(line):
                 yield from self._end_paragraph()
                 self.content_indent = 0 if is_rule else self.content_indent
-                yield line + end
-                self.position += 1
+                yield from self._copied(self.position + 1)
             elif not self.paragraph and _indent(line) >= self.content_indent + _CODE_INDENT:
-                yield line + end
-                self.position += 1
-            elif (title := _ADMONITION.match(line)) is not None:
+                yield from self._copied(self.position + 1)
+            elif (title := _ADMONITION.match(line)) is not None:  # the first line of a note of MkDocs
                 yield from self._end_paragraph()
-                yield from self._admonition(title, end)
+                yield from self._inline(title["marks"], title["title"], title["end"] + end)
+                self.content_indent = _indent(line) + _CODE_INDENT
+                self.position += 1
             elif (block := self._block(prefix[0], rest)) is not None:
                 yield from self._end_paragraph()
                 yield from block
@@ -118,18 +117,17 @@ class _Reader:
 
     def _terms(self) -> Iterator[Piece]:
         """Yields the pieces of the paragraph that was being read, whose lines are texts of their own."""
-        lines, self.paragraph = self.paragraph, []
-        for line in lines:
+        for line in self.paragraph:
             self.paragraph = [line]
             yield from self._end_paragraph()
 
-    def _admonition(self, line: re.Match[str], end: str) -> Iterator[Piece]:
-        """Yields the pieces of the first line of a note of MkDocs, whose content is further in."""
-        yield line["marks"]
-        yield from inline_pieces(line["title"], self.labels)
-        yield line["end"] + end
-        self.content_indent = _indent(line[0]) + _CODE_INDENT
-        self.position += 1
+    def _inline(
+        self, before: str, text: str, after: str, escape: Callable[[str], str] = escape_markdown
+    ) -> Iterator[Piece]:
+        """Yields the pieces of a text within a line, and what is before and after it."""
+        yield before
+        yield from inline_pieces(text, self.labels, escape=escape)
+        yield after
 
     def _front_matter(self) -> Iterator[Piece]:
         mark = self.lines[0][0].rstrip() if self.lines else ""
@@ -147,8 +145,6 @@ class _Reader:
     def _block(self, prefix: str, rest: str) -> Iterator[Piece] | None:
         """Returns the pieces of a block that is no paragraph; None if none begins here."""
         if (fence := _FENCE.match(rest)) is not None and "`" not in fence["rest"]:
-            if fence["fence"].startswith(":"):  # its content is Markdown
-                return self._copied(self.position + 1)
             return self._copied(self._fence_end(fence))
         if not self.paragraph and _GRID.match(rest):
             return map(AlignedByHand, self._copied(self._block_end(self.position)))
@@ -168,7 +164,7 @@ class _Reader:
         mark = fence["fence"]
         last = {"$$": "$$", "\\[": "\\]"}.get(mark, mark.replace("begin", "end"))
         is_maths = mark[0] in "$\\"
-        if is_maths and fence["rest"].rstrip().endswith(last):
+        if mark[0] == ":" or (is_maths and fence["rest"].rstrip().endswith(last)):  # within colons is Markdown
             return self.position + 1
         for i in range(self.position + 1, len(self.lines)):
             line = self.lines[i][0].strip(" \t>")
@@ -197,9 +193,8 @@ class _Reader:
         text = heading["text"]
         end = _HEADING_END.search(text)
         assert end is not None  # the pattern matches the end of any text
-        yield prefix + heading["marks"]
-        yield from inline_pieces(text[: end.start()], self.labels)
-        yield text[end.start() :] + self.lines[self.position][1]
+        after = text[end.start() :] + self.lines[self.position][1]
+        yield from self._inline(prefix + heading["marks"], text[: end.start()], after)
         self.position += 1
 
     def _table(self, prefix: str) -> Iterator[Piece]:
@@ -212,19 +207,11 @@ class _Reader:
             else:
                 for i, cell in enumerate(_CELL_END.split(line[len(prefix) :] if self.position == first else line)):
                     yield "|" if i else ""
-                    yield from self._cell(cell)
+                    text = cell.strip()
+                    start = cell.index(text)
+                    yield from self._inline(cell[:start], text, cell[start + len(text) :], _escaped_cell)
                 yield end
             self.position += 1
-
-    def _cell(self, cell: str) -> Iterator[Piece]:
-        text = cell.strip()
-        if not text:
-            yield cell
-            return
-        start = cell.index(text)
-        yield cell[:start]
-        yield from inline_pieces(text, self.labels, escape=_escaped_cell)
-        yield cell[start + len(text) :]
 
     def _end_paragraph(self) -> Iterator[Piece]:
         """Yields the pieces of the paragraph that was being read."""

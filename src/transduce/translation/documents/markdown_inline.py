@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from transduce.translation.documents.html_pages import end_of, is_copied
 from transduce.translation.documents.segments import Piece, SegmentBuilder, written_with
@@ -75,45 +76,41 @@ class _Token:
         return html.unescape(self.source) if self.kind == "entity" else self.source
 
 
-class _Spelling:
-    r"""How a paragraph writes signs that mean nothing in it: "3 \< 5" and "2 < 3" stay as they are."""
+def _spelled_as(tokens: Sequence[_Token | None], escape: Callable[[str], str]) -> Callable[[str], str]:
+    r"""Returns how text is written: signs as between the same neighbours in the source, else as `escape` does.
 
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-        self._written: dict[int, str] = {}  # of what is not written as it is, by its place
-        self._length = 0
+    "3 \< 5" and "2 < 3" stay as they are.
 
-    def add(self, token: _Token | None) -> None:
-        """Adds a token of text; None stands for anything between texts."""
-        text = token.characters if token is not None else "\0"
+    Args:
+        tokens: those of the source that are text; None stands for anything between texts.
+        escape: writes the characters of text.
+    """
+    texts = [token.characters if token is not None else "\0" for token in tokens]
+    escaped: dict[int, str] = {}  # what is not written as it is, by its place
+    for place, text, token in zip(accumulate(map(len, texts), initial=0), texts, tokens, strict=False):
         if token is not None and len(text) == 1 and text != token.source:
-            self._written[self._length] = token.source
-        self._texts.append(text)
-        self._length += len(text)
+            escaped[place] = token.source
+    source = "".join(texts)
+    known: dict[tuple[str, str, str], list[str]] = {}
+    for match in _SIGN.finditer(source):
+        written = escaped.get(match.start(), match[0])
+        if written != "<":  # a ">" may come to stand behind it
+            known.setdefault(_between(source, match.start()), []).append(written)
+    if not known:
+        return escape
 
-    def applied_to(self, escape: Callable[[str], str]) -> Callable[[str], str]:
-        """Returns how text is written: as in the source between the same neighbours, elsewhere as `escape` does."""
-        text = "".join(self._texts)
-        known: dict[tuple[str, str, str], list[str]] = {}
-        for match in _SIGN.finditer(text):
-            written = self._written.get(match.start(), match[0])
-            if written != "<":  # a ">" may come to stand behind it
-                known.setdefault(_between(text, match.start()), []).append(written)
-        if not known:
-            return escape
+    def write(text: str) -> str:
+        places = [(match.start(), _between(text, match.start())) for match in _SIGN.finditer(text)]
+        counts = Counter(key for _, key in places)
+        parts, position = [], 0
+        for place, key in places:
+            written = known.get(key, [])
+            if len(set(written)) == 1 and counts[key] <= len(written):
+                parts += [escape(text[position:place]), written[0]]
+                position = place + 1
+        return "".join([*parts, escape(text[position:])])
 
-        def write(text: str) -> str:
-            places = [(match.start(), _between(text, match.start())) for match in _SIGN.finditer(text)]
-            counts = Counter(key for _, key in places)
-            parts, position = [], 0
-            for place, key in places:
-                written = known.get(key, [])
-                if len(set(written)) == 1 and counts[key] <= len(written):
-                    parts += [escape(text[position:place]), written[0]]
-                    position = place + 1
-            return "".join([*parts, escape(text[position:])])
-
-        return write
+    return write
 
 
 def _between(text: str, place: int) -> tuple[str, str, str]:
@@ -146,27 +143,26 @@ def inline_pieces(
     ends = iter(between)
     tokens = _tokens(text, labels)
     _pair_emphasis(tokens)
-    builder, spelling = SegmentBuilder(), _Spelling()
+    builder = SegmentBuilder()
+    texts: list[_Token | None] = []
     opened: dict[int, int] = {}
     end_of_picture = 0
     for i, token in enumerate(tokens):
         if i < end_of_picture:
             continue
+        is_text = token.partner < 0 and token.kind not in (*_POINTS, "tag", "hard", "inline_note", "line")
+        texts.append(token if is_text else None)
         if token.source == "![" and _is_whole(tokens, i):  # its text is one of its own: it may stand in a word
             end_of_picture = token.partner + 1
             label = "".join(each.source for each in tokens[i + 1 : token.partner])
             inner = [*inline_pieces(label, labels, ends, escape=escape)]
             builder.point("![", *inner, _with_ends(tokens[token.partner].source, ends))
-            spelling.add(None)
             continue
         if token.kind == "inline_note":
             inner = [*inline_pieces(token.source[len("^[") : -len("]")], labels, ends, escape=escape)]
             builder.point("^[", *inner, "]")
-            spelling.add(None)
             continue
         source = _with_ends(token.source, ends)
-        is_text = token.partner < 0 and token.kind not in (*_POINTS, "tag", "hard", "line")
-        spelling.add(token if is_text else None)
         if token.partner > i:
             opened[i] = builder.open(source)
         elif token.partner >= 0:
@@ -179,7 +175,7 @@ def inline_pieces(
             builder.point(source)
         else:
             builder.text(token.characters, source)
-    encode = spelling.applied_to(escape)
+    encode = _spelled_as(texts, escape)
     yield from builder.pieces(lambda tags, _, items: [wrap(written_with(encode, tags, items))])
 
 
