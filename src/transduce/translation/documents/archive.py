@@ -64,7 +64,7 @@ class Archive:
         Raises:
             DataError: it is no archive, damaged or encrypted, or has too many members.
         """
-        self.name, self.title = name, title
+        self.name, self.title, self._file = name, title, file
         head = file.read(8)
         file.seek(0)
         for magic, what in _OTHER_FILES:
@@ -144,13 +144,13 @@ class Archive:
             target.comment = self.zip.comment
             for member in self.members:
                 if waiting is None or waiting[0].member is not member:
-                    self._copy(member, target)
+                    self._copy(member, target, output)
                     continue
                 _, data = waiting
                 with self._reading(self.name_of(member)):
                     is_same = self.zip.read(member) == data
                 if is_same:
-                    self._copy(member, target)
+                    self._copy(member, target, output)
                 else:
                     has_changed = True
                     changed = copy.copy(member)
@@ -158,18 +158,14 @@ class Archive:
                     changed.external_attr = member.external_attr
                 waiting = next(translated, None)
         if not has_changed:
-            source = self.zip.fp
-            assert source is not None  # the archive is open
-            for file in (source, output):
+            for file in (self._file, output):
                 file.seek(0)
             output.truncate()
-            shutil.copyfileobj(source, output)
+            shutil.copyfileobj(self._file, output)
 
-    def _copy(self, member: ZipInfo, target: ZipFile) -> None:
-        """Copies a member without decompressing it."""
-        source, sink = self.zip.fp, target.fp
-        assert source is not None  # both are open
-        assert sink is not None
+    def _copy(self, member: ZipInfo, target: ZipFile, sink: IO[bytes]) -> None:
+        """Copies a member into the archive that is written to `sink`, without decompressing it."""
+        source = self._file
         with self._reading(self.name_of(member)):
             source.seek(member.header_offset)
             header = source.read(_LOCAL_HEADER_BYTES)

@@ -54,10 +54,6 @@ class _Entry:
     is_fuzzy: bool = False
     has_target: bool = False
 
-    @property
-    def fields(self) -> list[_Field]:
-        return [part for part in self.parts if isinstance(part, _Field)]
-
     def further_field(self) -> _Field | None:
         """Returns the field that a line of nothing but text goes on with, with the empty lines between."""
         empty = 0
@@ -85,8 +81,9 @@ def read_po(text: str) -> Iterator[Piece]:
         SegmentError: a line is none of a catalogue.
     """
     for entry in _entries(text):
-        texts = {each.name: each.text for each in entry.fields}
-        num_forms = sum(each.form is not None for each in entry.fields)
+        fields = [part for part in entry.parts if isinstance(part, _Field)]
+        texts = {each.name: each.text for each in fields}
+        num_forms = sum(each.form is not None for each in fields)
         for part in entry.parts:
             if isinstance(part, str):
                 yield part

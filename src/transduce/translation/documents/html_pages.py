@@ -11,15 +11,12 @@ from collections.abc import Callable, Iterator
 
 from transduce.translation.documents.segments import Piece, SegmentBuilder, encoded_with, text_pieces
 from transduce.translation.documents.split_elements import rejoined
-from transduce.translation.pipeline.tags import is_block_tag
+from transduce.translation.pipeline.tags import is_block_tag, is_void_element
 
 _COPIED = frozenset(
     ("code", "kbd", "math", "pre", "samp", "script", "style", "svg", "template", "textarea", "tt", "var")
 )
 _RAW = frozenset(("script", "style", "textarea"))  # in these, tags mean nothing
-_EMPTY = frozenset(
-    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
-)
 _TRANSLATED_ATTRIBUTES = frozenset(("alt", "aria-label", "placeholder", "title"))
 _BUTTONS = re.compile(r"\btype\s*=\s*[\"']?(?:button|reset|submit)\b", re.IGNORECASE)
 _DESCRIPTION = re.compile(r"\bname\s*=\s*[\"']?description\b", re.IGNORECASE)
@@ -73,7 +70,7 @@ def read_html(text: str) -> Iterator[Piece]:
 def is_copied(tag: str, name: str) -> bool:
     """Returns whether a tag begins an element that is copied with its content."""
     is_kept = name in _COPIED or _KEPT.search(tag) is not None
-    return is_kept and name not in _EMPTY and not tag.startswith("</") and not tag.endswith("/>")
+    return is_kept and not is_void_element(name) and not tag.startswith("</") and not tag.endswith("/>")
 
 
 def end_of(text: str, start: int, name: str) -> int | None:
@@ -109,7 +106,7 @@ class _Page:
         pieces = _with_attributes(tag, name)
         if name == "wbr":  # where a word of the source may be broken
             self.builder.text("", tag)
-        elif name in _EMPTY or tag.endswith("/>"):
+        elif is_void_element(name) or tag.endswith("/>"):
             self.builder.point(*pieces)
         elif not is_end:
             self._open[name].append(self.builder.open(*pieces))

@@ -6,6 +6,7 @@ does. Memory holds a window of segments, and the part that is being written.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import StringIO
 from textwrap import shorten
 from zipfile import ZipInfo
 
@@ -85,23 +86,21 @@ def translate_parts(
 ) -> Iterator[tuple[Part, bytes]]:
     """Yields each part with its translation, in order."""
     current: Part | None = None
-    texts: list[str] = []
+    text = StringIO()
     for window in _windows(parts):
         _translate_window(window, translate, progress)
-        found: list[str] = []
         for each in window:
             if isinstance(each, Part):
                 if current is not None:
-                    yield current, current.content.encode("".join([*texts, *found]))
-                current, texts, found = each, [], []
+                    yield current, current.content.encode(text.getvalue())
+                current, text = each, StringIO()
                 progress.begin(each)
             else:
                 progress.within += _length(each)
-                found.extend(written([each]))
-        texts.append("".join(found))
+                text.writelines(written([each]))
         progress.report()
     if current is not None:
-        yield current, current.content.encode("".join(texts))
+        yield current, current.content.encode(text.getvalue())
 
 
 def _windows(parts: Iterable[Part]) -> Iterator[list[Part | Piece]]:

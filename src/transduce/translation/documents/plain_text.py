@@ -31,12 +31,7 @@ def read_plain_text(text: str) -> Iterator[Piece]:
 
 def lines_of(text: str) -> Iterator[tuple[str, str]]:
     r"""Yields the lines of a text with their ends: "\n", "\r\n" or "\r", or "" for the last."""
-    position = 0
-    while position < len(text):
-        match = _LINE.match(text, position)
-        assert match is not None  # the pattern matches any text
-        yield match["text"], match["end"]
-        position = match.end()
+    return ((match["text"], match["end"]) for match in _LINE.finditer(text) if match[0])
 
 
 def rewrapped(text: str, width: int, first_indent: str = "", indent: str = "") -> list[str]:

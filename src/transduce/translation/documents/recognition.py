@@ -1,15 +1,14 @@
 """What a document is by its content, whatever its name says."""
 
-import codecs
 import io
 import re
 from pathlib import Path
 from zipfile import ZipFile
 
 from transduce.translation.documents.archive import DAMAGE
+from transduce.translation.documents.text_encoding import byte_order_mark
 
 _HEAD_BYTES = 1 << 16
-_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _MIMETYPE = re.compile(rb"PK\x03\x04.{26}mimetypeapplication/(?P<kind>epub\+zip|vnd\.oasis\.opendocument\.)", re.DOTALL)
 _OF_MIMETYPE = {b"epub+zip": "epub", b"vnd.oasis.opendocument.": "odt"}
 _MAIN_MEMBERS = {"word/document.xml": "docx", "ppt/presentation.xml": "pptx"}
@@ -55,7 +54,5 @@ def _office_format(document: Path | bytes) -> str:
 
 def _decoded(head: bytes) -> str:
     """Returns the beginning of a text: signs of formats are ASCII, in whatever encoding."""
-    for bom, encoding in _UTF_16.items():
-        if head.startswith(bom):
-            return head[len(bom) :].decode(encoding, "replace")
-    return head.removeprefix(codecs.BOM_UTF8).decode("latin-1")
+    bom, encoding = byte_order_mark(head)
+    return head[len(bom) :].decode(encoding if encoding.startswith("utf-16") else "latin-1", "replace")

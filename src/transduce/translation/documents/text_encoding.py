@@ -69,7 +69,7 @@ def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
         DataError: it is not text, or not in the encoding that it should have.
     """
     errors = "xmlcharrefreplace" if declared_by in ("xml", "html") else "strict"
-    bom, encoding = next(((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom)), (b"", ""))
+    bom, encoding = byte_order_mark(data)
     declared = _DECLARED[declared_by].search(data[: _HEAD_BYTES[declared_by]]) if declared_by and not encoding else None
     if declared is not None:
         encoding = declared[1].decode("ascii")
@@ -89,6 +89,11 @@ def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
     if "\x00" in text:
         raise DataError(f"{name}: is not text: it has null characters. If it has another format, name it (--format).")
     return DecodedText(text, name, encoding, bom, errors)
+
+
+def byte_order_mark(data: bytes) -> tuple[bytes, str]:
+    """Returns the byte order mark with which a text begins, and its encoding; b"" and "" if it has none."""
+    return next(((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom)), (b"", ""))
 
 
 def _is_text(data: bytes, encoding: str) -> bool:

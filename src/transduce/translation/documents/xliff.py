@@ -134,9 +134,9 @@ class _Reader:
 
 def _with_language(pieces: Iterator[Piece], language: str) -> Iterator[Piece]:
     """Yields pieces whose first has the language of the targets, which XLIFF 2 requires."""
-    first = next(pieces, "")
-    root = _ROOT.search(first) if isinstance(first, str) else None
-    if isinstance(first, str) and root is not None and language:
+    first = str(next(pieces))  # the text before the first unit
+    root = _ROOT.search(first)
+    if root is not None and language:
         attributes = attributes_of(root[0])
         if attributes.get("version", "").startswith("2") and "trgLang" not in attributes:
             first = f'{first[: root.end()]} trgLang="{escape_text(language)}"{first[root.end() :]}'

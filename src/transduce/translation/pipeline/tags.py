@@ -120,7 +120,12 @@ def is_closing(tag: str) -> bool:
 
 def is_void(tag: str) -> bool:
     """Returns whether a tag is an element by itself, without content."""
-    return tag.endswith("/>") or _VOID.fullmatch(tag_name(tag)) is not None
+    return tag.endswith("/>") or is_void_element(tag_name(tag))
+
+
+def is_void_element(name: str) -> bool:
+    """Returns whether elements of this name have no content."""
+    return _VOID.fullmatch(name) is not None
 
 
 def partners(tags: Iterable[tuple[str, str]]) -> dict[int, int]:
