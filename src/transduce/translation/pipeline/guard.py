@@ -120,10 +120,9 @@ def _runs(text: str) -> list[tuple[int, int, bool]]:
         equal = bytes(map(operator.eq, words[length:], words))
         for run in re.finditer(b"\x01{%d,}" % length, equal):
             phrase = words[run.end() : run.end() + length]
-            if length == 1:
-                has_words = len(phrase[0]) > 1 and any(map(str.isalpha, phrase[0]))
-            else:  # of one word again and again, or of signs, it is none
-                has_words = len(set(phrase)) > 1 and any(map(str.isalpha, "".join(phrase)))
+            # One word again and again is no phrase, nor are signs; nor is a single character a word.
+            varied = len(phrase[0] if length == 1 else set(phrase)) > 1
+            has_words = varied and any(map(str.isalpha, "".join(phrase)))
             # The last time, a phrase may end with another sign: ", … , … , … ."
             whole = run.end() - run.start() + (length > 2)
             if length == 1 or has_words:

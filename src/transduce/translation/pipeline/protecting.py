@@ -156,11 +156,11 @@ def attempts(
         waiting = [each for each in checked(segments, checkpoint) if not each.translations]
         if reads_words:
             waiting = [each for each in waiting if each.marked.has_cut_words]
-        items = {id(each): _items(each, markup) for each in waiting}
-        if with_all := _inputs([(each, items[id(each)]) for each in waiting if items[id(each)]], markup, reads_words):
+        with_items = [(each, items) for each in waiting if (items := _items(each, markup))]
+        if with_all := _inputs(with_items, markup, reads_words):
             yield with_all
-            lost = [each for each in waiting if not each.translations and each.prefix is None]
-            some = [(each, each.copied) for each in lost if each.copied and each.copied < items[id(each)]]
+            lost = [(each, items) for each, items in with_items if not each.translations and each.prefix is None]
+            some = [(each, each.copied) for each, items in lost if each.copied and each.copied < items]
             if with_some := _inputs(some, markup, reads_words):
                 yield with_some
         if rest := _inputs([(each, frozenset()) for each in waiting if not each.translations], markup, reads_words):

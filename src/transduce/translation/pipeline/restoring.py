@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 LEFT_AS_IT_WAS = "the markup would not survive: left as it was, in the source language."
 _SUSPICIOUS = re.compile(r"https?://|ftp://|www\.|[{}%@<>&]")
-_EMPTY = Translation("", 0.0, 0.0, (), finished=True, source_truncated=False)
 
 
 def restore(
@@ -66,13 +65,12 @@ def restore(
             found_items = [copied(best.text, segment.marked.source, given.kept, markup) for best in found]
             segment.copied = found_items[0]
             for best, items in zip(found, found_items, strict=True):
-                text = spaced_as(marked.source, best.text, given.kept, markup)
                 if items != given.kept or not best.text.startswith(segment.prefix or ""):
                     continue
+                text = spaced_as(marked.source, best.text, given.kept, markup)
                 if segment.prefix is not None:
                     segment.translations.append(best)
-                    continue
-                if (marks := _with_marks(aligner, marked, best, text, markup, given.kept)) is not None:
+                elif (marks := _with_marks(aligner, marked, best, text, markup, given.kept)) is not None:
                     segment.translations.append(_with_number_warnings(model, segment.marked, marks, text, markup))
         elif segment.prefix is not None:
             segment.translations = [with_missing_items(aligner, marked, best, segment.prefix) for best in found]
@@ -108,7 +106,8 @@ def assemble(line: Sequence[str | Segment], n_best: int, markup: Markup, drawn: 
         return translated[0]
     source = "".join(part if isinstance(part, str) else part.marked.source for part in line)
     if not translated:
-        return [replace(_EMPTY, text=source if source.strip() else "")]
+        text = source if source.strip() else ""
+        return [Translation(text, 0.0, 0.0, (), finished=True, source_truncated=False)]
     whole = []
     for choice in choices_of_parts(translated, n_best, drawn):
         written, starts = _written(line, [each.text for each in choice])
