@@ -22,17 +22,9 @@ from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.found import Found, Kind
 from transduce.translation.pipeline.items import HINT, LITERALS, PLACEHOLDERS
 from transduce.translation.pipeline.sentences import Span
-from transduce.translation.pipeline.tags import (
-    Tags,
-    is_block_tag,
-    is_closing,
-    is_html_tag,
-    is_void,
-    is_written_tag,
-    tag_name,
-)
+from transduce.translation.pipeline.tags import Tags, group_in_plain_text, kind_of_tag, paired_names
 from transduce.translation.pipeline.text_options import Markup
-from transduce.translation.pipeline.whole_words import CutText, cut_text, words_of
+from transduce.translation.pipeline.whole_words import CutText, Words, cut_text, words_of
 
 Notation = Markup | Literal["items"]  # "items": text within HTML, where tags and entities mean nothing
 
@@ -48,7 +40,6 @@ _PATTERNS: dict[Notation, re.Pattern[str]] = {
     "placeholders": re.compile(f"{_ANGLE}|{_ITEMS}|(?P<written>{_ENTITY})"),
     "items": re.compile(_ITEMS),
 }
-_OPENED, _CLOSED = re.compile(r"<([A-Za-z][\w:.-]*)"), re.compile(r"</([A-Za-z][\w:.-]*)")
 _HINT = re.compile(f"[<&]|{HINT.pattern}")  # every match of the patterns has one; most lines have none
 
 
@@ -86,9 +77,7 @@ class MarkedText:
     after: str  # white space at the end
     runs: tuple[_Run, ...] = ()  # of `plain`
     has_cut_words: bool = False  # whether tags cut words
-    words: tuple[
-        tuple[str, str | None], ...
-    ] = ()  # those in `plain`, without tags: how each is written; None: as it is
+    words: Words = ()  # those in `plain`, without tags
     first: tuple[str, str] = ("", "")  # what is written around the first letter
 
     def has_marks(self, span: tuple[int, int]) -> bool:
@@ -160,8 +149,8 @@ def scan(line: str, markup: Notation) -> Iterator[Found]:
         if group == "angle":
             group, end = tags.at(match.start()) or ("", -1)
             if markup == "placeholders" and group:
-                paired = _paired_names(line) if paired is None else paired
-                group = _group_in_plain_text(group, line[match.start() : end], paired, match.start() == first)
+                paired = paired_names(line) if paired is None else paired
+                group = group_in_plain_text(group, line[match.start() : end], paired, match.start() == first)
                 end = end if group else -1
         elif group == "brace":
             braces = _closing_braces(line) if braces is None else braces
@@ -173,27 +162,6 @@ def scan(line: str, markup: Notation) -> Iterator[Found]:
         kind = _kind(group, text)
         yield Found(kind, match.start(), end, html.unescape(text) if kind == "text" else text)
         position = end
-
-
-def _group_in_plain_text(group: str, text: str, paired: Collection[str], is_first: bool) -> str:
-    """Returns as what a tag counts in plain text: "" if it only looks like one, "literal" if it has no partner.
-
-    A first word like "<formal>", without a partner and unknown to HTML, may be a command to the model: it is text.
-    """
-    name = tag_name(text)
-    if group != "tag":
-        return group
-    if not is_written_tag(text):
-        return ""
-    if name in paired or is_void(text) or is_block_tag(name):
-        return group
-    return "" if is_first and not is_closing(text) and not is_html_tag(name) else "literal"
-
-
-def _paired_names(line: str) -> frozenset[str]:
-    """Returns the names of tags that are opened and closed."""
-    opened, closed = ({name.lower() for name in re.findall(sign, line)} for sign in (_OPENED, _CLOSED))
-    return frozenset(opened & closed)
 
 
 def _closing_braces(line: str) -> dict[int, int]:
@@ -210,9 +178,7 @@ def _closing_braces(line: str) -> dict[int, int]:
 
 def _kind(group: str, text: str) -> Kind:
     if group == "tag":
-        if is_block_tag(tag_name(text)):
-            return "block"
-        return "close" if is_closing(text) else "point" if is_void(text) else "open"
+        return kind_of_tag(text)
     if group == "entity":
         character = html.unescape(text)
         if character == text:  # of no character that HTML knows

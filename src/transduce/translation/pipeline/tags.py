@@ -7,7 +7,9 @@ All of them are found in time that is linear in the length of the text, whatever
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+from transduce.translation.pipeline.found import Kind
 
 _NAME = r"[A-Za-z][\w:.-]*+"
 _QUOTED = r"""\"[^"]*+\"|'[^']*+'"""
@@ -15,6 +17,7 @@ _TAG = re.compile(rf"""<(?P<slash>/?)(?P<name>{_NAME})(?P<attributes>(?:{_QUOTED
 _CLOSING_TAG = re.compile(rf"</(?P<name>{_NAME})\s*+>")
 # What begins a comment or the like, and what ends it, in the order in which they are tried.
 _COMMENTS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">"))
+_OPENED, _CLOSED = re.compile(r"<([A-Za-z][\w:.-]*)"), re.compile(r"</([A-Za-z][\w:.-]*)")
 _RAW = re.compile(r"(?:script|style)\b", re.IGNORECASE)
 _UNTRANSLATED = re.compile(rf"""(?P<found>\btranslate\s*+=\s*+(?:\"no\"|'no'|no\b))|{_QUOTED}""", re.IGNORECASE)
 
@@ -103,9 +106,33 @@ def tag_name(text: str) -> str:
     return match["name"].lower() if match else ""
 
 
-def is_written_tag(text: str) -> bool:
-    """Returns whether this is a tag in plain text too, where a sign "less than" may be just that."""
-    return _WRITTEN_TAG.fullmatch(text) is not None
+def kind_of_tag(text: str) -> Kind:
+    """Returns whether a tag is one between sentences, opens or closes an element, or is one by itself."""
+    if is_block_tag(tag_name(text)):
+        return "block"
+    return "close" if is_closing(text) else "point" if is_void(text) else "open"
+
+
+def group_in_plain_text(group: str, text: str, paired: Collection[str], is_first: bool) -> str:
+    """Returns as what a tag counts in plain text, where a sign "less than" may be just that.
+
+    That is "" if it only looks like a tag, "literal" if it has no partner. A first word like "<formal>", without a
+    partner and unknown to HTML, may be a command to the model: it is text.
+    """
+    name = tag_name(text)
+    if group != "tag":
+        return group
+    if _WRITTEN_TAG.fullmatch(text) is None:
+        return ""
+    if name in paired or is_void(text) or is_block_tag(name):
+        return group
+    return "" if is_first and not is_closing(text) and not is_html_tag(name) else "literal"
+
+
+def paired_names(line: str) -> frozenset[str]:
+    """Returns the names of tags that are opened and closed."""
+    opened, closed = ({name.lower() for name in re.findall(sign, line)} for sign in (_OPENED, _CLOSED))
+    return frozenset(opened & closed)
 
 
 def is_html_tag(name: str) -> bool:

@@ -62,6 +62,9 @@ def found_words(words: Iterable[str], text: str) -> dict[Span, str]:
     return {match.span(): match[0] for match in re.finditer("|".join(parts), text)}
 
 
+Words = tuple[tuple[str, str | None], ...]  # words in their order, and how each is written; None: as it is
+
+
 class CutText(NamedTuple):
     """What is found in a text, where each word that tags cut is one."""
 
@@ -125,7 +128,7 @@ def _cells(line: str, span: Span, found: Iterable[Found]) -> Iterator[Cell]:
             yield from (Cell("text", line[i], (i, i + 1)) for i in range(each.start, each.end))
 
 
-def words_of(plain: str, written: dict[int, str], texts: Iterable[str]) -> tuple[tuple[str, str | None], ...]:
+def words_of(plain: str, written: dict[int, str], texts: Iterable[str]) -> Words:
     """Returns all occurrences of the words of a text in their order: how each is written, or None if it had no tags.
 
     There are none if that cannot be told for sure.
@@ -142,7 +145,7 @@ def words_of(plain: str, written: dict[int, str], texts: Iterable[str]) -> tuple
     return tuple((word, written.get(at)) for at, word in found.items()) if written.keys() <= found.keys() else ()
 
 
-def rewritten(translation: str, words: Sequence[tuple[str, str | None]]) -> dict[Span, str] | None:
+def rewritten(translation: str, words: Words) -> dict[Span, str] | None:
     """Returns how words of a translation are written that had tags, by where they are; None if any word is not there.
 
     The words are in the translation as often as in the source: the first of equal ones is the first there.
