@@ -15,7 +15,7 @@ from transduce.errors import DataError
 from transduce.files import atomic_path, require_free
 from transduce.translation.constraints.glossary import GlossaryLike
 from transduce.translation.documents.archive import Archive
-from transduce.translation.documents.formats import Format, require_format, require_size
+from transduce.translation.documents.formats import require_format, require_size
 from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.parts import Part, Progress, ReadMember, TranslateTexts, translate_parts
 from transduce.translation.pipeline import TextOptions
@@ -111,23 +111,16 @@ def translate_document(
             part = Part(name, size, found.read_text(file.read(), name, languages))
             for _, translated in translate_parts([part], translate, progress):
                 target.write(translated)
-        else:
-            _translate_archive(file, target, found, name, translate, progress)
+        elif found.members is not None:
+            archive = Archive(file, name, found.title)
+            readers = found.members(archive)
+            members = [member for member in archive.members if member.filename in readers]
+            progress.total = sum(member.file_size for member in members)
+            parts = (_part(archive, member, readers[member.filename]) for member in members)
+            archive.write(translate_parts(parts, translate, progress), target)
     if not progress.num_segments:
         warn(NO_TEXT)
     return DocumentSummary(progress.num_segments, num_warnings)
-
-
-def _translate_archive(
-    file: IO[bytes], target: IO[bytes], found: Format, name: str, translate: TranslateTexts, progress: Progress
-) -> None:
-    assert found.members is not None  # the caller has chosen
-    archive = Archive(file, name, found.title)
-    readers = found.members(archive)
-    members = [member for member in archive.members if member.filename in readers]
-    progress.total = sum(member.file_size for member in members)
-    parts = (_part(archive, member, readers[member.filename]) for member in members)
-    archive.write(translate_parts(parts, translate, progress), target)
 
 
 def _part(archive: Archive, member: ZipInfo, read: ReadMember) -> Part:
