@@ -13,7 +13,6 @@ from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.text_encoding import decode
 from transduce.translation.documents.xml_tree import XmlDocument, attributes_of
 
-_CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _ROOT_FILE = re.compile(r"<(?:[\w.-]+:)?rootfile\b[^>]*>")
 _ITEM = re.compile(r"<(?:[\w.-]+:)?item\b[^>]*>")
@@ -23,7 +22,7 @@ _PREFIXES = {"http://www.daisy.org/z3986/2005/ncx/": ""}
 
 def book_members(archive: Archive) -> Mapping[str, ReadMember]:
     """Returns readers of the members of an EPUB file that have text."""
-    [root] = _attributes(archive, _CONTAINER, _ROOT_FILE)[:1] or [{}]
+    [root] = _attributes(archive, "META-INF/container.xml", _ROOT_FILE)[:1] or [{}]
     package = root.get("full-path", "")
     if not package:
         raise DataError(f"{archive.name}: is not {archive.title}. If it has another format, name it (--format).")

@@ -5,14 +5,14 @@ HTML. A paragraph that was wrapped is wrapped again, at the length of its longes
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
 from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.markdown_inline import escape_markdown, inline_pieces
 from transduce.translation.documents.plain_text import lines_of, rewrapped
-from transduce.translation.documents.segments import AlignedByHand, Piece, SegmentError
+from transduce.translation.documents.segments import AlignedByHand, Encode, Piece, SegmentError
 from transduce.translation.pipeline.tags import is_block_tag
 
 _PREFIX = re.compile(
@@ -121,9 +121,7 @@ class _Reader:
             self.paragraph = [line]
             yield from self._end_paragraph()
 
-    def _inline(
-        self, before: str, text: str, after: str, escape: Callable[[str], str] = escape_markdown
-    ) -> Iterator[Piece]:
+    def _inline(self, before: str, text: str, after: str, escape: Encode = escape_markdown) -> Iterator[Piece]:
         """Yields the pieces of a text within a line, and what is before and after it."""
         yield before
         yield from inline_pieces(text, self.labels, escape=escape)

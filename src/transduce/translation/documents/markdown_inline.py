@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from transduce.translation.documents.html_pages import end_of, is_copied
-from transduce.translation.documents.segments import Piece, SegmentBuilder, written_with
+from transduce.translation.documents.segments import Encode, Piece, SegmentBuilder, written_with
 from transduce.translation.pipeline.tags import is_block_tag
 
 # Without one of these signs, "\\(a dog\\)" is text in parentheses.
@@ -76,7 +76,7 @@ class _Token:
         return html.unescape(self.source) if self.kind == "entity" else self.source
 
 
-def _spelled_as(tokens: Sequence[_Token | None], escape: Callable[[str], str]) -> Callable[[str], str]:
+def _spelled_as(tokens: Sequence[_Token | None], escape: Encode) -> Encode:
     r"""Returns how text is written: signs as between the same neighbours in the source, else as `escape` does.
 
     "3 \< 5" and "2 < 3" stay as they are.
@@ -129,7 +129,7 @@ def inline_pieces(
     labels: Collection[str],
     between: Iterable[str] = (),
     wrap: Callable[[str], str] = str,
-    escape: Callable[[str], str] = escape_markdown,
+    escape: Encode = escape_markdown,
 ) -> Iterator[Piece]:
     r"""Yields the pieces of a paragraph.
 

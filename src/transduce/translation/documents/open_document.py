@@ -22,20 +22,16 @@ _CODE = frozenset(
     ("Preformatted_20_Text", "Preformatted_Text", "Source_20_Text", "Source_Text", "Teletype", "User_20_Entry")
 )
 _STYLE = re.compile(r"<style:style\b(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>")
-_SKIPPED = "text:tracked-changes"  # what was deleted
-_TYPE = b"application/vnd.oasis.opendocument."
-_ENCRYPTED = b"encryption-data"
-_MEMBERS = ("content.xml", "styles.xml")
 
 
 def open_document_members(archive: Archive) -> Mapping[str, ReadMember]:
     """Returns readers of the members of an ODT file that have text."""
-    if not archive.require_text("mimetype").startswith(_TYPE):
+    if not archive.require_text("mimetype").startswith(b"application/vnd.oasis.opendocument."):
         raise DataError(f"{archive.name}: is not {archive.title}. If it has another format, name it (--format).")
     manifest = archive.member("META-INF/manifest.xml")
-    if manifest is not None and _ENCRYPTED in archive.read(manifest):
+    if manifest is not None and b"encryption-data" in archive.read(manifest):
         raise DataError(f"{archive.name}: is encrypted. Save it without a password.")
-    return {name: _read for name in _MEMBERS if archive.member(name) is not None}
+    return {name: _read for name in ("content.xml", "styles.xml") if archive.member(name) is not None}
 
 
 def _read(data: bytes, name: str) -> Content:
@@ -47,5 +43,6 @@ def _read(data: bytes, name: str) -> Content:
         return document.attributes(node).get("text:style-name") in code
 
     reader = InlineReader(document, _NAMES, is_code)
-    pieces = document.pieces(_NAMES.blocks, reader.read, lambda node: node.name == _SKIPPED)
+    # What was deleted is skipped.
+    pieces = document.pieces(_NAMES.blocks, reader.read, lambda node: node.name == "text:tracked-changes")
     return Content(document.decoded.encode, pieces)

@@ -20,7 +20,6 @@ from transduce.translation.documents.segments import Item, Piece, SegmentBuilder
 from transduce.translation.documents.xml_tree import Node, XmlDocument, escape_text
 
 _LINK = re.compile(r"<\w+:instrText\b[^>]*>\s*HYPERLINK\b")
-_NAME = re.compile(r"<([^\s/>]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +104,9 @@ class ParagraphReader:
         document, names = self._document, self._names
         start_tag = document.start_tag(run)
         properties = "".join(document.source(each) for each in run.children if each.name == names.run_properties)
-        match = _NAME.match(document.start_tag(text))
-        assert match is not None  # a start tag has a name
-        before = f"{start_tag}{properties}<{match[1]}{names.text_attributes}>"
-        return _Envelope(before, f"</{match[1]}>{document.end_tag(run)}", names.irrelevant.sub("", properties))
+        name = document.written_name(text)
+        before = f"{start_tag}{properties}<{name}{names.text_attributes}>"
+        return _Envelope(before, f"</{name}>{document.end_tag(run)}", names.irrelevant.sub("", properties))
 
     def _is_code(self, node: Node, properties: str) -> bool:
         found = (self._document.source(each) for each in node.children if each.name == properties)

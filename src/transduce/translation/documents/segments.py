@@ -52,6 +52,7 @@ class Tag:
 
 Item = str | Tag
 Tags = Mapping[Tag, tuple["Piece", ...]]  # how each tag is written
+Encode = Callable[[str], str]  # returns how the document writes a text
 # Returns how a translation is written in the document, given the tags of its segment, the numbers of the elements that
 # are around the whole segment and no part of it, and the translation.
 Render = Callable[[Tags, Sequence[int], Sequence[Item]], Iterable["Piece"]]
@@ -247,7 +248,7 @@ class SegmentBuilder:
         yield Segment(source, (original,), rendering, True, translation) if text.strip() else original
 
 
-def encoded_with(encode: Callable[[str], str], before: str = "", after: str = "") -> Render:
+def encoded_with(encode: Encode, before: str = "", after: str = "") -> Render:
     """Returns how to write translations where tags stay as they are, and text is written by `encode`.
 
     Args:
@@ -268,12 +269,12 @@ def encoded_with(encode: Callable[[str], str], before: str = "", after: str = ""
     return render
 
 
-def written_with(encode: Callable[[str], str], tags: Tags, items: Sequence[Item]) -> str:
+def written_with(encode: Encode, tags: Tags, items: Sequence[Item]) -> str:
     """Returns what `encoded_with` gives, as one text."""
     return "".join(written(encoded_with(encode)(tags, (), items)))
 
 
-def text_pieces(text: str, original: str, encode: Callable[[str], str]) -> Iterator[Piece]:
+def text_pieces(text: str, original: str, encode: Encode) -> Iterator[Piece]:
     """Yields the pieces of text without tags."""
     builder = SegmentBuilder()
     builder.text(text, original)

@@ -21,7 +21,6 @@ _OPEN_STATES = ("new", "needs-translation")
 _STATE = re.compile(r"\s(?:state|state-qualifier)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
 _ROOT = re.compile(r"<(?:[\w.-]+:)?xliff\b(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+(?=>)")
 _Nodes = Mapping[str, Node]
-_TAG = re.compile(r"<(?P<prefix>[\w.-]+:)?(?P<name>[\w.-]+)(?P<attributes>.*)\Z", re.DOTALL)
 
 
 def read_xliff(data: bytes, name: str, languages: Languages) -> Content:
@@ -105,7 +104,7 @@ class _Reader:
     def _filled(self, slot: Node, source: Node, *, is_kept: bool) -> Iterator[Piece]:
         """Yields a segment of a target with the translation of its source; without one, what it has if `is_kept`."""
         tag = self._document.start_tag(slot).removesuffix(">").removesuffix("/").rstrip()
-        name = tag[1:].split(maxsplit=1)[0]
+        name = self._document.written_name(slot)
         original = self._document.source(slot) if is_kept else f"{tag}/>"
         return self._inline.filled(source, f"{tag}>", f"</{name}>", original)
 
@@ -113,21 +112,19 @@ class _Reader:
         """Returns the unit before and after the content of its new target."""
         document, text = self._document, self._document.text
         source, target = children["source"], children.get("target")
-        tag = _TAG.match(document.start_tag(target if target is not None else source))
-        assert tag is not None  # a start tag has a name
-        name = f"{tag['prefix'] or ''}target"
-        kept = tag["attributes"].removesuffix(">").removesuffix("/").rstrip()
-        attributes = _STATE.sub("", kept) if target is not None else ""
+        if target is None:
+            name = document.written_name(source).removesuffix("source") + "target"
+            start = end = children.get("seg-source", source).end
+            attributes, indent = "", document.indent(unit, source)
+        else:
+            name, start, end, indent = document.written_name(target), target.start, target.end, ""
+            kept = document.start_tag(target)[1 + len(name) :].removesuffix(">").removesuffix("/").rstrip()
+            attributes = _STATE.sub("", kept)
         head = text[unit.start : unit.inner_start]
         if unit.name == "segment":
             head = _STATE.sub("", head).removesuffix(">") + ' state="translated">'
         else:
             attributes += ' state="needs-review-translation" state-qualifier="leveraged-mt"'
-        if target is None:
-            start = end = children.get("seg-source", source).end
-            indent = document.indent(unit, source)
-        else:
-            start, end, indent = target.start, target.end, ""
         before = f"{head}{text[unit.inner_start : start]}{indent}<{name}{attributes}>"
         return before, f"</{name}>{text[end : unit.end]}"
 

@@ -38,6 +38,9 @@ class Node:
     is_raw: bool = False  # text in CDATA, where entities mean nothing
 
 
+Read = Callable[[Node], Iterable[Piece]]  # returns the pieces of an element
+
+
 class XmlDocument:
     """A well-formed XML document."""
 
@@ -79,10 +82,7 @@ class XmlDocument:
             )
 
     def pieces(
-        self,
-        names: Collection[str],
-        read: Callable[[Node], Iterable[Piece]],
-        is_skipped: Callable[[Node], bool] = lambda _: False,
+        self, names: Collection[str], read: Read, is_skipped: Callable[[Node], bool] = lambda _: False
     ) -> Iterator[Piece]:
         """Yields the pieces of the outermost elements with one of these names, and the text between them.
 
@@ -150,9 +150,11 @@ class XmlDocument:
         """Returns the attributes of an element by their names in the document."""
         return attributes_of(self.start_tag(node))
 
-    def pieces_within(
-        self, node: Node, names: Collection[str], read: Callable[[Node], Iterable[Piece]]
-    ) -> Iterator[Piece]:
+    def written_name(self, node: Node) -> str:
+        """Returns the name of an element as the document has it."""
+        return re.split(r"[\s/>]", self.text[node.start + 1 : node.inner_start], maxsplit=1)[0]
+
+    def pieces_within(self, node: Node, names: Collection[str], read: Read) -> Iterator[Piece]:
         """Yields an element that is kept, in which blocks are read by `read`: the text of a footnote, for example."""
         position = node.start
         for block in _outermost(node, names):
