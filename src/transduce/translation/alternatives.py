@@ -19,7 +19,6 @@ from transduce.translation.pipeline.confidence import with_words
 from transduce.translation.result import Alternative, Translation
 from transduce.translation.text_model import TextModel, encode_lines, translation_of
 
-_NUMBER = Range(1, 100)
 _JOINED = re.compile(r"(?<=\w)[-\u2010\u2011'\u2019]\w+")  # what a hyphen or an apostrophe adds to a word
 _SIGNS = ".!?…。！？।؟"  # that end a sentence
 _NOTICEABLE = 0.01  # the least probability with which the end of the translation is among the alternatives
@@ -40,7 +39,7 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
         target_prefix: the beginning of its translation.
         n: words.
     """
-    require_within(n, "n", int, _NUMBER)
+    require_within(n, "n", int, Range(1, 100))
     engine, tokenizer = model.engine, model.tokenizer
     [source_ids] = encode_lines(tokenizer, [source])
     if not source_ids:

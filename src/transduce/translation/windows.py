@@ -9,7 +9,6 @@ from transduce.translation.constraints.line_constraints import Constraints
 
 # A window ends at this many characters, however few lines it has, so that long lines do not fill the memory.
 _WINDOW_CHARACTERS = 1 << 22
-_NO_CONSTRAINTS = Constraints()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Window:
 
     def constraints_of(self, index: int) -> Constraints:
         """Returns the constraints of a line."""
-        return _NO_CONSTRAINTS if self.constraints is None else self.constraints[index]
+        return Constraints() if self.constraints is None else self.constraints[index]
 
 
 def cut_windows(

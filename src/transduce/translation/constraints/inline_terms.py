@@ -12,7 +12,6 @@ from transduce.translation.constraints.required_terms import Choice, choices_of
 
 _TAG = re.compile(r"""</term\s*>|<term(?=[\s>/])(?:"[^"]*"|'[^']*'|[^>"'])*>""", re.IGNORECASE)
 _OPENING = re.compile(r"""<term\s+to\s*=\s*("[^"]*"|'[^']*')\s*>""", re.IGNORECASE)
-_CLOSING = "</term>"
 _SHAPE = '<term to="TRANSLATION">words</term>'
 
 
@@ -37,7 +36,7 @@ def read_inline_terms(text: str, name: str = "the text") -> tuple[str, tuple[Cho
         done = tag.end()
         if tag[0].startswith("</"):
             if not opened:
-                raise DataError(f"{name}: {_CLOSING} closes nothing: write {_SHAPE}.")
+                raise DataError(f"{name}: </term> closes nothing: write {_SHAPE}.")
             if not between.strip():
                 raise DataError(f"{name}: {opened} marks nothing: write {_SHAPE}.")
             opened = ""
