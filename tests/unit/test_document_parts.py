@@ -48,8 +48,8 @@ def test_so_many_different_words_that_tags_cut_are_put_back() -> None:
     names = ["".join(pair) for pair in itertools.product("abcdefgh", repeat=2)]
     for count, expected in ((50, 50), (51, 0)):
         text = " ".join(names[:count])
-        written = {text.index(name): f"<b>{name}</b>" for name in names[:count]}
-        assert len(words_of(text, written, names[:count])) == expected
+        written = {(text.index(name), text.index(name) + len(name)): f"<b>{name}</b>" for name in names[:count]}
+        assert len(words_of(text, written)) == expected
 
 
 def test_references_at_a_word() -> None:

@@ -207,16 +207,14 @@ def _marked_text(line: str, span: Span, found: Sequence[Found], cut: CutText) ->
     after = source[len(source.rstrip()) :] if before != source else ""
     position, stop = start + len(before), end - len(after)
     plain = _PlainText(start)
-    written: dict[int, str] = {}  # words that tags cut, by where they begin in the plain text
-    cut_words: list[str] = []
+    written: dict[Span, str] = {}  # words that tags cut, by where they are in the plain text
     for item in found:
         plain.add(line[position : item.start], position, item.start, whole=False)
         position = item.end
-        if item.kind == "text":
+        if item.kind in ("text", "word"):
             plain.add(item.text, item.start, item.end)
-            if item.start in cut.words:
-                written[plain.length - len(item.text)] = line[item.start : item.end]
-                cut_words.append(item.text)
+            if item.kind == "word":
+                written[plain.length - len(item.text), plain.length] = line[item.start : item.end]
             continue
         glued = (line[item.start - 1 : item.start] if item.start > start else "", line[item.end : item.end + 1])
         spaced = (not glued[0] or glued[0].isspace(), item.end >= stop or glued[1].isspace())
@@ -229,7 +227,7 @@ def _marked_text(line: str, span: Span, found: Sequence[Found], cut: CutText) ->
     plain.strip_end()
     clipped = tuple(replace(mark, index=min(mark.index, plain.length)) for mark in plain.marks)
     text = "".join(plain.pieces)
-    words = words_of(text, written, cut_words)
+    words = words_of(text, written)
     return MarkedText(source, before, text, clipped, after, tuple(plain.runs), cut.has_words, words, cut.first)
 
 

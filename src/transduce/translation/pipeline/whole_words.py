@@ -9,7 +9,7 @@ text is translated again, with a point in place of the word.
 import re
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
@@ -70,7 +70,6 @@ class CutText(NamedTuple):
 
     found: Sequence[Found]
     has_words: bool = False  # whether there are words that may be read without their tags
-    words: frozenset[int] = frozenset()  # where those begin, in the line, that are: they are "text"
     first: tuple[str, str] = ("", "")  # tags around the first letter, which is "text"
 
 
@@ -86,7 +85,6 @@ def cut_text(line: str, span: Span, found: Sequence[Found], *, reads_words: bool
     if not any(each.kind == "open" for each in found):
         return CutText(found)
     merged: list[Found] = []
-    words: set[int] = set()
     has_words, first = False, ("", "")
     rest = deque(found)
     for group in groups_of(list(_cells(line, span, found))):
@@ -104,13 +102,12 @@ def cut_text(line: str, span: Span, found: Sequence[Found], *, reads_words: bool
             continue
         if group.kind == "first":
             first = line[start : group.letter[0]], line[group.letter[1] : end]
+            merged.append(Found("text", start, end, group.text))
         elif group.kind != "point" and reads_words:
-            words.add(start)
+            merged.append(Found("word", start, end, group.text))
         else:
             merged.append(Found("point", start, end, line[start:end]))
-            continue
-        merged.append(Found("text", start, end, group.text))
-    return CutText([*merged, *rest], has_words, frozenset(words), first)
+    return CutText([*merged, *rest], has_words, first)
 
 
 def _cells(line: str, span: Span, found: Iterable[Found]) -> Iterator[Cell]:
@@ -128,21 +125,20 @@ def _cells(line: str, span: Span, found: Iterable[Found]) -> Iterator[Cell]:
             yield from (Cell("text", line[i], (i, i + 1)) for i in range(each.start, each.end))
 
 
-def words_of(plain: str, written: dict[int, str], texts: Iterable[str]) -> Words:
+def words_of(plain: str, written: Mapping[Span, str]) -> Words:
     """Returns all occurrences of the words of a text in their order: how each is written, or None if it had no tags.
 
     There are none if that cannot be told for sure.
 
     Args:
         plain: the text as the model reads it.
-        written: how words that had tags are written, by where they begin in it.
-        texts: these words.
+        written: how words that had tags are written, by where they are in it.
     """
-    words = set(texts)
+    words = {plain[slice(*span)] for span in written}
     if not words or len(words) > _MOST_WORDS:
         return ()
-    found = {start: word for (start, _), word in found_words(words, plain).items()}
-    return tuple((word, written.get(at)) for at, word in found.items()) if written.keys() <= found.keys() else ()
+    found = found_words(words, plain)
+    return tuple((word, written.get(span)) for span, word in found.items()) if written.keys() <= found.keys() else ()
 
 
 def rewritten(translation: str, words: Words) -> dict[Span, str] | None:
