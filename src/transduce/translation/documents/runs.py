@@ -186,8 +186,6 @@ class ParagraphReader:
         Of a container that holds whole fields, it returns none: they are read with what is in it.
         """
         names = self._names
-        if not names.field:
-            return []
         if node.name in names.containers:
             inner = [end for each in node.children for end in self._field_ends(each)]
             return inner if inner.count("begin") != inner.count("end") else []

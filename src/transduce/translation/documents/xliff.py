@@ -27,22 +27,19 @@ def read_xliff(data: bytes, name: str, languages: Languages) -> Content:
     """Reads an XLIFF file."""
     document = XmlDocument(data, name, _PREFIXES, declares_prefixes=True)
     document.require_root("xliff", "XLIFF")
-    reader = _Reader(document)
-    pieces = document.pieces({"trans-unit", "segment"}, reader.read, reader.is_kept)
+    reader = _UnitReader(document, _NAMES)
+    pieces = document.pieces({"trans-unit", "segment"}, reader.read_unit, reader.is_kept)
     return Content(document.decoded.encode, _with_language(pieces, languages.target))
 
 
-class _Reader:
-    def __init__(self, document: XmlDocument) -> None:
-        self._document = document
-        self._inline = InlineReader(document, _NAMES)
-
+class _UnitReader(InlineReader):
     def is_kept(self, node: Node) -> bool:
         """Returns whether an element around texts is not to be translated."""
-        return self._document.attributes(node).get("translate") == "no"
+        return self.document.attributes(node).get("translate") == "no"
 
-    def read(self, unit: Node) -> Iterator[Piece]:
-        document = self._document
+    def read_unit(self, unit: Node) -> Iterator[Piece]:
+        """Yields the pieces of a unit."""
+        document = self.document
         children: _Nodes = {child.name: child for child in reversed(unit.children)}
         source, target, cut = (children.get(name) for name in ("source", "target", "seg-source"))
         state = document.attributes(target).get("state", "") if target is not None else ""
@@ -54,13 +51,13 @@ class _Reader:
         elif segments:
             yield from self._read_segments(unit, children, segments, given, is_open=is_open)
         else:
-            yield from self._inline.filled(source, *self._around(unit, children), document.source(unit))
+            yield from self.filled(source, *self._around(unit, children), document.source(unit))
 
     def _segments(self, parent: Node | None) -> dict[str, Node]:
         """Returns the segments within an element by their numbers."""
         found: dict[str, Node] = {}
         for child in parent.children if parent is not None else ():
-            attributes = self._document.attributes(child) if child.name == "mrk" else {}
+            attributes = self.document.attributes(child) if child.name == "mrk" else {}
             if attributes.get("mtype") == "seg":
                 found[attributes.get("mid", "")] = child
             else:
@@ -79,7 +76,7 @@ class _Reader:
             given: those of its target.
             is_open: whether the target is to be translated again.
         """
-        document = self._document
+        document = self.document
         outline = children["target" if given else "seg-source"]
         slots = {
             number: each
@@ -97,20 +94,20 @@ class _Reader:
         position = outline.inner_start
         for number, slot in sorted(slots.items(), key=lambda item: item[1].start):
             yield document.text[position : slot.start]
-            yield from self._filled(slot, sources[number], is_kept=bool(given))
+            yield from self._filled_slot(slot, sources[number], is_kept=bool(given))
             position = slot.end
         yield document.text[position : outline.inner_end] + after
 
-    def _filled(self, slot: Node, source: Node, *, is_kept: bool) -> Iterator[Piece]:
+    def _filled_slot(self, slot: Node, source: Node, *, is_kept: bool) -> Iterator[Piece]:
         """Yields a segment of a target with the translation of its source; without one, what it has if `is_kept`."""
-        tag = self._document.start_tag(slot).removesuffix(">").removesuffix("/").rstrip()
-        name = self._document.written_name(slot)
-        original = self._document.source(slot) if is_kept else f"{tag}/>"
-        return self._inline.filled(source, f"{tag}>", f"</{name}>", original)
+        tag = self.document.start_tag(slot).removesuffix(">").removesuffix("/").rstrip()
+        name = self.document.written_name(slot)
+        original = self.document.source(slot) if is_kept else f"{tag}/>"
+        return self.filled(source, f"{tag}>", f"</{name}>", original)
 
     def _around(self, unit: Node, children: _Nodes) -> tuple[str, str]:
         """Returns the unit before and after the content of its new target."""
-        document, text = self._document, self._document.text
+        document, text = self.document, self.document.text
         source, target = children["source"], children.get("target")
         if target is None:
             name = document.written_name(source).removesuffix("source") + "target"
