@@ -11,12 +11,11 @@ import shutil
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from transduce.errors import DataError
-from transduce.translation.documents.parts import Part
 
 MAX_MEMBERS = 20_000
 MAX_MEMBER_BYTES = 64 << 20  # of a member whose text is translated, decompressed
@@ -131,32 +130,28 @@ class Archive:
         except DAMAGE as error:
             raise DataError(f"{name}: is damaged or incomplete ({error}). Get the file again.") from None
 
-    def write(self, translated: Iterator[tuple[Part, bytes]], output: IO[bytes]) -> None:
-        """Writes the archive with translated parts: its members keep their order, names, dates and compression.
+    def write(self, names: Collection[str], translated: Iterator[bytes], output: IO[bytes]) -> None:
+        """Writes the archive with translated members: all keep their order, names, dates and compression.
 
         Args:
-            translated: parts in the order of the archive's members, with their new content.
-            output: an empty file. It is the same, byte for byte, if no part has changed.
+            names: of the members that are translated.
+            translated: their new contents, in the order of the archive's members.
+            output: an empty file. It is the same, byte for byte, if no member has changed.
         """
         has_changed = False
-        waiting = next(translated, None)
         with ZipFile(output, "w") as target:
             target.comment = self.zip.comment
             for member in self.members:
-                if waiting is None or waiting[0].member is not member:
-                    self._copy(member, target, output)
-                    continue
-                _, data = waiting
+                data = next(translated) if member.filename in names else None
                 with self._reading(self.name_of(member)):
-                    is_same = self.zip.read(member) == data
-                if is_same:
+                    is_same = data is None or self.zip.read(member) == data
+                if data is None or is_same:
                     self._copy(member, target, output)
                 else:
                     has_changed = True
                     changed = copy.copy(member)
                     target.writestr(changed, data)
                     changed.external_attr = member.external_attr
-                waiting = next(translated, None)
         if not has_changed:
             for file in (self._file, output):
                 file.seek(0)

@@ -109,15 +109,14 @@ def translate_document(
             require_size(size, name)
             progress.total = size
             part = Part(name, size, found.read_text(file.read(), name, languages))
-            for _, translated in translate_parts([part], translate, progress):
-                target.write(translated)
+            target.writelines(translate_parts([part], translate, progress))
         elif found.members is not None:
             archive = Archive(file, name, found.title)
             readers = found.members(archive)
             members = [member for member in archive.members if member.filename in readers]
             progress.total = sum(member.file_size for member in members)
             parts = (_part(archive, member, readers[member.filename]) for member in members)
-            archive.write(translate_parts(parts, translate, progress), target)
+            archive.write(readers.keys(), translate_parts(parts, translate, progress), target)
     if not progress.num_segments:
         warn(NO_TEXT)
     return DocumentSummary(progress.num_segments, num_warnings)
@@ -125,7 +124,7 @@ def translate_document(
 
 def _part(archive: Archive, member: ZipInfo, read: ReadMember) -> Part:
     name = archive.name_of(member)
-    return Part(name, member.file_size, read(archive.read(member), name), member)
+    return Part(name, member.file_size, read(archive.read(member), name))
 
 
 def _translate_with(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from textwrap import shorten
-from zipfile import ZipInfo
 
 from transduce.errors import DataError
 from transduce.translation.documents.segments import (
@@ -56,7 +55,6 @@ class Part:
     name: str  # of the document and the member, for messages
     size: int  # in bytes
     content: Content
-    member: ZipInfo | None = None  # of an archive
 
 
 @dataclass
@@ -81,10 +79,8 @@ class Progress:
             self.on_progress(min(self.finished + min(self.within, self.part_size), self.total), self.total)
 
 
-def translate_parts(
-    parts: Iterable[Part], translate: TranslateTexts, progress: Progress
-) -> Iterator[tuple[Part, bytes]]:
-    """Yields each part with its translation, in order."""
+def translate_parts(parts: Iterable[Part], translate: TranslateTexts, progress: Progress) -> Iterator[bytes]:
+    """Yields the translation of each part, in order."""
     current: Part | None = None
     text = StringIO()
     for window in _windows(parts):
@@ -92,7 +88,7 @@ def translate_parts(
         for each in window:
             if isinstance(each, Part):
                 if current is not None:
-                    yield current, current.content.encode(text.getvalue())
+                    yield current.content.encode(text.getvalue())
                 current, text = each, StringIO()
                 progress.begin(each)
             else:
@@ -100,7 +96,7 @@ def translate_parts(
                 text.writelines(written([each]))
         progress.report()
     if current is not None:
-        yield current, current.content.encode(text.getvalue())
+        yield current.content.encode(text.getvalue())
 
 
 def _windows(parts: Iterable[Part]) -> Iterator[list[Part | Piece]]:
