@@ -26,13 +26,11 @@ def book_members(archive: Archive) -> Mapping[str, ReadMember]:
     package = root.get("full-path", "")
     if not package:
         raise DataError(f"{archive.name}: is not {archive.title}. If it has another format, name it (--format).")
+    known: dict[str, ReadMember] = {"application/xhtml+xml": _read_page, "application/x-dtbncx+xml": _read_contents}
     readers: dict[str, ReadMember] = {}
     for item in _attributes(archive, package, _ITEM):
         name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(item.get("href", ""))))
-        reader = {"application/xhtml+xml": _read_page, "application/x-dtbncx+xml": _read_contents}.get(
-            item.get("media-type", "")
-        )
-        if reader is not None:
+        if (reader := known.get(item.get("media-type", ""))) is not None:
             readers[name] = reader
     if archive.member(_ENCRYPTION) is not None:
         encrypted = {unquote(each.get("URI", "")) for each in _attributes(archive, _ENCRYPTION, _REFERENCE)}

@@ -21,6 +21,7 @@ from itertools import accumulate
 from typing import Literal, Union
 
 from transduce.errors import DataError
+from transduce.translation.pipeline.tags import partners
 
 MAX_TAGS = 2000  # of one segment
 MAX_NESTED_TAGS = 100
@@ -129,14 +130,10 @@ def keeps_tags(source: Sequence[Item], translation: Sequence[Item]) -> bool:
     return Counter(tags) == Counter(given) and (_is_nested(tags) or not _is_nested(given))
 
 
-def _is_nested(tags: Iterable[Tag]) -> bool:
-    path = []
-    for tag in tags:
-        if tag.kind == "open":
-            path.append(tag.number)
-        elif tag.kind == "close" and (not path or path.pop() != tag.number):
-            return False
-    return not path
+def _is_nested(tags: Sequence[Tag]) -> bool:
+    """Returns whether each beginning and end of an element has its partner, which it has only where they nest."""
+    num_ends = sum(tag.kind in ("open", "close") for tag in tags)
+    return len(partners((tag.kind, _mark(tag)) for tag in tags)) == num_ends
 
 
 def has_words(text: str) -> bool:

@@ -71,9 +71,7 @@ def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
     errors = "xmlcharrefreplace" if declared_by in ("xml", "html") else "strict"
     bom, encoding = byte_order_mark(data)
     declared = _DECLARED[declared_by].search(data[: _HEAD_BYTES[declared_by]]) if declared_by and not encoding else None
-    if declared is not None:
-        encoding = declared[1].decode("ascii")
-    encoding = encoding or "utf-8"
+    encoding = declared[1].decode("ascii") if declared is not None else encoding or "utf-8"
     body = data[len(bom) :]
     try:
         found = codecs.lookup(encoding).name

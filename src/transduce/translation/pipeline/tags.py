@@ -52,22 +52,18 @@ class Tags:
         attribute `translate="no"` says. No `start` may be before an earlier one.
         """
         for opening, closing in _COMMENTS:
-            if self._text[start : start + len(opening)].upper() == opening:
-                end = self._end_of(closing, start + len(opening))
-                if end is not None:
-                    return "comment", end
+            is_begun = self._text[start : start + len(opening)].upper() == opening
+            if is_begun and (end := self._end_of(closing, start + len(opening))) is not None:
+                return "comment", end
         tag = _TAG.match(self._text, start)
         if tag is None:
             return None
         if not tag["slash"]:
             raw = _RAW.match(tag["name"])
-            end = self._element_end(raw[0], tag.end()) if raw else None
-            if end is not None:
+            if raw and (end := self._element_end(raw[0], tag.end())) is not None:
                 return "raw", end
-            if _is_untranslated(tag["attributes"]):
-                end = self._element_end(tag["name"], tag.end())
-                if end is not None:
-                    return "kept", end
+            if _is_untranslated(tag["attributes"]) and (end := self._element_end(tag["name"], tag.end())) is not None:
+                return "kept", end
         return "tag", tag.end()
 
     def _end_of(self, closing: str, start: int) -> int | None:
