@@ -123,12 +123,11 @@ def _entries(text: str) -> Iterator[_Entry]:
 def _filled(target: _Field, text: str) -> Iterator[Piece]:
     """Yields the pieces of a translation that is to be written."""
     builder = SegmentBuilder()
-    opened: dict[str, list[int]] = {}
     for i, part in enumerate(re.split(r"(\t+)", text)):
         if i % 2:
             builder.point(part, is_break=True)
         else:
-            add_tagged_text(builder, part, str, opened)
+            add_tagged_text(builder, part, str)
     name = "msgstr" if target.form is None else f"msgstr[{target.form}]"
 
     def render(tags: Tags, _: Sequence[int], items: Sequence[Item]) -> Iterator[Piece]:

@@ -6,7 +6,6 @@ space for the model; a paragraph that is translated has no line breaks of its so
 
 import html
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from transduce.translation.documents.segments import Piece, SegmentBuilder, encoded_with, text_pieces
@@ -92,7 +91,6 @@ class _Page:
 
     def __init__(self) -> None:
         self.builder = SegmentBuilder()
-        self._open: defaultdict[str, list[int]] = defaultdict(list)  # the numbers of inline elements by name
 
     def text(self, raw: str) -> None:
         """Adds text; white space at its ends stays as it is where it is at an end of the segment."""
@@ -108,16 +106,11 @@ class _Page:
             self.builder.text("", tag)
         elif is_void_element(name) or tag.endswith("/>"):
             self.builder.point(*pieces)
-        elif not is_end:
-            self._open[name].append(self.builder.open(*pieces))
-        elif self._open[name]:
-            self.builder.close(self._open[name].pop(), *pieces)
         else:
-            self.builder.point(*pieces)
+            self.builder.tag(name, *pieces, is_end=is_end)
 
     def end(self) -> Iterator[Piece]:
         """Yields the pieces of the segment."""
-        self._open.clear()
         self.builder.entries = rejoined(self.builder.entries)
         return self.builder.pieces(encoded_with(escape_html))
 

@@ -9,16 +9,13 @@ INLINE_TAG = re.compile(r"</?[A-Za-z][^<>]*(?<!--)>|<\d[\d:.]*>|\{\\[^{}]*\}")
 _NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 
 
-def add_tagged_text(
-    builder: SegmentBuilder, text: str, decode: Callable[[str], str], opened: dict[str, list[int]]
-) -> None:
+def add_tagged_text(builder: SegmentBuilder, text: str, decode: Callable[[str], str]) -> None:
     """Adds text with tags to a segment.
 
     Args:
         builder: of the segment.
         text: as the document has it.
         decode: returns the characters of text between tags.
-        opened: the numbers of elements that are open, by their names; changed.
     """
     position = 0
     for match in INLINE_TAG.finditer(text):
@@ -27,10 +24,6 @@ def add_tagged_text(
         name = _NAME.match(match[0])
         if name is None or match[0].endswith("/>"):
             builder.point(match[0])
-        elif not match[0].startswith("</"):
-            opened.setdefault(name[1], []).append(builder.open(match[0]))
-        elif opened.get(name[1]):
-            builder.close(opened[name[1]].pop(), match[0])
         else:
-            builder.point(match[0])
+            builder.tag(name[1], match[0], is_end=match[0].startswith("</"))
     builder.text(decode(text[position:]), text[position:])

@@ -53,11 +53,11 @@ class InlineReader:
     def _builder(self, element: Node) -> SegmentBuilder:
         """Returns a segment with the content of an element."""
         builder = SegmentBuilder()
-        self._add(element.children, builder, {})
+        self._add(element.children, builder)
         builder.entries = rejoined(builder.entries)
         return builder
 
-    def _add(self, nodes: Sequence[Node], builder: SegmentBuilder, opened: dict[tuple[str, str], int]) -> None:
+    def _add(self, nodes: Sequence[Node], builder: SegmentBuilder) -> None:
         document, names = self.document, self.names
         ends = {end: start for start, end in names.pairs.items()}
         for node in nodes:
@@ -65,13 +65,12 @@ class InlineReader:
             if node.name == "#text":
                 text = document.characters(node)
                 builder.text(_SPACE.sub(" ", text) if names.collapses else text, source)
-            elif node.name in names.pairs:
-                opened[node.name, self._pair(node)] = builder.open(source)
-            elif node.name in ends and (key := (ends[node.name], self._pair(node))) in opened:
-                builder.close(opened.pop(key), source)
+            elif node.name in names.pairs or node.name in ends:
+                name = ends.get(node.name, node.name), self._pair(node)
+                builder.tag(name, source, is_end=node.name in ends)
             elif node.name in names.elements and node.children and not self._is_kept(node):
                 number = builder.open(document.start_tag(node))
-                self._add(node.children, builder, opened)
+                self._add(node.children, builder)
                 builder.close(number, document.end_tag(node))
             else:
                 is_break = node.name in names.breaks or _LINE_BREAK.search(html.unescape(source)) is not None

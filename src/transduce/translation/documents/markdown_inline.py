@@ -225,9 +225,8 @@ def _tokens(text: str, labels: Collection[str]) -> list[_Token]:
             continue
         parts = [match[0]]
         if kind == "emphasis" and len(match[0]) == 3:  # ***a* b** and **a *b***
-            parts = [match[0][:2], match[0][:1]]
-            if not text[position : position + 1].strip():
-                parts.reverse()
+            size = 2 if text[position : position + 1].strip() else 1
+            parts = [match[0][:size], match[0][size:]]
         tokens.extend(_Token(kind, part, match["name"] or "") for part in parts)
         if kind == "open":
             brackets.append((here, position))

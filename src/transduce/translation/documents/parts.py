@@ -5,7 +5,7 @@ does. Memory holds a window of segments, and the part that is being written.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import StringIO
 from textwrap import shorten
 
@@ -67,7 +67,7 @@ class Progress:
     num_segments: int = 0
     finished: int = 0  # bytes of parts that are written
     within: int = 0  # characters of the current part
-    part_size: int = field(default=0, repr=False)
+    part_size: int = 0
 
     def begin(self, part: Part) -> None:
         """Notes that a part begins."""

@@ -13,8 +13,8 @@ A segment knows how it stood in the document. If the model leaves all its words 
 
 import html
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -181,6 +181,7 @@ class SegmentBuilder:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self._num_tags = 0
+        self._open: defaultdict[Hashable, list[int]] = defaultdict(list)  # the numbers of open elements, by name
 
     def text(self, text: str, original: str, *, joined: bool = False) -> None:
         """Adds text, and how the document writes it; `joined` is whether that is one piece with what follows."""
@@ -201,6 +202,19 @@ class SegmentBuilder:
         """Adds the end of an element; `alone` is how translations write it, if that differs."""
         self._add(Entry(Tag("close", number), original, None if alone is None else (alone,)))
 
+    def tag(self, name: Hashable, *original: Piece, is_end: bool) -> None:
+        """Adds the beginning or the end of the element of this name; an end without a beginning is a point."""
+        if not is_end:
+            self._open[name].append(self.open(*original))
+        elif self._open[name]:
+            self.close(self._open[name].pop(), *original)
+        else:
+            self.point(*original)
+
+    def leave_open(self) -> None:
+        """Makes the ends that follow no ends of elements that are open now."""
+        self._open.clear()
+
     def point(
         self, *original: Piece, alone: Sequence[Piece] | None = None, joined: bool = False, is_break: bool = False
     ) -> int:
@@ -220,6 +234,7 @@ class SegmentBuilder:
     def pieces(self, render: Render) -> Iterator[Piece]:
         """Yields what was collected, and starts again: the segment, and what is copied before it and after it."""
         entries, self.entries, self._num_tags = self.entries, [], 0
+        self.leave_open()
         start, end, around = _trimmed([entry.item for entry in entries])
         while 0 < start < end and entries[start - 1].joined:
             start -= 1

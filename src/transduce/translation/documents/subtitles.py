@@ -130,12 +130,12 @@ def _sentence(
         if i:
             builder.text(" ", "")
             ends.append(Tag("point", builder.point(speech.before)))
-        opened: dict[str, list[int]] = {}
+        builder.leave_open()
         for number, line in enumerate(speech.lines):
             if number % 2:
                 builder.text(" ", line)
             else:
-                add_tagged_text(builder, line, decode, opened)
+                add_tagged_text(builder, line, decode)
     newline = next((end for speech in sentence for end in speech.lines[1::2]), "\n")
     arrows = any("-->" in line for speech in sentence for line in speech.lines)
 
