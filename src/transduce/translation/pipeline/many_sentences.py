@@ -19,10 +19,8 @@ def lines_of_many_sentences(
 
     There are none if the model folder does not tell that number.
     """
-    if model.bundle is None or text_options.split == "always":
-        return []
-    known = model.bundle.metrics.get(SENTENCES_METRIC)
-    if not known or not isinstance(known, int):
+    known = model.bundle.metrics.get(SENTENCES_METRIC) if model.bundle is not None else None
+    if not known or not isinstance(known, int) or text_options.split == "always":
         return []
     language = text_options.language or languages_of(model)[0]
     return [

@@ -33,7 +33,6 @@ class _Node:
     closing: Mark | None
     start: int
     end: int
-    order: int
     children: list["_Node"] = field(default_factory=list)
     target: Span = (0, 0)  # in target atoms
 
@@ -80,14 +79,14 @@ def _tree(marks: Sequence[Mark], source_atoms: Sequence[Span]) -> _Node:
     starts = [(start + end) / 2 for start, end in source_atoms]
     at = [int(np.searchsorted(starts, mark.index)) for mark in marks]
     partner = partners((mark.kind, mark.text) for mark in marks)
-    root = _Node(None, None, 0, len(source_atoms), -1)
+    root = _Node(None, None, 0, len(source_atoms))
     path = [root]
     for i, mark in enumerate(marks):
         if mark.kind == "close" and i in partner:
             node = path.pop()
             node.closing, node.end = mark, at[i]
             continue
-        node = _Node(mark, None, at[i], at[i], i)
+        node = _Node(mark, None, at[i], at[i])
         path[-1].children.append(node)
         if mark.kind == "open" and i in partner:
             path.append(node)
@@ -185,7 +184,7 @@ def _near(bounds: Sequence[int], index: int) -> Span:
 
 def _emit(node: _Node, events: list[list[Mark]]) -> None:
     """Appends the marks to their boundaries, in the order in which they are written."""
-    for child in sorted(node.children, key=lambda c: (*c.target, c.order)):
+    for child in sorted(node.children, key=lambda c: c.target):  # of equal targets, in the source's order
         assert child.opening is not None  # only the root has none
         events[child.target[0]].append(child.opening)
         _emit(child, events)

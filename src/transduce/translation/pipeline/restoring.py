@@ -147,8 +147,7 @@ def _restored(
         _SUSPICIOUS.sub("", best.text),
     )
     for cleaned in dict.fromkeys(cleaned_texts):
-        written = _with_marks(aligner, marked, best, cleaned, markup)
-        if written is not None:
+        if (written := _with_marks(aligner, marked, best, cleaned, markup)) is not None:
             return _with_terms_of(cleaned, _with_number_warnings(model, marked, written, cleaned, markup))
     return _untranslated(best, marked.source) if markup == "html" else best
 
