@@ -1,6 +1,7 @@
 """GNMT's length penalty, against numbers worked out by hand."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -56,7 +57,8 @@ class Certain:
 
 def test_scores_of_given_targets_by_hand() -> None:
     tokenizer = text_translator().tokenizer
-    empty, dogs = score_targets(cast(Any, Certain()), tokenizer, ["A dog runs over", "A"], ["", "Two dogs run."], 1.0)
+    model = cast(Any, SimpleNamespace(engine=Certain(), tokenizer=tokenizer))
+    empty, dogs = score_targets(model, ["A dog runs over", "A"], ["", "Two dogs run."], 1.0)
     assert (empty.pieces, empty.log_probabilities, empty.score) == (("</s>",), (-1.0,), -1.0)
     length = len(tokenizer.encode("Two dogs run.")) + 1
     assert (dogs.pieces[-1], len(dogs.pieces), dogs.log_probability) == ("</s>", length, -length)

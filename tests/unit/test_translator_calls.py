@@ -112,7 +112,7 @@ def test_questions_about_one_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Any, ...]] = []
     monkeypatch.setattr(module, "directed", lambda model, *direction: SimpleNamespace(engine=direction))
     monkeypatch.setattr(module, "attend", lambda model, *given: asked.append((model.engine, *given)))
-    monkeypatch.setattr(module, "score_targets", lambda engine, tokenizer, *given: asked.append((engine, *given)))
+    monkeypatch.setattr(module, "score_targets", lambda model, *given: asked.append((model.engine, *given)))
     monkeypatch.setattr(
         "transduce.translation.alternatives.alternatives", lambda model, *given: asked.append((model.engine, *given))
     )

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from transduce.decoding.scores import gnmt_penalty
-from transduce.engines.interface import Engine
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
-from transduce.text import EOS_TOKEN, SubwordTokenizer
-from transduce.translation.text_model import encode_lines
+from transduce.text import EOS_TOKEN
+from transduce.translation.text_model import TextModel, encode_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,7 @@ def perplexity_of(log_probability: float, num_pieces: int) -> float:
 
 
 def score_targets(
-    engine: Engine,
-    tokenizer: SubwordTokenizer,
-    sources: Sequence[str],
-    targets: Sequence[str],
-    length_penalty: float,
+    model: TextModel, sources: Sequence[str], targets: Sequence[str], length_penalty: float
 ) -> list[TargetScore]:
     """Returns the scores of each target, given its source; see `Translator.score`."""
     if isinstance(sources, str) or isinstance(targets, str):  # a sequence of characters, which is never meant
@@ -54,6 +49,7 @@ def score_targets(
         raise DataError(
             f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one target for each source."
         )
+    engine, tokenizer = model.engine, model.tokenizer
     source_ids = encode_lines(tokenizer, sources)
     target_ids = [ids if line else [] for line, ids in zip(targets, tokenizer.encode_batch(targets), strict=True)]
     scores = engine.score(source_ids, target_ids)

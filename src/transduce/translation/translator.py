@@ -236,8 +236,7 @@ class Translator:
             DataError: there are not as many targets as sources, or one is longer than learned positions reach.
         """
         alpha = self.with_options(length_penalty=length_penalty).length_penalty
-        engine = directed(self, "", target_language, domain).engine
-        return score_targets(engine, self.tokenizer, sources, targets, alpha)
+        return score_targets(directed(self, "", target_language, domain), sources, targets, alpha)
 
     def stream(
         self,
