@@ -161,7 +161,7 @@ def test_bytes_of_a_journal(tmp_path: Path) -> None:
 
 
 def test_windows_that_are_read_ahead_of_the_workers_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "_Dispatcher", lambda actors, request: SimpleNamespace(submit=lambda window: list))
+    monkeypatch.setattr(cluster, "_dispatcher", lambda actors, request: lambda window: list)
     bundle = cast(Any, SimpleNamespace(config=SimpleNamespace(decode=DecodeConfig())))
     read: list[int] = []
     windows = (read.append(first) or Window(first, []) for first in range(1, 20))  # type: ignore[func-returns-value]

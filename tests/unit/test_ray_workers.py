@@ -13,7 +13,7 @@ from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, TransduceError
 from transduce.translation.pipeline import Request
 from transduce.translation.streams import PlainLines
-from transduce.translation.streams.cluster import RayWorkers, Worker, _Dispatcher, ray_workers
+from transduce.translation.streams.cluster import RayWorkers, Worker, _dispatcher, ray_workers
 from transduce.translation.streams.workers import FileRequest, JobFingerprint
 from transduce.translation.windows import Window
 
@@ -154,11 +154,11 @@ def test_a_window_goes_to_the_worker_that_has_the_least_to_do(ray: Cluster) -> N
 
         return SimpleNamespace(translate=SimpleNamespace(remote=remote))
 
-    dispatcher = _Dispatcher([actor(0), actor(1)], REQUEST)
+    submit = _dispatcher([actor(0), actor(1)], REQUEST)
     for first in range(1, 8):
         if first == 5:
             ray.ended = ["call 2", "call 4"]  # those of the second worker
-        dispatcher.submit(Window(first, ["a"]))
+        submit(Window(first, ["a"]))
     assert [(number, first) for number, first, _ in given] == [(0, 1), (1, 2), (0, 3), (1, 4), (1, 5), (1, 6), (0, 7)]
     assert all(request == ("put", REQUEST) for *_, request in given)
 
@@ -199,7 +199,7 @@ def test_errors_of_workers_are_those_of_this_process_or_say_what_was_lost(
         monkeypatch.setattr(ray, "get", get, raising=False)
         actor = SimpleNamespace(translate=SimpleNamespace(remote=lambda *_: "call"))
         with pytest.raises(kind, match=message):
-            _Dispatcher([actor], REQUEST).submit(Window(1, ["a"]))()
+            _dispatcher([actor], REQUEST)(Window(1, ["a"]))()
 
 
 def test_a_worker_says_where_and_what_it_is(model: Path) -> None:

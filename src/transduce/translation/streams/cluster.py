@@ -92,32 +92,28 @@ class RayWorkers:
 
     def translate(self, windows: Iterable[Window], request: FileRequest) -> Iterator[tuple[Window, Rows]]:
         """Yields each window with its rows, in order; see `streams.workers.Workers`."""
-        return in_order(windows, _Dispatcher(self._actors, request).submit, _AHEAD * len(self._actors))
+        return in_order(windows, _dispatcher(self._actors, request), _AHEAD * len(self._actors))
 
 
-class _Dispatcher:
-    """Gives each window to the worker that has the least to do."""
+def _dispatcher(actors: Sequence[Any], request: FileRequest) -> Callable[[Window], Callable[[], Rows]]:
+    """Returns a function that starts a window on the worker that has the least to do; see `in_order`."""
+    import ray
 
-    def __init__(self, actors: Sequence[Any], request: FileRequest) -> None:
-        import ray
+    shared = ray.put(request)  # once for all windows
+    under_way: dict[Any, int] = {}  # the worker of each call that has not ended, as far as known
 
-        self._actors = actors
-        self._request = ray.put(request)  # once for all windows
-        self._under_way: dict[Any, int] = {}  # the worker of each call that has not ended, as far as known
-
-    def submit(self, window: Window) -> Callable[[], Rows]:
-        """Starts a window, and returns the function that waits for its rows."""
-        import ray
-
-        if self._under_way:
-            ended, _ = ray.wait(list(self._under_way), num_returns=len(self._under_way), timeout=0)
+    def submit(window: Window) -> Callable[[], Rows]:
+        if under_way:
+            ended, _ = ray.wait(list(under_way), num_returns=len(under_way), timeout=0)
             for call in ended:
-                del self._under_way[call]
-        load = Counter(self._under_way.values())
-        actor = min(range(len(self._actors)), key=lambda index: load[index])
-        call = self._actors[actor].translate.remote(window, self._request)
-        self._under_way[call] = actor
+                del under_way[call]
+        load = Counter(under_way.values())
+        actor = min(range(len(actors)), key=lambda index: load[index])
+        call = actors[actor].translate.remote(window, shared)
+        under_way[call] = actor
         return functools.partial(_got, call)
+
+    return submit
 
 
 @contextlib.contextmanager
