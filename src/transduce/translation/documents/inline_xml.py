@@ -66,8 +66,9 @@ class InlineReader:
                 text = document.characters(node)
                 builder.text(_SPACE.sub(" ", text) if names.collapses else text, source)
             elif node.name in names.pairs or node.name in ends:
-                name = ends.get(node.name, node.name), self._pair(node)
-                builder.tag(name, source, is_end=node.name in ends)
+                attributes = document.attributes(node)
+                pair = next((attributes[name] for name in ("startRef", "rid", "i", "id") if name in attributes), "")
+                builder.tag((ends.get(node.name, node.name), pair), source, is_end=node.name in ends)
             elif node.name in names.elements and node.children and not self._is_kept(node):
                 number = builder.open(document.start_tag(node))
                 self._add(node.children, builder)
@@ -75,11 +76,6 @@ class InlineReader:
             else:
                 is_break = node.name in names.breaks or _LINE_BREAK.search(html.unescape(source)) is not None
                 builder.point(*document.pieces_within(node, names.blocks, self.read), is_break=is_break)
-
-    def _pair(self, node: Node) -> str:
-        """Returns what two elements of a pair have in common."""
-        attributes = self.document.attributes(node)
-        return next((attributes[name] for name in ("startRef", "rid", "i", "id") if name in attributes), "")
 
     def _is_kept(self, node: Node) -> bool:
         attributes = self.document.attributes(node)

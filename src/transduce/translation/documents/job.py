@@ -91,7 +91,7 @@ def translate_document(
         texts = job.text_options or TextOptions()
         direction = translator.directions.choose(texts.language, texts.target, texts.domain)
         languages = job.languages or Languages(direction.source, direction.target)
-        translate = _translate_with(translator, job.options, texts, job.glossary)
+        translate = _translate_with(translator, job, texts)
     else:
         languages = job.languages or Languages()
         translate = translator
@@ -127,16 +127,14 @@ def _part(archive: Archive, member: ZipInfo, read: ReadMember) -> Part:
     return Part(name, member.file_size, read(archive.read(member), name))
 
 
-def _translate_with(
-    translator: Translator, options: DecodeConfig | None, text_options: TextOptions, glossary: GlossaryLike
-) -> TranslateTexts:
+def _translate_with(translator: Translator, job: DocumentJob, text_options: TextOptions) -> TranslateTexts:
     """Returns a function that translates texts with HTML tags."""
     split: Split = "never" if text_options.split == "never" else "always"
     text_options = replace(text_options, markup="html", split=split)
 
     def translate(texts: Sequence[str]) -> list[Translation]:
         lines = translator.stream(
-            texts, options=options, text_options=text_options, glossary=glossary, window=max(len(texts), 1)
+            texts, options=job.options, text_options=text_options, glossary=job.glossary, window=max(len(texts), 1)
         )
         return [best for best, *_ in lines]
 
