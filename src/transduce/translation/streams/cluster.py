@@ -25,7 +25,7 @@ from transduce.engines.loading import checksums_of, require_engine
 from transduce.errors import ConfigError, MissingDependencyError, TransduceError, install_command
 from transduce.translation.call_options import LoadOptions
 from transduce.translation.streams.file_job import translate_window
-from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, fingerprint_of, in_order
+from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, Submit, fingerprint_of, in_order
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
@@ -95,8 +95,8 @@ class RayWorkers:
         return in_order(windows, _dispatcher(self._actors, request), _AHEAD * len(self._actors))
 
 
-def _dispatcher(actors: Sequence[Any], request: FileRequest) -> Callable[[Window], Callable[[], Rows]]:
-    """Returns a function that starts a window on the worker that has the least to do; see `in_order`."""
+def _dispatcher(actors: Sequence[Any], request: FileRequest) -> Submit:
+    """Returns a function that starts a window on the worker that has the least to do."""
     import ray
 
     shared = ray.put(request)  # once for all windows
@@ -144,16 +144,14 @@ def ray_workers(
     bundle = Bundle.load(Path(model))
     device, threads = loading.get("device", "auto"), loading.get("threads") or 1
     with _connected(ray, address) as ours:
-        resources = ray.cluster_resources()
-        on_gpu = device.startswith("cuda") or (device == "auto" and resources.get("GPU", 0) >= 1)
-        most = int(resources.get("CPU", 0) // threads)
-        if on_gpu:
-            most = min(most, int(resources.get("GPU", 0)))
+        num_cpus, num_gpus = (ray.cluster_resources().get(name, 0) for name in ("CPU", "GPU"))
+        on_gpu = device.startswith("cuda") or (device == "auto" and num_gpus >= 1)
+        most = int(min(num_cpus // threads, num_gpus) if on_gpu else num_cpus // threads)
         wanted = max(most, 1) if num_workers is None else num_workers
         if not 1 <= wanted <= most:
             raise ConfigError(
                 f"{wanted} workers of {threads} thread{'s' * (threads > 1)}{' and a GPU' * on_gpu} each: there is room "
-                f"for {most} ({resources.get('CPU', 0):.0f} processors, {resources.get('GPU', 0):.0f} GPUs). "
+                f"for {most} ({num_cpus:.0f} processors, {num_gpus:.0f} GPUs). "
                 "Ask for fewer with --workers, or let more machines join first (ray start --address=…)."
             )
         if device == "auto":

@@ -36,6 +36,10 @@ class Rows:
     of_many_sentences: Sequence[int] = ()  # numbers of the lines with more sentences than the training lines had
 
 
+# Starts a window, and returns at once a function that waits for its rows, or raises its error.
+Submit = Callable[[Window], Callable[[], Rows]]
+
+
 @dataclass(frozen=True)
 class JobFingerprint:
     """What rows depend on besides window and request. A job is resumed only with the same fingerprint."""
@@ -78,16 +82,14 @@ class Workers(Protocol):
         ...
 
 
-def in_order(
-    windows: Iterable[Window], submit: Callable[[Window], Callable[[], Rows]], ahead: int
-) -> Iterator[tuple[Window, Rows]]:
+def in_order(windows: Iterable[Window], submit: Submit, ahead: int) -> Iterator[tuple[Window, Rows]]:
     """Yields each window with its rows, in order; up to `ahead` windows are translated at a time.
 
     If reading the windows fails, the rows of all windows read before come first: lines before a bad line are written.
 
     Args:
         windows: are read only as far ahead as `ahead` says.
-        submit: starts a window, and returns at once a function that waits for its rows, or raises its error.
+        submit: starts a window.
         ahead: windows that are translated at a time.
     """
     waiting: deque[tuple[Window, Callable[[], Rows]]] = deque()
