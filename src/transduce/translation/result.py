@@ -37,6 +37,9 @@ class Translation:
     forced: tuple[Choice, ...] = ()  # of these, those that the model did not expect where they are: see `forced_terms`
 
 
+Results = list[list[Translation]]  # of each text, best first
+
+
 @dataclass(frozen=True, slots=True)
 class Alternative:
     """A word that may follow in a translation that has begun, or its end."""

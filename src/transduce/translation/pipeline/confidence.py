@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 
 from transduce.text import SubwordTokenizer, word_of_each
 from transduce.translation.pipeline.splitting import Part
-from transduce.translation.result import Translation
+from transduce.translation.result import Results, Translation
 from transduce.translation.text_model import TextModel, encode_lines
 
 if TYPE_CHECKING:
     from transduce.translation.pipeline.calibration import Calibration
 
 
-def with_probabilities(
-    model: TextModel, parts: Sequence[Part], results: Sequence[list[Translation]]
-) -> list[list[Translation]]:
+def with_probabilities(model: TextModel, parts: Sequence[Part], results: Results) -> Results:
     """Returns the translations with the log-probability of each token and the probability of each word.
 
     The engine scores the outputs as if they had been given. So the numbers are the model's, whatever the search was.
@@ -35,7 +33,7 @@ def with_probabilities(
     return [[next(rest) for _ in found] for found in results]
 
 
-def with_confidence(model: TextModel, results: Sequence[list[Translation]]) -> list[list[Translation]]:
+def with_confidence(model: TextModel, results: Results) -> Results:
     """Returns the translations with their confidence; an empty line has none.
 
     Without a calibration it is the geometric mean of the tokens' probabilities.

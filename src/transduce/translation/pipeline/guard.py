@@ -17,9 +17,9 @@ from transduce.translation.pipeline.checkpoints import Checkpoint
 from transduce.translation.pipeline.splitting import Part
 from transduce.translation.pipeline.survival import mark_counts, without_items
 from transduce.translation.pipeline.text_options import Markup
-from transduce.translation.result import Translation
+from transduce.translation.result import Results, Translation
 
-Search = Callable[[Sequence[Part], DecodeConfig, int], list[list[Translation]]]
+Search = Callable[[Sequence[Part], DecodeConfig, int], Results]
 
 REPEATS = "repeats itself"
 COPIES = "copies the source"
@@ -59,7 +59,7 @@ def doubts(source: str, text: str, *, same_language: bool = False) -> tuple[str,
 
 
 def guard(
-    results: list[list[Translation]],
+    results: Results,
     parts: Sequence[Part],
     options: DecodeConfig,
     n_best: int,
@@ -68,7 +68,7 @@ def guard(
     *,
     same_language: bool,
     markup: Markup = "none",
-) -> list[list[Translation]]:
+) -> Results:
     """Returns the results. If the best one of a part is wrong, it is replaced by another one, or gets a warning.
 
     The rest of the n-best list is tried first, then a search that may not repeat three tokens. Random draws are drawn

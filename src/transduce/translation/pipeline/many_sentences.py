@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from transduce.translation.directions import languages_of
 from transduce.translation.pipeline.markup import MarkedText, read_markup
-from transduce.translation.pipeline.sentences import SENTENCES_METRIC, num_sentences
+from transduce.translation.pipeline.sentences import SENTENCES_METRIC, sentence_spans
 from transduce.translation.pipeline.text_options import Markup, TextOptions
 from transduce.translation.result import Translation
 from transduce.translation.text_model import TextModel
@@ -42,4 +42,4 @@ def many_sentences_warning(indices: Sequence[int]) -> str:
 def _num_sentences(text: str, markup: Markup, language: str) -> int:
     """Returns how many sentences go into one search: the most of any text between block tags."""
     parts = [part.plain for part in read_markup(text, markup) if isinstance(part, MarkedText)]
-    return max((num_sentences(part, language) for part in parts), default=0)
+    return max((len(sentence_spans(part, language)) for part in parts), default=0)

@@ -31,7 +31,7 @@ from transduce.translation.pipeline.protecting import Segment, attempts, protect
 from transduce.translation.pipeline.restoring import assemble, restore
 from transduce.translation.pipeline.splitting import Part, split
 from transduce.translation.pipeline.text_options import TextOptions
-from transduce.translation.result import Translation
+from transduce.translation.result import Results, Translation
 from transduce.translation.text_model import TextModel, encode_lines, translation_of
 from transduce.translation.windows import Window
 
@@ -117,9 +117,7 @@ def _aligner(model: TextModel) -> "WordAligner":
     return WordAligner(model)
 
 
-def _search_with_progress(
-    search: Search, parts: Sequence[Part], options: DecodeConfig, n_best: int
-) -> list[list[Translation]]:
+def _search_with_progress(search: Search, parts: Sequence[Part], options: DecodeConfig, n_best: int) -> Results:
     """Returns what `search` does; many parts are searched some at a time, the longest first, and counted."""
     size = options.batch_size * _BATCHES_AT_ONCE
     if len(parts) <= size:
@@ -141,7 +139,7 @@ def search_parts(
     parts: Sequence[Part],
     options: DecodeConfig,
     n_best: int,
-) -> list[list[Translation]]:
+) -> Results:
     """Returns the translations that the engine finds for each part, within its constraints and the glossary."""
     texts = [part.text for part in parts]
     sources = encode_lines(model.tokenizer, texts)

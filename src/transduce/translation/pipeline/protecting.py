@@ -32,6 +32,9 @@ class Segment:
     copied: frozenset[str] = frozenset()  # items that the model copied where it lost others
 
 
+Line = Sequence[str | Segment]  # the segments of a line, and the tags between them
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentInput:
     """A segment as the model is to read it."""
@@ -41,13 +44,13 @@ class SegmentInput:
     kept: frozenset[str] = frozenset()  # items that are left in the text
 
 
-def protect(window: Window, text_options: TextOptions, checkpoint: Checkpoint) -> list[list[str | Segment]]:
+def protect(window: Window, text_options: TextOptions, checkpoint: Checkpoint) -> list[Line]:
     """Returns for each line its segments, and the tags between them as strings.
 
     Plain text with items is cut into sentences where all text is, or where it has more than 4000 characters: "" or
     white space is between two of them.
     """
-    lines: list[list[str | Segment]] = []
+    lines: list[Line] = []
     for index, line in enumerate(checked(window.lines, checkpoint)):
         constraints = window.constraints_of(index)
         if text_options.markup == "none":
@@ -144,9 +147,7 @@ def _uncut(text: str) -> list[Span]:
     return spans
 
 
-def attempts(
-    lines: Sequence[Sequence[str | Segment]], markup: Markup, checkpoint: Checkpoint
-) -> Iterator[list[SegmentInput]]:
+def attempts(lines: Sequence[Line], markup: Markup, checkpoint: Checkpoint) -> Iterator[list[SegmentInput]]:
     """Yields the segments to translate: with all items first, with some of them, then all that have no translations.
 
     All this is done first with the words in the texts that tags cut, where there are some, and then without.

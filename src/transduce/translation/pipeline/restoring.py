@@ -19,7 +19,7 @@ from transduce.translation.pipeline.invented_numbers import invented_numbers
 from transduce.translation.pipeline.joining import choices_of_parts, gap_between, merged
 from transduce.translation.pipeline.markup import MarkedText, escaped
 from transduce.translation.pipeline.missing_items import naming_lost_items, with_missing_items
-from transduce.translation.pipeline.protecting import Segment, SegmentInput
+from transduce.translation.pipeline.protecting import Line, Segment, SegmentInput
 from transduce.translation.pipeline.sentences import Span
 from transduce.translation.pipeline.spacing import spaced_as
 from transduce.translation.pipeline.survival import copied, has_marks_of, item_spans, without_items
@@ -99,7 +99,7 @@ def _pairs(translated: tuple[SegmentInput, list[Translation]]) -> list[tuple[str
     ]
 
 
-def assemble(line: Sequence[str | Segment], n_best: int, markup: Markup, drawn: bool) -> list[Translation]:
+def assemble(line: Line, n_best: int, markup: Markup, drawn: bool) -> list[Translation]:
     """Returns the translations of a whole line, of which some parts are kept and others are translated."""
     translated = [part.translations for part in line if isinstance(part, Segment)]
     if markup == "none" or any(isinstance(part, Segment) and part.prefix is not None for part in line):
@@ -120,7 +120,7 @@ def assemble(line: Sequence[str | Segment], n_best: int, markup: Markup, drawn: 
     return whole
 
 
-def _written(line: Sequence[str | Segment], texts: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+def _written(line: Line, texts: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     """Returns a line with the translations of its segments, and where each begins in the source and in the result."""
     rest, written, read, starts = iter(texts), "", 0, []
     for index, part in enumerate(line):

@@ -15,7 +15,6 @@ Span = tuple[int, int]
 
 SENTENCES_METRIC = "sentences_per_line"  # in a model folder's metrics.json: see `usual_sentences`
 
-_FALLBACK_LANGUAGE = "en"
 _USUAL = 0.95  # share of training lines; longer ones are too rare to be learned
 _MAY_END_WITHIN = re.compile(r"[^\w\s,;'\"()-]|\n")  # a sign that may end a sentence; many lines have none
 # Only the beginning of a very long text is encoded to find one cut. Its length, in characters for each token of the
@@ -47,7 +46,7 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
         return [(first, last)] if first < last else []
     from sentencex import segment  # imported only if a text may be cut
 
-    code = without_region(language) or _FALLBACK_LANGUAGE
+    code = without_region(language) or "en"
     spans: list[Span] = []
     for line in re.finditer(r"[^\n]+", text):
         start = line.start()
@@ -63,14 +62,9 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
     return [span for span in (_trimmed(text, *span) for span in spans) if span[0] < span[1]]
 
 
-def num_sentences(text: str, language: str = "") -> int:
-    """Returns how many sentences `text` has; 0 if it is white space. For the language see `sentence_spans`."""
-    return len(sentence_spans(text, language))
-
-
 def usual_sentences(lines: Sequence[str], language: str = "") -> int:
     """Returns the number of sentences that 95 % of the lines do not exceed; 0 if all lines are white space."""
-    counts = sorted(count for line in lines if (count := num_sentences(line, language)))
+    counts = sorted(count for line in lines if (count := len(sentence_spans(line, language))))
     return counts[math.ceil(_USUAL * len(counts)) - 1] if counts else 0
 
 
