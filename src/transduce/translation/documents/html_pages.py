@@ -129,11 +129,9 @@ def _with_attributes(tag: str, name: str) -> Iterator[Piece]:
     if name == "meta" and _DESCRIPTION.search(tag):
         translated.add("content")
     for match in _ATTRIBUTE.finditer(tag, 1):
-        if match["name"].lower() not in translated:
-            continue
-        for quotes in ("double", "single"):
-            if value := match[quotes]:
-                yield tag[position : match.start(quotes)]
-                yield from text_pieces(_SPACE.sub(" ", html.unescape(value)), value, _ESCAPES[quotes])
-                position = match.end(quotes)
+        quotes = "double" if match["double"] else "single"
+        if match["name"].lower() in translated and (value := match[quotes]):
+            yield tag[position : match.start(quotes)]
+            yield from text_pieces(_SPACE.sub(" ", html.unescape(value)), value, _ESCAPES[quotes])
+            position = match.end(quotes)
     yield tag[position:]

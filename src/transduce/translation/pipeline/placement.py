@@ -63,8 +63,6 @@ def place_marks(
         first: the target atom before which no mark is put.
     """
     target_atoms = atoms(target)
-    if not marks and written is None:
-        return Placed(target, target_atoms)
     events: list[list[Mark]] = [[] for _ in range(len(target_atoms) + 1)]
     if marks and table is not None:
         root = _tree(marks, atoms(source))
