@@ -35,7 +35,6 @@ from transduce.training.checkpoints import set_aside_damaged
 from transduce.training.device import Compute
 from transduce.training.distributed import ALONE, Ranks, local_device
 from transduce.training.guidance import Guidance
-from transduce.training.new_model import new_model
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 from transduce.training.resume import changes_on_resume, finished, save_run_config, trainable_config
@@ -48,7 +47,7 @@ from transduce.training.run_folder import (
     remove_leftovers,
     save_run_data,
 )
-from transduce.training.trainer import Trainer
+from transduce.training.trainer import Trainer, new_model
 from transduce.training.validation import Scorer, Validation, decode_shares, mean_scorer
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sentences
 from transduce.treebank import Tree, delinearise
