@@ -40,13 +40,11 @@ LITERATURE = (
 
 def render_table2(ours: Sequence[System] = ()) -> str:
     """Returns the literature's rows and then `ours` as a Markdown table."""
-    header = ["system", *(f"BLEU {pair}" for pair in PAIRS), *(f"FLOPs {pair}" for pair in PAIRS)]
-    header += [f"counted FLOPs {pair}" for pair in PAIRS]
+    header = ["system", *(f"{name} {pair}" for name in ("BLEU", "FLOPs", "counted FLOPs") for pair in PAIRS)]
     rows = []
     for system in (*LITERATURE, *ours):
-        measured = [_decimal(system.bleu.get(pair)) for pair in PAIRS]
-        measured += [_scientific(system.flops.get(pair)) for pair in PAIRS]
-        rows.append([system.name, *measured, *(_scientific(system.counted.get(pair)) for pair in PAIRS)])
+        costs = [_scientific(of.get(pair)) for of in (system.flops, system.counted) for pair in PAIRS]
+        rows.append([system.name, *(_decimal(system.bleu.get(pair)) for pair in PAIRS), *costs])
     return table(header, rows)
 
 
