@@ -68,9 +68,7 @@ def ablate(
     errors = _prepare_data(missing, mirror, show_progress)
     waiting = [trial for trial in missing if trial.data not in errors]
     failed = [TrialResult(each.row, each.seed, error=errors[each.data]) for each in missing if each.data in errors]
-    say(
-        f"{counted(len(trials), 'training')}, {len(trials) - len(waiting) - len(failed)} of them done, {jobs} at a time"
-    )
+    say(f"{counted(len(trials), 'training')}, {len(trials) - len(missing)} of them done, {jobs} at a time")
     started = time.monotonic()
     results = _write(ablation, trials, failed)
     with contextlib.closing(_run(waiting, jobs)) as ended:
