@@ -130,10 +130,8 @@ class _Reader:
     def _front_matter(self) -> Iterator[Piece]:
         mark = self.lines[0][0].rstrip() if self.lines else ""
         if mark in ("---", "+++"):
-            for i, (line, _) in enumerate(self.lines[1:], 1):
-                if line.rstrip() in (mark, "..."):
-                    yield from self._copied(i + 1)
-                    return
+            ends = (i for i, (line, _) in enumerate(self.lines[1:], 2) if line.rstrip() in (mark, "..."))
+            yield from self._copied(next(ends, 0))
 
     def _copied(self, end: int) -> Iterator[str]:
         """Yields the lines up to one as they are."""

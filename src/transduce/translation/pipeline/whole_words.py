@@ -163,9 +163,7 @@ def groups_of(cells: Sequence[Cell]) -> list[Group]:
     partner = partners((cell.kind, cell.text) for cell in cells)
     elements = [_element(start, end, cells, cell_of, text) for start, end in sorted(partner.items()) if start < end]
     bare = [each for each in elements if each.is_bare]
-    is_bare = [False] * len(cells)
-    for each in bare:
-        is_bare[each.start : each.end + 1] = [True] * (each.end + 1 - each.start)
+    in_bare = {i for each in bare for i in range(each.start, each.end + 1)}
     found: list[tuple[int, int, Kind]] = []
     if first := next((each for each in elements if each.is_first_letter), None):
         found.append((first.start, first.end + 1, "first"))
@@ -179,7 +177,7 @@ def groups_of(cells: Sequence[Cell]) -> list[Group]:
         if match["address"] or not _has_letters(match[0]):
             found.append((*span, "word"))
         elif any(character.isdigit() for character in match[0]):
-            outside = (cells[i].text for i in range(start, last + 1) if cells[i].kind == "text" and not is_bare[i])
+            outside = (cells[i].text for i in range(start, last + 1) if cells[i].kind == "text" and i not in in_bare)
             stem = "".join(outside).rstrip(".,:/")
             if not _has_reference(match[0], stem):
                 found.append((*span, "word"))
