@@ -39,8 +39,7 @@ from transduce.engines.allocator import enter_command
 from transduce.model import device as device_module
 from transduce.training import loss
 from transduce.training.device import Compute
-from transduce.training.trainable import new_model
-from transduce.training.trainer import Trainer
+from transduce.training.trainer import Trainer, new_model
 
 OPTIONS = ("prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile")
 _CONFIGURED = {"rounded-shapes": "rounded_shapes", "compile": "compile"}  # keys of train

@@ -11,8 +11,7 @@ from transduce.data.store import ParallelStore, StoreWriter
 from transduce.errors import TrainingError
 from transduce.training.device import Compute
 from transduce.training.run_folder import checkpoints
-from transduce.training.trainable import new_model
-from transduce.training.trainer import Trainer
+from transduce.training.trainer import Trainer, new_model
 
 pytestmark = pytest.mark.computes
 

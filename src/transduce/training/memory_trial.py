@@ -187,7 +187,7 @@ class MemoryTrial:
         """Computes the worst micro-batch of `limit`; returns the memory in use, None if it does not fit."""
         worst, whole = self._worst(limit), limit >= self.config.train.target_batch_tokens
         needed = line(self._kept(worst)) - (self.weight_bytes if whole else 0)
-        if self.ranks.any_rank(needed > usable, self.compute.device):
+        if self.ranks.any_rank(bool(needed > usable), self.compute.device):
             return None
         usage = self._compute(worst, whole=whole)
         if self.ranks.any_rank(usage is None or usage.growth > usable, self.compute.device):
