@@ -168,8 +168,9 @@ def test_the_announcement_compares_the_memory_with_what_is_there(
 ) -> None:
     """Checkpoints are copies of weights and two moments: three times the weights, in the main process on a CPU."""
     copied = 3 * 4 * sum(parameter.numel() for parameter in model.parameters())
-    assert snapshot_bytes(model, CPU, Ranks()) == copied
-    assert snapshot_bytes(model, CPU, Ranks(1, 2)) == snapshot_bytes(model, torch.device("cuda"), Ranks()) == 0
+    assert snapshot_bytes(model, CPU, Ranks(), TrainConfig()) == copied
+    assert snapshot_bytes(model, CPU, Ranks(1, 2), TrainConfig()) == 0
+    assert snapshot_bytes(model, torch.device("cuda"), Ranks(), TrainConfig()) == 0
     monkeypatch.setattr(micro_batches, "available_bytes", lambda device: 3 * GIB)
     monkeypatch.setattr(micro_batches, "used_bytes", lambda device: GIB)
     splits = splits_of(tmp_path, model)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from transduce.config import apply_settings, preset
+from transduce.config import TrainConfig, apply_settings, preset
 from transduce.errors import BundleError
 from transduce.files import sha256
 from transduce.model import Transformer
@@ -78,7 +78,7 @@ def saved(folder: Path, frozen: str = "") -> tuple[Path, Any, torch.optim.Adam]:
 def test_what_was_saved_is_loaded(frozen: str, tmp_path: Path) -> None:
     path, model, optimizer = saved(tmp_path, frozen)
     other, fresh = trained(frozen, seed=2)
-    assert load_checkpoint(path, other, fresh) == PROGRESS
+    assert load_checkpoint(path, other, fresh, TrainConfig()) == PROGRESS
     assert (read_progress(path), checkpoint_kind(path)) == (PROGRESS, CheckpointKind.FINAL)
     ours, theirs = dict(model.named_parameters()), dict(other.named_parameters())
     for name, parameter in ours.items():
@@ -142,7 +142,7 @@ def test_a_checkpoint_of_another_model_is_refused_and_changes_nothing(
     other, fresh = trained(seed=2)
     before = {name: value.detach().clone() for name, value in other.named_parameters()}
     with pytest.raises(BundleError) as caught:
-        load_checkpoint(path, other, fresh)
+        load_checkpoint(path, other, fresh, TrainConfig())
     assert said in str(caught.value)
     assert str(path) in str(caught.value)
     assert all(torch.equal(value, before[name]) for name, value in other.named_parameters())

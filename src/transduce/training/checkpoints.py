@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from transduce import files
+from transduce.config import TrainConfig
 from transduce.config.tensors import read_header, read_tensors, read_weights, require_finite, write_tensors
 from transduce.errors import BundleError
 from transduce.model import Transformer
@@ -90,7 +91,7 @@ def write_checkpoint(
         proceed()
 
 
-def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> Progress:
+def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer, train: TrainConfig) -> Progress:
     """Loads the checkpoint's weights into `model` and its moments into `optimizer`; returns its progress.
 
     Raises:
@@ -100,10 +101,10 @@ def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optim
     tensors, _ = read_header(path / WEIGHTS)
     model.require_shapes({name: stored.shape for name, stored in tensors.items()}, str(path / WEIGHTS))
     moments = _read_moments(path)
-    _require_moments_of(model, moments, path / OPTIMIZER)
+    _require_moments_of(model, moments, train, path / OPTIMIZER)
     model.load_weights(read_weights(path / WEIGHTS), str(path / WEIGHTS))
     for name, parameter in model.named_parameters():
-        kept = {key: f"{key}:{name}" for key in kept_shapes(tuple(parameter.shape))}
+        kept = {key: f"{key}:{name}" for key in kept_shapes(train, tuple(parameter.shape))}
         if moments.keys() & kept.values():
             values = {key: torch.from_numpy(moments[stored]) for key, stored in kept.items()}
             optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in values.items()}
@@ -117,11 +118,11 @@ def _read_moments(path: Path) -> dict[str, np.ndarray]:
     return moments
 
 
-def _require_moments_of(model: Transformer, moments: Mapping[str, np.ndarray], where: Path) -> None:
+def _require_moments_of(model: Transformer, moments: Mapping[str, np.ndarray], train: TrainConfig, where: Path) -> None:
     """Checks that moments fit the model's parameters; a parameter that was never updated has none."""
     shapes: dict[str, Shape] = {}
     for name, parameter in model.named_parameters():
-        kept = {f"{key}:{name}": shape for key, shape in kept_shapes(tuple(parameter.shape)).items()}
+        kept = {f"{key}:{name}": shape for key, shape in kept_shapes(train, tuple(parameter.shape)).items()}
         if kept.keys() & moments.keys():
             shapes |= kept
     found = {name: moment.shape for name, moment in moments.items()}

@@ -68,7 +68,7 @@ class MemoryTrial:
         self.smoothing = Smoothing.of(train.label_smoothing, model.vocab_size, train.smoothing)
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.weight_bytes = sum(each.nbytes for each in trained)
-        self.moment_bytes = sum(map(kept_bytes, trained))
+        self.moment_bytes = sum(kept_bytes(train, each) for each in trained)
 
     def fit(self, *, moments_exist: bool) -> tuple[int, int]:
         """Returns how large micro-batches may be, and turns activation checkpointing on where it is needed.
@@ -86,7 +86,7 @@ class MemoryTrial:
         device, setting = self.compute.device, self.config.train.activation_checkpointing
         return_freed_memory(device)
         free = available_bytes(device)
-        copied = snapshot_bytes(self.model, device, self.ranks)
+        copied = snapshot_bytes(self.model, device, self.ranks, self.config.train)
         usable = math.inf if free is None else _USABLE * free - missing_bytes - copied
         with self._without_trace():
             for checkpointing in (False, True) if setting == "auto" else (setting,):

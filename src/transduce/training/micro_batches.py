@@ -169,7 +169,7 @@ class BatchSplits:
         free = available_bytes(self.device)
         if peak and free is not None:
             total = free + used_bytes(self.device)
-            copied = snapshot_bytes(self.model, self.device, self.ranks)
+            copied = snapshot_bytes(self.model, self.device, self.ranks, self.train)
             lines[0] += f"; memory at most {gibibytes(peak)} of {gibibytes(total)}, by trial"
             lines[0] += f", and {gibibytes(copied)} more for checkpoints" if copied else ""
             if peak + copied > total:  # the machine has less than when this was decided
@@ -184,11 +184,11 @@ class BatchSplits:
         return f"{text}, layers computed twice" if self.model.checkpointing else text
 
 
-def snapshot_bytes(model: Transformer, device: torch.device, ranks: Ranks) -> int:
+def snapshot_bytes(model: Transformer, device: torch.device, ranks: Ranks, train: TrainConfig) -> int:
     """Returns the bytes on `device` of the copy of weights and moments from which checkpoints are written."""
     if device.type != "cpu" or not ranks.is_main:
         return 0
-    return sum(each.nbytes + kept_bytes(each) for each in model.parameters())
+    return sum(each.nbytes + kept_bytes(train, each) for each in model.parameters())
 
 
 def read_splits(path: Path) -> list[Split]:

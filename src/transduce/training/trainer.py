@@ -137,7 +137,7 @@ class Trainer:
         for index, path in reversed(list(enumerate(found))):
             damaged = False
             try:
-                self.progress = load_checkpoint(path, self.model, self.optimizer)
+                self.progress = load_checkpoint(path, self.model, self.optimizer, self.config.train)
             except BundleError as error:
                 self.log.warn(f"warning: {error} Trying the checkpoint before it.")
                 damaged = True
