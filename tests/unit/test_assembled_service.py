@@ -90,7 +90,7 @@ def test_parts_are_made_as_they_are_configured(
     metrics = application.metrics
     assert application.documents._note_end == metrics.document_ended
     assert application.usage._on_failure == metrics.store_failures.inc
-    assert application.store.shown == "in memory"
+    assert application.store._database.shown == "in memory"
     client = TestClient(application.asgi)
     assert client.get("/metrics").status_code == (404 if metrics_port else 200)
     fields = {"text": "a", "source": "en", "target": "de"}

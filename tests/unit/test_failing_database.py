@@ -37,6 +37,7 @@ class Failing(Database):
 
     driver_error = FailedError
     begin = "BEGIN"
+    lock_schema = "lock"
 
     def __init__(self) -> None:
         super().__init__("made up")
@@ -68,9 +69,6 @@ class Failing(Database):
 
     def is_replaced(self) -> bool:
         return self.replaced
-
-    def lock_schema(self, connection: Connection) -> None:
-        self.events.append("lock")
 
 
 OPENING = ["connect", "BEGIN", "lock", "COMMIT"]

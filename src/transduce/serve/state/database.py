@@ -42,6 +42,7 @@ class Database(ABC):
 
     driver_error: type[Exception]  # the base of what the driver raises
     begin: str  # the statement that begins a transaction
+    lock_schema = ""  # one that keeps other processes from changing the schema; "": `begin` does
 
     def __init__(self, shown: str) -> None:
         """Takes the name of the database in messages, without its password."""
@@ -66,10 +67,6 @@ class Database(ABC):
     def is_replaced(self) -> bool:
         """Returns whether the connection is to a database that nobody else can find any more."""
         return False
-
-    @abstractmethod
-    def lock_schema(self, connection: Any) -> None:
-        """Keeps other processes from changing the schema until the transaction ends."""
 
     def open(self) -> None:
         """Connects at once.
@@ -107,6 +104,10 @@ class Database(ABC):
                 _LOG.warning("the store %s can be used again", self.shown)
                 self.is_failing = False
             return result
+
+    def query(self, statement: str, *values: object) -> list[Row]:
+        """Runs one statement in a transaction of its own; see `run`."""
+        return self.run(lambda run: run(statement, *values))
 
     def close(self) -> None:
         """Closes the connection; the next call makes it again."""
@@ -166,7 +167,8 @@ class Database(ABC):
     def _migrate(self, connection: Any) -> None:
         """Brings the schema up to date."""
         self.execute(connection, self.begin)
-        self.lock_schema(connection)
+        if self.lock_schema:
+            self.execute(connection, self.lock_schema)
         self.execute(connection, "CREATE TABLE IF NOT EXISTS transduce_schema (version BIGINT NOT NULL)")
         [(found,)] = self.execute(connection, "SELECT max(version) FROM transduce_schema")
         version = int(found or 0)

@@ -6,13 +6,13 @@ another claims the document. A replica can write only while the document is stil
 
 import json
 import time
+import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from transduce.serve.state.database import Database, Row, Statement
-from transduce.serve.state.ids import new_id
 
 UPLOADING, QUEUED, TRANSLATING, DONE, FAILED = STATES = ("uploading", "queued", "translating", "done", "failed")
 CHUNK_BYTES = 1 << 20  # of a file; others can use the database between two chunks
@@ -20,11 +20,6 @@ Part = Literal["source", "result"]
 
 _UPLOAD_SECONDS = 600.0  # after which a document that is still being stored is deleted
 _NEVER = 1e12  # seconds since 1970
-_COLUMNS = (
-    "id, protocol, owner, name, source, target, options, segments, characters, bytes, state, segments_done, "
-    "characters_done, warnings, message, attempts, created"
-)
-_ID = "id = ? AND owner = ? AND protocol = ?"
 _WAITING = "(state = 'queued' OR (state = 'translating' AND leased_until < ?))"
 
 
@@ -57,6 +52,10 @@ class StoredDocument(NewDocument):
     created: datetime
 
 
+# Each column has the name of its field, without "num_".
+_COLUMNS = ", ".join(field.name.removeprefix("num_") for field in fields(StoredDocument))
+
+
 @dataclass(frozen=True, slots=True)
 class Occupancy:
     """How much the store holds."""
@@ -76,22 +75,22 @@ class DocumentStore:
         """Keeps a document, which waits for its turn from now on, and returns it with its new id."""
         now = datetime.now(UTC)
         columns = (given.protocol, given.owner, given.name, given.source, given.target, json.dumps(given.options))
-        sizes = (given.num_segments, given.num_characters, len(content))
-        row = (new_id(), *columns, *sizes, UPLOADING, 0, 0, "[]", "", 0, now.timestamp())
+        sizes = (given.num_segments, given.num_characters)
+        row = (*columns, *sizes, str(uuid.uuid4()), len(content), UPLOADING, 0, 0, "[]", "", 0, now.timestamp())
         made = replace(_document(row), state=QUEUED)
         uploading = (*row, "", 0.0, time.time() + _UPLOAD_SECONDS)
         marks = ", ".join("?" * len(uploading))
         inserted = f"INSERT INTO documents ({_COLUMNS}, runner, leased_until, expires) VALUES ({marks})"
-        self._run(inserted, *uploading)
+        self._database.query(inserted, *uploading)
         for number, start in enumerate(range(0, len(content), CHUNK_BYTES)):
             chunk = content[start : start + CHUNK_BYTES]
-            self._run("INSERT INTO document_chunks VALUES (?, 'source', ?, ?)", made.id, number, chunk)
-        self._run("UPDATE documents SET state = ?, expires = ? WHERE id = ?", QUEUED, _NEVER, made.id)
+            self._database.query("INSERT INTO document_chunks VALUES (?, 'source', ?, ?)", made.id, number, chunk)
+        self._database.query("UPDATE documents SET state = ?, expires = ? WHERE id = ?", QUEUED, _NEVER, made.id)
         return made
 
     def occupancy(self, owner: str) -> Occupancy:
         """Returns how much the store holds, and how many documents of a key wait."""
-        [(total, of_owner, num_bytes)] = self._run(
+        [(total, of_owner, num_bytes)] = self._database.query(
             "SELECT coalesce(sum(CASE WHEN state IN ('uploading', 'queued', 'translating') THEN 1 ELSE 0 END), 0), "
             "coalesce(sum(CASE WHEN state IN ('uploading', 'queued', 'translating') AND owner = ? THEN 1 ELSE 0 END), "
             "0), coalesce(sum(bytes), 0) FROM documents",
@@ -101,7 +100,7 @@ class DocumentStore:
 
     def counts(self) -> dict[str, int]:
         """Returns how many documents there are of each state."""
-        found: dict[str, int] = dict(self._run("SELECT state, count(*) FROM documents GROUP BY state"))
+        found: dict[str, int] = dict(self._database.query("SELECT state, count(*) FROM documents GROUP BY state"))
         return {state: int(found.get(state, 0)) for state in STATES}
 
     def find(self, protocol: str, owner: str | None, document_id: str) -> StoredDocument | None:
@@ -112,13 +111,14 @@ class DocumentStore:
             owner: the name of the key; None: any.
             document_id: its id.
         """
-        found = self._run(f"SELECT {_COLUMNS} FROM documents WHERE id = ? AND protocol = ?", document_id, protocol)
+        select = f"SELECT {_COLUMNS} FROM documents WHERE id = ? AND protocol = ?"
+        found = self._database.query(select, document_id, protocol)
         document = _document(found[0]) if found else None
         return document if document is not None and owner in (None, document.owner) else None
 
     def chunk(self, document_id: str, part: Part, number: int) -> bytes:
         """Returns a chunk of a file; b"" after its end."""
-        found = self._run(
+        found = self._database.query(
             "SELECT content FROM document_chunks WHERE document = ? AND part = ? AND number = ?",
             *(document_id, part, number),
         )
@@ -135,11 +135,11 @@ class DocumentStore:
     def keep_unfinished(self, document_id: str, seconds: float) -> None:
         """Lets a document expire in so many seconds, unless it is done by then."""
         expires = "UPDATE documents SET expires = ? WHERE id = ? AND state NOT IN ('done', 'failed')"
-        self._run(expires, time.time() + seconds, document_id)
+        self._database.query(expires, time.time() + seconds, document_id)
 
     def delete(self, protocol: str, owner: str, document_id: str) -> StoredDocument | None:
         """Deletes a document of this key with its files; returns it as it was, or None where there was none."""
-        deleted = self._deleted(_ID, document_id, owner, protocol)
+        deleted = self._deleted("id = ? AND owner = ? AND protocol = ?", document_id, owner, protocol)
         return deleted[0] if deleted else None
 
     def delete_expired(self) -> list[StoredDocument]:
@@ -179,24 +179,17 @@ class DocumentStore:
 
     def renew(self, document_id: str, runner: str, lease_seconds: float, segments: int, characters: int) -> bool:
         """Notes how much is translated, and renews the lease; returns whether the document is still this claim's."""
-        return bool(
-            self._run(
-                "UPDATE documents SET leased_until = ?, segments_done = ?, characters_done = ? "
-                "WHERE id = ? AND runner = ? RETURNING id",
-                *(time.time() + lease_seconds, segments, characters, document_id, runner),
-            )
-        )
+        changes = "leased_until = ?, segments_done = ?, characters_done = ?"
+        return self._change(document_id, runner, changes, time.time() + lease_seconds, segments, characters)
 
     def add_result_chunk(self, document_id: str, runner: str, number: int, chunk: bytes) -> bool:
         """Adds a chunk of the result; returns whether the document is still this claim's."""
 
         def work(run: Statement) -> bool:
-            size = "UPDATE documents SET bytes = bytes + ? WHERE id = ? AND runner = ? RETURNING id"
-            if not run(size, len(chunk), document_id, runner):
+            if not _changed(run, document_id, runner, "bytes = bytes + ?", len(chunk)):
                 return False
-            insert = (
-                "INSERT INTO document_chunks VALUES (?, 'result', ?, ?) ON CONFLICT DO NOTHING"  # it is tried again
-            )
+            # It is tried again where the answer was lost.
+            insert = "INSERT INTO document_chunks VALUES (?, 'result', ?, ?) ON CONFLICT DO NOTHING"
             run(insert, document_id, number, chunk)
             return True
 
@@ -214,23 +207,18 @@ class DocumentStore:
 
     def put_back(self, document_id: str, runner: str) -> bool:
         """Gives a document back, to be translated by whoever claims it next; see `renew`."""
-        return bool(
-            self._run(
-                "UPDATE documents SET state = 'queued', runner = '', attempts = attempts - 1 "
-                "WHERE id = ? AND runner = ? RETURNING id",
-                *(document_id, runner),
-            )
-        )
+        return self._change(document_id, runner, "state = 'queued', runner = '', attempts = attempts - 1")
+
+    def _change(self, document_id: str, runner: str, changes: str, *values: object) -> bool:
+        return bool(self._database.run(lambda run: _changed(run, document_id, runner, changes, *values)))
 
     def _end(self, document_id: str, runner: str, changes: str, value: str, keep_seconds: float) -> bool:
         def work(run: Statement) -> bool:
-            updated = (
-                f"UPDATE documents SET {changes}, runner = '', expires = ? WHERE id = ? AND runner = ? RETURNING state"
-            )
-            ended = run(updated, value, time.time() + keep_seconds, document_id, runner)
-            if not ended:
+            ended = f"{changes}, runner = '', expires = ?"
+            state = _changed(run, document_id, runner, ended, value, time.time() + keep_seconds)
+            if not state:
                 return False
-            of_result = " AND part = 'source'" if ended[0][0] == DONE else ""
+            of_result = " AND part = 'source'" if state == DONE else ""
             run(f"DELETE FROM document_chunks WHERE document = ?{of_result}", document_id)
             run(
                 "UPDATE documents SET bytes = (SELECT coalesce(sum(length(content)), 0) FROM document_chunks "
@@ -243,48 +231,24 @@ class DocumentStore:
 
     def _deleted(self, condition: str, *values: object) -> list[StoredDocument]:
         def work(run: Statement) -> list[StoredDocument]:
-            deleted = run(f"DELETE FROM documents WHERE {condition} RETURNING {_COLUMNS}", *values)
-            for row in deleted:
-                run("DELETE FROM document_chunks WHERE document = ?", row[0])
-            return [_document(row) for row in deleted]
+            rows = run(f"DELETE FROM documents WHERE {condition} RETURNING {_COLUMNS}", *values)
+            deleted = list(map(_document, rows))
+            for document in deleted:
+                run("DELETE FROM document_chunks WHERE document = ?", document.id)
+            return deleted
 
         return self._database.run(work)
 
-    def _run(self, statement: str, *values: object) -> list[Row]:
-        return self._database.run(lambda run: run(statement, *values))
+
+def _changed(run: Statement, document_id: str, runner: str, changes: str, *values: object) -> str:
+    """Changes a document; returns its state from now on, or "" where it is not this claim's any more."""
+    update = f"UPDATE documents SET {changes} WHERE id = ? AND runner = ? RETURNING state"
+    found = run(update, *values, document_id, runner)
+    return found[0][0] if found else ""
 
 
 def _document(row: Row) -> StoredDocument:
-    (
-        document_id,
-        protocol,
-        owner,
-        name,
-        source,
-        target,
-        options,
-        num_segments,
-        num_characters,
-        num_bytes,
-        *progress,
-    ) = row
-    state, segments_done, characters_done, warnings, message, attempts, created = progress
-    return StoredDocument(
-        id=document_id,
-        protocol=protocol,
-        owner=owner,
-        name=name,
-        source=source,
-        target=target,
-        options=json.loads(options),
-        num_segments=num_segments,
-        num_characters=num_characters,
-        num_bytes=num_bytes,
-        state=state,
-        segments_done=segments_done,
-        characters_done=characters_done,
-        warnings=tuple(json.loads(warnings)),
-        message=message,
-        attempts=attempts,
-        created=datetime.fromtimestamp(created, UTC),
-    )
+    values = dict(zip((field.name for field in fields(StoredDocument)), row, strict=True))
+    options, warnings, created = json.loads(values["options"]), json.loads(values["warnings"]), values["created"]
+    read = {"options": options, "warnings": tuple(warnings), "created": datetime.fromtimestamp(created, UTC)}
+    return StoredDocument(**values | read)

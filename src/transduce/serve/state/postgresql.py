@@ -9,8 +9,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from transduce.errors import ConfigError
 from transduce.serve.state.database import Database, Row
 
-_SCHEMA_LOCK = 7_205_759_403_792_794  # any number that no other program uses as an advisory lock
-
 # A server that is gone without a word must not hold a request for minutes.
 _SETTINGS = {
     "connect_timeout": "3",
@@ -33,6 +31,8 @@ class PostgresqlDatabase(Database):
 
     driver_error = psycopg.Error
     begin = "BEGIN; SET LOCAL statement_timeout = 4000; SET LOCAL lock_timeout = 3000"
+    # Any number that no other program uses as an advisory lock. Replicas that start at the same time wait for it.
+    lock_schema = "SELECT pg_advisory_xact_lock(7205759403792794)"
 
     def __init__(self, url: str) -> None:
         """Takes the address, such as postgresql://user:password@host/database."""
@@ -57,7 +57,3 @@ class PostgresqlDatabase(Database):
     def is_lost(self, connection: "psycopg.Connection[Any]", error: Exception) -> bool:
         """Returns whether the connection is closed or broken, or its server has become a standby."""
         return connection.closed or isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
-
-    def lock_schema(self, connection: "psycopg.Connection[Any]") -> None:
-        """Waits for other replicas that start at the same time."""
-        self.execute(connection, "SELECT pg_advisory_xact_lock(?)", (_SCHEMA_LOCK,))

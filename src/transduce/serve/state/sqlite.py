@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from transduce.errors import ConfigError
 from transduce.serve.state.database import Database, Row
 
 _LOG_SUFFIXES = ("-wal", "-shm")  # SQLite's names for the write-ahead log and its index
@@ -28,6 +27,8 @@ class SqliteDatabase(Database):
 
     def connect(self) -> sqlite3.Connection:
         """Opens the file; makes it, readable for its owner only, where there is none."""
+        if self._path is not None and self._path.is_dir():
+            raise sqlite3.OperationalError("this is a folder; name a file.")
         try:
             self._remove_old_log()
             if self._path is not None and not self._path.exists():
@@ -81,15 +82,6 @@ class SqliteDatabase(Database):
             for suffix in _LOG_SUFFIXES:
                 if self._opened[suffix] is not None and self._file_now(suffix) == self._opened[suffix]:
                     Path(f"{self._path}{suffix}").unlink(missing_ok=True)
-
-    def lock_schema(self, connection: sqlite3.Connection) -> None:
-        """Does nothing: the transaction has the lock on the whole file."""
-
-    def open(self) -> None:
-        """Connects at once; see `Database.open`."""
-        if self._path is not None and self._path.is_dir():
-            raise ConfigError(f"[state] url: {self._path}: this is a folder; name a file.")
-        super().open()
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:

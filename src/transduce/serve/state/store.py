@@ -2,6 +2,7 @@
 
 import json
 import os
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,13 +11,16 @@ from pathlib import Path
 from transduce.errors import ConfigError, DataError, MissingDependencyError, install_command
 from transduce.serve.state.database import Database, Row, Statement
 from transduce.serve.state.documents import DocumentStore
-from transduce.serve.state.ids import new_id
 from transduce.serve.state.sqlite import SqliteDatabase
 
 IN_MEMORY = "memory"  # the address of a store that ends with the service
 _MAX_GLOSSARIES = 1000  # of a key
 _MAX_GLOSSARY_CHARACTERS = 20_000_000  # of all glossaries of a key, as they are stored: a list of them reads all
 _GLOSSARY = "id, owner, name, source, target, entries, created"
+_ADD_USAGE = (
+    "INSERT INTO usage_by_day (owner, day, characters) VALUES (?, ?, ?) ON CONFLICT (owner, day) "
+    "DO UPDATE SET characters = usage_by_day.characters + excluded.characters"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +48,9 @@ class Store:
         self.documents = DocumentStore(database)
 
     @property
-    def shown(self) -> str:
-        """The name of the database in messages."""
-        return self._database.shown
-
-    @property
     def is_failing(self) -> bool:
         """Whether the last call failed."""
         return self._database.is_failing
-
-    def open(self) -> None:
-        """Connects, and brings the schema up to date. Raises ConfigError, with the details, where that fails."""
-        self._database.open()
 
     def close(self) -> None:
         """Closes the connection."""
@@ -74,7 +69,8 @@ class Store:
         """
         if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
             raise DataError("name: must not hold NUL characters or lone surrogates.")
-        made = StoredGlossary(new_id(), owner, name, source, target, tuple(entries), _now())
+        now = datetime.now(UTC)
+        made = StoredGlossary(str(uuid.uuid4()), owner, name, source, target, tuple(entries), now)
         listed = json.dumps(made.entries)  # ASCII: databases take any text so
         values = (made.id, owner, name, source, target, listed, made.created.timestamp())
 
@@ -93,17 +89,19 @@ class Store:
 
     def glossaries(self, owner: str) -> list[StoredGlossary]:
         """Returns the glossaries of a key, oldest first."""
-        found = self._one(f"SELECT {_GLOSSARY} FROM glossaries WHERE owner = ? ORDER BY created, id", owner)
+        found = self._database.query(f"SELECT {_GLOSSARY} FROM glossaries WHERE owner = ? ORDER BY created, id", owner)
         return [_glossary(row) for row in found]
 
     def glossary(self, owner: str, glossary_id: str) -> StoredGlossary | None:
         """Returns a glossary of this key; None where there is none, or where it is another's."""
-        found = self._one(f"SELECT {_GLOSSARY} FROM glossaries WHERE id = ? AND owner = ?", glossary_id, owner)
+        select = f"SELECT {_GLOSSARY} FROM glossaries WHERE id = ? AND owner = ?"
+        found = self._database.query(select, glossary_id, owner)
         return _glossary(found[0]) if found else None
 
     def delete_glossary(self, owner: str, glossary_id: str) -> bool:
         """Deletes a glossary of this key; returns whether there was one."""
-        return bool(self._one("DELETE FROM glossaries WHERE id = ? AND owner = ? RETURNING id", glossary_id, owner))
+        delete = "DELETE FROM glossaries WHERE id = ? AND owner = ? RETURNING id"
+        return bool(self._database.query(delete, glossary_id, owner))
 
     # --- usage ------------------------------------------------------------------------------------------------
 
@@ -113,11 +111,7 @@ class Store:
         def work(run: Statement) -> dict[str, int]:
             totals = {}
             for owner in sorted(characters):  # one order everywhere, so that replicas never wait for each other
-                [(total,)] = run(
-                    "INSERT INTO usage_by_day (owner, day, characters) VALUES (?, ?, ?) ON CONFLICT (owner, day) "
-                    "DO UPDATE SET characters = usage_by_day.characters + excluded.characters RETURNING characters",
-                    *(owner, day, characters[owner]),
-                )
+                [(total,)] = run(f"{_ADD_USAGE} RETURNING characters", owner, day, characters[owner])
                 totals[owner] = int(total)
             return totals
 
@@ -133,12 +127,8 @@ class Store:
         """
 
         def work(run: Statement) -> tuple[bool, int]:
-            added = run(
-                "INSERT INTO usage_by_day (owner, day, characters) VALUES (?, ?, ?) ON CONFLICT (owner, day) "
-                "DO UPDATE SET characters = usage_by_day.characters + excluded.characters "
-                "WHERE usage_by_day.characters < ? RETURNING characters",
-                *(owner, day, characters, limit),
-            )
+            below = f"{_ADD_USAGE} WHERE usage_by_day.characters < ? RETURNING characters"
+            added = run(below, owner, day, characters, limit)
             if added:
                 return True, int(added[0][0])
             [(total,)] = run("SELECT characters FROM usage_by_day WHERE owner = ? AND day = ?", owner, day)
@@ -148,7 +138,7 @@ class Store:
 
     def usage(self, owner: str, first_day: str, last_day: str) -> int:
         """Returns the characters of a key from one day to another, both included."""
-        [(total,)] = self._one(
+        [(total,)] = self._database.query(
             "SELECT coalesce(sum(characters), 0) FROM usage_by_day WHERE owner = ? AND day BETWEEN ? AND ?",
             *(owner, first_day, last_day),
         )
@@ -156,10 +146,7 @@ class Store:
 
     def usage_of_day(self, day: str) -> dict[str, int]:
         """Returns the characters of each key on a day."""
-        return dict(self._one("SELECT owner, characters FROM usage_by_day WHERE day = ?", day))
-
-    def _one(self, statement: str, *values: object) -> list[Row]:
-        return self._database.run(lambda run: run(statement, *values))
+        return dict(self._database.query("SELECT owner, characters FROM usage_by_day WHERE day = ?", day))
 
 
 def open_store(url: str = "") -> Store:
@@ -173,9 +160,9 @@ def open_store(url: str = "") -> Store:
         ConfigError: the database cannot be used; the message says why.
         MissingDependencyError: the extra [postgres] is needed.
     """
-    store = Store(_database(url))
-    store.open()
-    return store
+    database = _database(url)
+    database.open()
+    return Store(database)
 
 
 def _database(url: str) -> Database:
@@ -199,15 +186,7 @@ def default_path() -> Path:
     return Path(folder, "transduce", "serve.db")
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
-
-
 def _glossary(row: Row) -> StoredGlossary:
     identifier, owner, name, source, target, entries, created = row
     pairs = tuple((term, translation) for term, translation in json.loads(entries))
-    return StoredGlossary(identifier, owner, name, source, target, pairs, _time(created))
+    return StoredGlossary(identifier, owner, name, source, target, pairs, datetime.fromtimestamp(created, UTC))
