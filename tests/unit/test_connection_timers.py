@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from transduce.serve.operations.connections import BoundedProtocol, bounded_protocol
+from transduce.serve.operations.connections import BoundedProtocol
 
 
 @dataclass
@@ -123,7 +123,7 @@ class Connection:
 
 
 def connect(state: ServerState | None = None, **limits: Any) -> Connection:
-    kind = bounded_protocol(**({"max_connections": 4} | limits))
+    kind: Any = type("LimitedProtocol", (BoundedProtocol,), {"max_connections": 4} | limits)
     config = uvicorn.Config(application, http=kind, ws="none", log_config=None, lifespan="off", timeout_keep_alive=75)
     config.load()
     made = Connection(kind.__new__(kind), Loop(), Transport())
@@ -144,12 +144,10 @@ def refusal(status: str, message: str) -> bytes:
 
 
 def test_the_limits_where_none_are_given() -> None:
-    kind = bounded_protocol(7)
-    assert (kind.max_connections, kind.refused) == (7, None)
+    kind = BoundedProtocol
+    assert (kind.max_connections, kind.refused) == (4096, None)
     assert (kind.header_seconds, kind.answer_seconds, kind.rest_seconds) == (10.0, 60.0, 5.0)
     assert connect().loop.due == [10.0]
-    own = bounded_protocol(7, header_seconds=1, answer_seconds=2, rest_seconds=3)
-    assert (own.header_seconds, own.answer_seconds, own.rest_seconds) == (1, 2, 3)
 
 
 # --- headers --------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from transduce.serve.listening import allowed_connections, listening_socket
-from transduce.serve.operations.connections import bounded_protocol
+from transduce.serve.operations.connections import BoundedProtocol
 from transduce.serve.operations.metrics import Metrics
 
 _LONG = 32 << 20  # bytes; more than the system keeps for a client that does not read
@@ -110,7 +110,7 @@ def running(*more_routes: Route, **limits: Any) -> Iterator[Running]:
     app = Starlette(routes=[*routes, *more_routes])
     config = uvicorn.Config(
         app,
-        http=bounded_protocol(**({"max_connections": 100} | limits)),
+        http=type("LimitedProtocol", (BoundedProtocol,), {"max_connections": 100} | limits),
         ws="none",
         log_config=None,
         timeout_graceful_shutdown=1,

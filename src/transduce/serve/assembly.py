@@ -22,7 +22,7 @@ from transduce.serve.documents.service import Documents
 from transduce.serve.listening import Listener, allowed_connections
 from transduce.serve.operations.access import Access
 from transduce.serve.operations.access_log import Observation
-from transduce.serve.operations.connections import bounded_protocol
+from transduce.serve.operations.connections import BoundedProtocol
 from transduce.serve.operations.keys import KeyRing
 from transduce.serve.operations.limits import Budgets, Usage
 from transduce.serve.operations.metrics import Metrics
@@ -169,13 +169,17 @@ def _server_of(application: Application) -> Server:
     connections = allowed_connections(server.max_connections)
     if connections < server.max_connections:
         _LOG.warning("the system allows %d connections (ulimit -n), not %d", connections, server.max_connections)
-    protocol = bounded_protocol(connections, refused=application.metrics.connections_refused)
+
+    class LimitedProtocol(BoundedProtocol):
+        max_connections = connections
+        refused = application.metrics.connections_refused
+
     listeners = [
         Listener(
             app=application.asgi,
             host=server.host,
             port=server.port,
-            connections=protocol,
+            connections=LimitedProtocol,
             certificate=server.certificate,
             private_key=server.private_key,
         )

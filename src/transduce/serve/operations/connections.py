@@ -55,7 +55,7 @@ class _RequestParser(httptools.HttpRequestParser):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A connection with limits; `bounded_protocol` sets them."""
+    """A connection with limits; a subclass has those that are configured."""
 
     max_connections: ClassVar[int] = 4096
     header_seconds: ClassVar[float] = 10.0  # from the first byte of a request, or of a connection, to the last header
@@ -250,22 +250,3 @@ class _AnswerTransport:
 
     def close(self) -> None:
         self._connection.end()
-
-
-def bounded_protocol(
-    max_connections: int,
-    *,
-    refused: Any = None,
-    header_seconds: float = 10.0,
-    answer_seconds: float = 60.0,
-    rest_seconds: float = 5.0,
-) -> type[BoundedProtocol]:
-    """Returns the class of connections with these limits; `refused` is a counter of connections above the first."""
-    limits = {
-        "max_connections": max_connections,
-        "refused": refused,
-        "header_seconds": header_seconds,
-        "answer_seconds": answer_seconds,
-        "rest_seconds": rest_seconds,
-    }
-    return type("LimitedProtocol", (BoundedProtocol,), limits)
