@@ -54,7 +54,7 @@ class FakeService:
 
     def pairs(self) -> list[ServedPair]:
         attends = self.attended is not None
-        return [ServedPair(source, target, "fake", "", "fake", attends) for source, target in PAIRS]
+        return [ServedPair(source, target, "fake", "", attends) for source, target in PAIRS]
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
         self.requests.append(request)

@@ -331,7 +331,7 @@ def test_an_idle_model_is_unloaded_and_loaded_again_once_for_all(folder: Path) -
         async with running(config, events) as service:
             model = weakref.ref(service._models.slots[0].loaded)
             await until(lambda: events.events == ["first loaded", "first unloaded"])
-            assert not service.statistics().models[0].loaded
+            assert service.slots[0].loaded is None
             await until(lambda: model() is None)  # its memory is free
             found = await asyncio.gather(*(service.translate(request_of(TEXT[1])) for _ in range(8)))
             assert len({each.best[0].text for (each,) in found}) == 1
@@ -380,7 +380,7 @@ def test_work_that_cannot_be_done_is_refused_or_given_up(folder: Path) -> None:
         async with running(config) as service:
             with pytest.raises(DeadlineError):
                 await service.translate(replace(slow, timeout_seconds=0.05))
-            assert service.statistics().num_requests == 0
+            assert not any(service._num_accepted.values())
             tasks = [asyncio.create_task(service.translate(slow)) for _ in range(2)]
             await asyncio.sleep(0.1)
             with pytest.raises(OverloadedError) as refused:
@@ -390,7 +390,7 @@ def test_work_that_cannot_be_done_is_refused_or_given_up(folder: Path) -> None:
                 task.cancel()
             await asyncio.wait(tasks)
             assert all(task.cancelled() for task in tasks)
-            assert service.statistics().num_waiting == 0
+            assert not any(each.num_waiting for slot in service.slots for each in slot.schedulers)
             assert await service.translate(request_of("A dog."))
 
     run(test)
@@ -406,7 +406,7 @@ def test_an_unread_stream_is_given_up(folder: Path) -> None:
             await asyncio.sleep(0.2)
             assert events.num_sentences <= 3, "no more is read ahead"
             await parts.aclose()  # type: ignore[attr-defined]
-            assert service.statistics().num_requests == 0
+            assert not any(service._num_accepted.values())
             assert await service.translate(request_of("A dog."))
 
     run(test)

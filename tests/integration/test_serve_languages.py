@@ -75,7 +75,7 @@ def test_each_request_gets_its_language(model: Path, expected: dict[str, str]) -
 
     async def test() -> None:
         async with running(config_of(model, zero_shot=True)) as service:
-            assert len(service.statistics().models) == 1  # one model in memory for all pairs
+            assert len(service.slots) == 1  # one model in memory for all pairs
             for source, target, zero_shot in (*((*pair, False) for pair in PAIRS), ("en", "fr", True)):
                 request = TranslationRequest(texts=[TEXT[0]], source=source, target=target)
                 [found] = await service.translate(request)

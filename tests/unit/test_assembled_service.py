@@ -17,7 +17,10 @@ from transduce.serve.assembly import Application
 from transduce.serve.config import KeysConfig, ServeConfig, ServerConfig, StateConfig
 from transduce.serve.operations.keys import add_key
 from transduce.serve.operations.metrics import Metrics
-from transduce.serve.statistics import ModelStatistics, ServiceStatistics
+
+
+def _scheduler(num_waiting: int, num_computing: int, oldest_seconds: float) -> Any:
+    return SimpleNamespace(num_waiting=num_waiting, num_computing=num_computing, oldest_seconds=lambda: oldest_seconds)
 
 
 def _application(num_pairs: int = 0, **server: Any) -> Any:
@@ -25,12 +28,16 @@ def _application(num_pairs: int = 0, **server: Any) -> Any:
     made: Any = Application.__new__(Application)
     made.config, made.metrics = ServeConfig(server=ServerConfig(**server)), Metrics()
     pairs = [SimpleNamespace(source="en", target=f"x{number}") for number in range(num_pairs)]
-    model = ModelStatistics("m", True, num_waiting=7, num_computing=30, oldest_seconds=1.5, batch_seconds=2.0)
+    schedulers = [_scheduler(3, 10, 0.5), _scheduler(4, 20, 1.5)]
+    slots = [
+        SimpleNamespace(name="m", loaded="a model", schedulers=schedulers),
+        SimpleNamespace(name="unloaded", loaded=None, schedulers=[]),
+    ]
     made.service = SimpleNamespace(
         pairs=lambda: pairs,
         ready=True,
         stopping=False,
-        statistics=lambda: ServiceStatistics(1, [model]),
+        slots=slots,
         hung_models=list,
     )
     made.store = SimpleNamespace(is_failing=True)
@@ -63,6 +70,9 @@ def test_what_is_known_at_any_time_is_in_the_metrics() -> None:
         'transduce_waiting_sentences{model="m"} 7.0',
         'transduce_computing_sentences{model="m"} 30.0',
         'transduce_oldest_waiting_seconds{model="m"} 1.5',
+        'transduce_model_loaded{model="unloaded"} 0.0',
+        'transduce_waiting_sentences{model="unloaded"} 0.0',
+        'transduce_oldest_waiting_seconds{model="unloaded"} 0.0',
     ):
         assert f"{expected}\n" in text
     client = TestClient(application.metrics_application())
@@ -78,7 +88,7 @@ def test_parts_are_made_as_they_are_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metrics_port: int, required: bool
 ) -> None:
     service: Any = FakeService()
-    service.statistics = lambda: ServiceStatistics(0, [])
+    service.slots = []
     monkeypatch.setattr("transduce.serve.assembly.Service", lambda config, metrics: service)
     secret = add_key(tmp_path / "keys.toml", "one")
     config = ServeConfig(

@@ -326,7 +326,7 @@ def test_a_watched_value_is_read_when_asked_for(metrics: Metrics) -> None:
     assert sample(metrics, "transduce_ready") == 1
     values.append(0.0)
     assert sample(metrics, "transduce_ready") == 0
-    metrics.watch_models("transduce_waiting_sentences", "Sentences in the queue", lambda: {"m30k": 17, "paper": 0})
+    metrics.watch_by("model", "transduce_waiting_sentences", "Sentences in the queue", lambda: {"m30k": 17, "paper": 0})
     assert sample(metrics, "transduce_waiting_sentences", model="m30k") == 17
     assert sample(metrics, "transduce_waiting_sentences", model="paper") == 0
     metrics.watch_by("state", "transduce_stored_documents", "Documents", lambda: {"queued": 2, "done": 5})

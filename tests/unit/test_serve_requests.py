@@ -14,8 +14,9 @@ from transduce.serve.config import BatchingConfig, ModelEntry
 from transduce.serve.cut_text import CutText
 from transduce.serve.documents.translation import DocumentTranslation
 from transduce.serve.model_slot import ModelSlot
+from transduce.serve.operations.metrics import Metrics
 from transduce.serve.pivot import over_pivot, request_from_pivot, request_into_pivot
-from transduce.serve.requests import ModelUnavailableError, NoRecorder, TranslatedText, TranslationRequest
+from transduce.serve.requests import ModelUnavailableError, TranslatedText, TranslationRequest
 from transduce.serve.served_model import ServedModel
 from transduce.serve.whole_texts import are_short
 from transduce.translation.pipeline import TextOptions
@@ -212,7 +213,7 @@ class Slot:
         monkeypatch.setattr(model_slot, "_directions", lambda _: ({("a", "b"): False}, self.domains))
         monkeypatch.setattr("transduce.serve.model_slot.ServedModel.load", self.load)
         entry = ModelEntry(path="x", unload_after_seconds=100.0)
-        self.slot = ModelSlot(entry, BatchingConfig(), NoRecorder())
+        self.slot = ModelSlot(entry, BatchingConfig(), Metrics())
 
     @property
     def loaded(self) -> object:

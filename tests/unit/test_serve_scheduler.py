@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from transduce.config import DecodeConfig
-from transduce.engines.batching import EMPTY_OUTPUT
 from transduce.errors import DataError
 from transduce.serve.calls import CancelledRequestError, Ticket
 from transduce.serve.event_loop_calls import EventLoopCalls
@@ -492,7 +491,7 @@ def test_one_slow_batch_at_the_start_is_not_taken_for_the_speed(started: Started
 
 
 def test_sentences_of_a_request_are_computed_beside_others_of_their_length(recorder: Recorder) -> None:
-    """Each result is that of its own sentence, and of an empty one there is none to compute."""
+    """Each result is that of its own sentence."""
     batches: list[list[int]] = []
 
     def compute(work: Any, inputs: list[Any]) -> list[list[str]]:
@@ -504,5 +503,5 @@ def test_sentences_of_a_request_are_computed_beside_others_of_their_length(recor
     sources = [[7] * length for length in (2, 9, 0, 3, 8, 2, 9)]
     found = QueuedEngine(engine, scheduler, Ticket()).translate(sources, DecodeConfig(beam_size=1))
     scheduler.close()
-    assert batches == [[9, 9], [8, 3, 2, 2]]
-    assert found == [["2 tokens"], ["9 tokens"], [EMPTY_OUTPUT], ["3 tokens"], ["8 tokens"], ["2 tokens"], ["9 tokens"]]
+    assert batches == [[9, 9], [8, 3, 2, 2, 0]]
+    assert found == [[f"{length} tokens"] for length in (2, 9, 0, 3, 8, 2, 9)]

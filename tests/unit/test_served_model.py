@@ -10,7 +10,6 @@ import pytest
 
 from transduce.config import DecodeConfig
 from transduce.engines.automatic import AutomaticEngine
-from transduce.engines.batching import EMPTY_OUTPUT
 from transduce.errors import ConfigError, DataError
 from transduce.serve import model_slot, served_model
 from transduce.serve.calls import Call, Ticket
@@ -148,7 +147,7 @@ class _Scheduler:
 
     def run(self, ticket: Ticket, work: Any, inputs: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
         self.tokens = list(tokens)
-        return list(work.compute(self.model, list(inputs)))
+        return list(work(self.model, list(inputs)))
 
     def close(self) -> None:
         self.closed = True
@@ -196,7 +195,7 @@ def test_results_of_pairs_come_back_in_order_and_both_sides_are_counted() -> Non
     assert scheduler.tokens == [4]
 
 
-def test_of_texts_the_end_is_counted_and_empty_ones_are_not_searched() -> None:
+def test_of_texts_the_end_is_counted() -> None:
     engine: Any = _Engine()
     engine.translate = lambda sources, options, n_best, constraints: [
         [(source, n_best, constraint)] for source, constraint in zip(sources, constraints, strict=True)
@@ -205,14 +204,14 @@ def test_of_texts_the_end_is_counted_and_empty_ones_are_not_searched() -> None:
     queued = QueuedEngine(engine, scheduler, Ticket())
     constraints: Any = ["c0", "c1", "c2"]
     found = queued.translate([[1], [], [2, 2, 2]], DecodeConfig(beam_size=2), 2, constraints)
-    assert found == [[([1], 2, "c0")], [EMPTY_OUTPUT], [([2, 2, 2], 2, "c2")]]
-    assert scheduler.tokens == [4, 2]
+    assert found == [[([1], 2, "c0")], [([], 2, "c1")], [([2, 2, 2], 2, "c2")]]
+    assert scheduler.tokens == [4, 2, 1]
     with pytest.raises(ConfigError, match="beam size"):
         queued.translate([[1]], DecodeConfig(beam_size=2), 3)
 
 
 def test_a_model_that_was_retired_is_lent_to_nobody_else() -> None:
-    model = model_of(_lock=threading.Lock(), _num_uses=0, _retired=False)
+    model = model_of(_lock=threading.Lock(), num_uses=0, _retired=False)
     assert [model.acquire(), model.acquire(), model.num_uses] == [True, True, 2]
     model.retire()
     assert [model.acquire(), model.num_uses] == [False, 2]
@@ -282,7 +281,7 @@ def test_texts_that_need_the_reference_engine_do_not_go_together(needs_reference
 
 def test_tokens_are_sampled_where_many_are_expected() -> None:
     """The estimate is a token for each four characters, and one for each text; here a word is a token."""
-    loaded = SimpleNamespace(tokenizer=_Tokenizer(), scheduler="scheduler")
+    loaded = SimpleNamespace(translator=SimpleNamespace(tokenizer=_Tokenizer()), scheduler="scheduler")
     route: Any = [SimpleNamespace(loaded=loaded), SimpleNamespace(loaded=None)]
     assert num_tokens(["ab " * 340], route) == 1020 // 4 + 1, "256 are not sampled"
     text = "ab " * 2000

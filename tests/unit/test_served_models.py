@@ -1,4 +1,4 @@
-"""The models of the service by pair of languages, pivots among them, and what metrics tell of each."""
+"""The models of the service by pair of languages, pivots among them."""
 
 import logging
 from types import SimpleNamespace
@@ -10,8 +10,8 @@ from transduce.errors import ConfigError
 from transduce.serve import models as module
 from transduce.serve.config import ModelEntry, PivotConfig, ServeConfig
 from transduce.serve.models import Models, ServedPair
+from transduce.serve.operations.metrics import Metrics
 from transduce.serve.requests import UnknownPairError
-from transduce.serve.statistics import ModelStatistics, ServiceStatistics, statistics_of
 
 
 class _Slot:
@@ -24,9 +24,8 @@ class _Slot:
         self.loaded: Any = None
         self.calls: list[str] = []
 
-    def load(self, engine: str, *, attention: bool) -> None:
-        translator = SimpleNamespace(engine=SimpleNamespace(name=engine))
-        self.loaded = SimpleNamespace(translator=translator, returns_attention=attention)
+    def load(self, *, attention: bool) -> None:
+        self.loaded = SimpleNamespace(returns_attention=attention)
 
     def reload(self, *, always: bool = False) -> str | None:
         self.calls.append(f"reload {always}")
@@ -47,8 +46,7 @@ class _Slot:
 def _models(monkeypatch: pytest.MonkeyPatch, *paths: str, pivot: str = "") -> Models:
     monkeypatch.setattr(module, "ModelSlot", _Slot)
     entries = tuple(ModelEntry(path=path) for path in paths)
-    recorder: Any = None
-    return Models(ServeConfig(models=entries, pivot=PivotConfig(language=pivot)), recorder)
+    return Models(ServeConfig(models=entries, pivot=PivotConfig(language=pivot)), Metrics())
 
 
 def test_pairs_over_a_pivot_go_through_both_models_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,13 +78,9 @@ def test_what_is_known_of_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
         ServedPair("de", "fr", "de-en + en-fr?", "en", attention=False),
         ServedPair("en", "fr", "en-fr?", zero_shot=True, domains=("law",)),
     ]
-    slots[0].load("torch on cpu", attention=True)
-    slots[1].load("ctranslate2 on cpu", attention=False)
-    assert [(pair.engine, pair.attention) for pair in models.pairs()] == [
-        ("torch on cpu", True),
-        ("torch on cpu + ctranslate2 on cpu", False),
-        ("ctranslate2 on cpu", False),
-    ]
+    slots[0].load(attention=True)
+    slots[1].load(attention=False)
+    assert [pair.attention for pair in models.pairs()] == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -112,18 +106,3 @@ def test_all_models_are_looked_after(monkeypatch: pytest.MonkeyPatch, caplog: py
     done = ["reload True", "reload False", "reload False", "unload", "close unused", "close"]
     assert [slot.calls for slot in slots] == [done, done]
     assert caplog.messages == ["en-de: unloaded, as nobody used it"]
-
-
-def test_statistics_are_those_of_all_schedulers() -> None:
-    def scheduler(waiting: int, computing: int, oldest: float, batch: float) -> Any:
-        return SimpleNamespace(
-            num_waiting=waiting, num_computing=computing, oldest_seconds=lambda: oldest, batch_seconds=lambda: batch
-        )
-
-    loaded = SimpleNamespace(schedulers=[scheduler(3, 10, 0.5, 2.0), scheduler(4, 20, 1.5, 1.0)])
-    slots: Any = [SimpleNamespace(name="a", loaded=loaded), SimpleNamespace(name="b", loaded=None)]
-    found = statistics_of(9, slots)
-    first = ModelStatistics("a", True, num_waiting=7, num_computing=30, oldest_seconds=1.5, batch_seconds=2.0)
-    second = ModelStatistics("b", False, num_waiting=0, num_computing=0, oldest_seconds=0.0, batch_seconds=0.0)
-    assert found == ServiceStatistics(9, [first, second])
-    assert ServiceStatistics(9, [first, first]).num_waiting == 14

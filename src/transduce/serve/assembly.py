@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import functools
 import logging
 import os
 import threading
@@ -20,6 +19,7 @@ from transduce.reporting.tables import counted
 from transduce.serve.config import ServeConfig
 from transduce.serve.documents.service import Documents
 from transduce.serve.listening import Listener, allowed_connections
+from transduce.serve.model_slot import ModelSlot
 from transduce.serve.operations.access import Access
 from transduce.serve.operations.access_log import Observation
 from transduce.serve.operations.connections import BoundedProtocol
@@ -30,7 +30,6 @@ from transduce.serve.operations.proxies import ForwardedHeaders
 from transduce.serve.server import Server
 from transduce.serve.service import Service
 from transduce.serve.state.store import open_store
-from transduce.serve.statistics import ModelStatistics
 from transduce.serve.web.app import build_app, health_response, is_ready
 
 _LOG = logging.getLogger("transduce.serve")
@@ -129,25 +128,28 @@ class Application:
 
     def _watch(self) -> None:
         """Adds what is known at any time to the metrics."""
-        watch, of_models = self.metrics.watch, self.metrics.watch_models
+        watch, watch_by = self.metrics.watch, self.metrics.watch_by
         watch("transduce_ready", "Whether the service takes requests", lambda: is_ready(self.service))
         watch("transduce_store_failing", "Whether the last use of the store failed", lambda: self.store.is_failing)
         stored = "Documents in the store, by state"
-        self.metrics.watch_by("state", "transduce_stored_documents", stored, lambda: self.documents.counts)
-        for name, about, value in (
-            ("transduce_model_loaded", "Whether the model is in memory", lambda model: model.loaded),
-            ("transduce_waiting_sentences", "Sentences in the queue", lambda model: model.num_waiting),
-            ("transduce_computing_sentences", "Sentences being computed", lambda model: model.num_computing),
-            (
-                "transduce_oldest_waiting_seconds",
-                "Age of the sentence that waits longest",
-                lambda model: model.oldest_seconds,
-            ),
-        ):
-            of_models(name, about, functools.partial(self._of_models, value))
+        watch_by("state", "transduce_stored_documents", stored, lambda: self.documents.counts)
 
-    def _of_models(self, value: Callable[[ModelStatistics], float]) -> dict[str, float]:
-        return {model.name: value(model) for model in self.service.statistics().models}
+        def watch_models(name: str, about: str, value: Callable[[ModelSlot], float]) -> None:
+            watch_by("model", name, about, lambda: {slot.name: value(slot) for slot in self.service.slots})
+
+        def oldest_seconds(slot: ModelSlot) -> float:
+            return max((each.oldest_seconds() for each in slot.schedulers), default=0.0)
+
+        def num_waiting(slot: ModelSlot) -> int:
+            return sum(each.num_waiting for each in slot.schedulers)
+
+        def num_computing(slot: ModelSlot) -> int:
+            return sum(each.num_computing for each in slot.schedulers)
+
+        watch_models("transduce_model_loaded", "Whether the model is in memory", lambda slot: slot.loaded is not None)
+        watch_models("transduce_waiting_sentences", "Sentences in the queue", num_waiting)
+        watch_models("transduce_computing_sentences", "Sentences being computed", num_computing)
+        watch_models("transduce_oldest_waiting_seconds", "Age of the sentence that waits longest", oldest_seconds)
 
 
 def build_server(config: ServeConfig) -> Server:

@@ -10,7 +10,8 @@ from transduce.bundle import CHECKED, Bundle
 from transduce.engines.shortlist import FILE as SHORTLIST
 from transduce.errors import ConfigError, TransduceError
 from transduce.serve.config import BatchingConfig, ModelEntry
-from transduce.serve.requests import ModelUnavailableError, Recorder
+from transduce.serve.operations.metrics import Metrics
+from transduce.serve.requests import ModelUnavailableError
 from transduce.serve.scheduler import Scheduler
 from transduce.serve.sentence_queue import STEP_TOKENS
 from transduce.serve.served_model import ServedModel
@@ -27,14 +28,14 @@ FolderState = tuple[tuple[int, ...] | None, ...]
 class ModelSlot:
     """The place of one model. Its methods can be called from any thread."""
 
-    def __init__(self, entry: ModelEntry, batching: BatchingConfig, recorder: Recorder) -> None:
+    def __init__(self, entry: ModelEntry, batching: BatchingConfig, metrics: Metrics) -> None:
         """Opens the model folder, and loads nothing yet.
 
         Raises:
             BundleError: it is no model folder.
             ConfigError: its languages are not known, or it is a parser.
         """
-        self.entry, self._batching, self._recorder = entry, batching, recorder
+        self.entry, self._batching, self._metrics = entry, batching, metrics
         self.name = entry.name  # read here once: each request asks for it, and it costs file accesses
         self.pairs, self.domains = _directions(entry)
         self._model: ServedModel | None = None
@@ -48,6 +49,12 @@ class ModelSlot:
     def loaded(self) -> ServedModel | None:
         """The model, if it is loaded."""
         return self._model
+
+    @property
+    def schedulers(self) -> list[Scheduler]:
+        """What computes for the model; nothing does while it is not loaded."""
+        model = self._model
+        return [] if model is None else model.schedulers
 
     def load(self) -> None:
         """Loads the model, unless it is loaded.
@@ -117,7 +124,7 @@ class ModelSlot:
                 )
             self._exchange(new)
             self.domains = domains
-        self._recorder.model_event(self.name, "reloaded")
+        self._metrics.model_event(self.name, "reloaded")
         return f"{self.name}: reloaded"
 
     def unload_if_idle(self) -> bool:
@@ -128,7 +135,7 @@ class ModelSlot:
             if not limit or model is None or model.num_uses or time.monotonic() - self._last_used < limit:
                 return False
             self._exchange(None)
-        self._recorder.model_event(self.name, "unloaded")
+        self._metrics.model_event(self.name, "unloaded")
         return True
 
     def close_unused(self) -> bool:
@@ -149,9 +156,9 @@ class ModelSlot:
             self._retired.clear()
 
     def _load(self) -> ServedModel:
-        model = ServedModel.load(self.entry, self._batching, self._recorder)
+        model = ServedModel.load(self.entry, self._batching, self._metrics)
         self._last_used = time.monotonic()
-        self._recorder.model_event(self.name, "loaded")
+        self._metrics.model_event(self.name, "loaded")
         return model
 
     def _exchange(self, new: ServedModel | None) -> None:
@@ -163,7 +170,7 @@ class ModelSlot:
     def _report_failure(self, error: BaseException) -> None:
         expected = isinstance(error, TransduceError)
         _log.error("%s: cannot be loaded: %s", self.name, error, exc_info=None if expected else error)
-        self._recorder.model_event(self.name, "failed")
+        self._metrics.model_event(self.name, "failed")
 
 
 def schedulers_of(route: Sequence[ModelSlot]) -> list[Scheduler]:
@@ -175,7 +182,9 @@ def num_tokens(texts: Sequence[str], route: Sequence[ModelSlot]) -> int:
     """Returns about how many tokens of the first model texts have together."""
     estimated = sum(estimated_tokens(texts))
     model = route[0].loaded
-    return estimated if model is None or estimated <= STEP_TOKENS // 2 else sampled_tokens(texts, model.tokenizer)
+    if model is None or estimated <= STEP_TOKENS // 2:
+        return estimated
+    return sampled_tokens(texts, model.translator.tokenizer)
 
 
 def _directions(entry: ModelEntry) -> tuple[dict[tuple[str, str], bool], tuple[str, ...]]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from transduce.errors import ConfigError
 from transduce.serve.config import ServeConfig
 from transduce.serve.model_slot import ModelSlot
-from transduce.serve.requests import Recorder, UnknownPairError
+from transduce.serve.operations.metrics import Metrics
+from transduce.serve.requests import UnknownPairError
 
 _log = logging.getLogger(__name__)
 
@@ -22,8 +23,7 @@ class ServedPair:
     target: str
     model: str  # its name; of a pivot, both names
     via: str = ""  # code of the pivot language; "": none
-    engine: str = ""  # the name of the engine that runs it; "" while it is not loaded
-    attention: bool | None = None  # whether that engine returns attention weights; None while it is not loaded
+    attention: bool | None = None  # whether its engine returns attention weights; None while it is not loaded
     zero_shot: bool = False  # whether the model was not trained on this pair
     domains: tuple[str, ...] = ()  # that a request may name; none over a pivot
 
@@ -31,7 +31,7 @@ class ServedPair:
 class Models:
     """All models of the service."""
 
-    def __init__(self, config: ServeConfig, recorder: Recorder) -> None:
+    def __init__(self, config: ServeConfig, metrics: Metrics) -> None:
         """Opens the model folders, and loads nothing yet.
 
         Raises:
@@ -41,7 +41,7 @@ class Models:
         self._pivot = config.pivot.language
         self._slots: dict[tuple[str, str], ModelSlot] = {}
         for entry in config.models:
-            slot = ModelSlot(entry, config.batching, recorder)
+            slot = ModelSlot(entry, config.batching, metrics)
             for source, target in slot.pairs:
                 other = self._slots.setdefault((source, target), slot)
                 if other is not slot:
@@ -85,16 +85,13 @@ class Models:
         """Returns what is served, sorted."""
         found = []
         for (source, target), route in sorted(self._routes.items(), key=lambda item: item[0]):
-            engines = dict.fromkeys(
-                model.translator.engine.name for slot in route if (model := slot.loaded) is not None
-            )
             via = self._pivot if len(route) > 1 else ""
             name = " + ".join(slot.name for slot in route)
             model = route[0].loaded
             attention = False if via else None if model is None else model.returns_attention
             zero_shot = not via and route[0].pairs[source, target]
             domains = () if via else route[0].domains
-            found.append(ServedPair(source, target, name, via, " + ".join(engines), attention, zero_shot, domains))
+            found.append(ServedPair(source, target, name, via, attention, zero_shot, domains))
         return found
 
     def reload(self, *, always: bool = False) -> list[str]:

@@ -1,12 +1,11 @@
 """The engine as one request sees it: it waits its turn, and is computed together with other requests."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.batching import EMPTY_OUTPUT
 from transduce.engines.interface import AttendingEngine, AttentionWeights, Engine, TokenConstraints
 from transduce.serve.calls import Ticket
 from transduce.serve.scheduler import Scheduler
@@ -18,14 +17,8 @@ if TYPE_CHECKING:
 _UNCONSTRAINED = TokenConstraints()
 
 
-class Work(Protocol):
-    """A kind of call to a model; the inputs of equal work can be computed in one."""
-
-    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
-        """Returns a result for each input."""
-        ...
-
-    def __hash__(self) -> int: ...
+# A kind of call to a model: returns a result for each input. The inputs of equal work can be computed in one call.
+Work = Callable[[TextModel, list[Any]], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,37 +26,29 @@ class _Translating:
     options: DecodeConfig
     n_best: int
 
-    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
+    def __call__(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
         sources = [source for source, _ in inputs]
         constraints = [given or _UNCONSTRAINED for _, given in inputs] if any(given for _, given in inputs) else None
         return model.engine.translate(sources, self.options, self.n_best, constraints)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scoring:
-    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
-        sources, targets = zip(*inputs, strict=True)
-        return model.engine.score(sources, targets)
+def _scores(model: TextModel, pairs: list[Any]) -> Sequence[Any]:
+    sources, targets = zip(*pairs, strict=True)
+    return model.engine.score(sources, targets)
 
 
-@dataclass(frozen=True, slots=True)
-class _Aligning:
-    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
-        sources, targets = zip(*inputs, strict=True)
-        return model.engine.align(sources, targets)
+def _alignments(model: TextModel, pairs: list[Any]) -> Sequence[Any]:
+    sources, targets = zip(*pairs, strict=True)
+    return model.engine.align(sources, targets)
 
 
-@dataclass(frozen=True, slots=True)
-class _Attending:
-    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
-        assert isinstance(model.engine, AttendingEngine)
-        return [model.engine.attend(source, target) for source, target in inputs]
+def _attention(model: TextModel, pairs: list[Any]) -> Sequence[Any]:
+    assert isinstance(model.engine, AttendingEngine)
+    return [model.engine.attend(source, target) for source, target in pairs]
 
 
-@dataclass(frozen=True, slots=True)
-class _NextScores:
-    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
-        return [model.engine.next_scores(source, prefix) for source, prefix in inputs]
+def _next_scores(model: TextModel, pairs: list[Any]) -> Sequence[Any]:
+    return [model.engine.next_scores(source, prefix) for source, prefix in pairs]
 
 
 class QueuedEngine:
@@ -90,36 +75,28 @@ class QueuedEngine:
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first; see `Engine.translate` and `Scheduler.run`."""
         options.require_n_best(n_best)
-        results: list[list[Hypothesis]] = [[EMPTY_OUTPUT] for _ in sources]
-        searched = [index for index, source in enumerate(sources) if source]
         given: Sequence[TokenConstraints | None] = constraints or [None] * len(sources)
-        found = self._run(
-            _Translating(options, n_best),
-            [(sources[index], given[index]) for index in searched],
-            [len(sources[index]) + 1 for index in searched],
-        )
-        for index, hypotheses in zip(searched, found, strict=True):
-            results[index] = hypotheses
-        return results
+        inputs = list(zip(sources, given, strict=True))
+        return self._run(_Translating(options, n_best), inputs, [len(source) + 1 for source in sources])
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Returns the log-probability of each target token; see `Engine.score` and `Scheduler.run`."""
-        return self._run_pairs(_Scoring(), sources, targets)
+        return self._run_pairs(_scores, sources, targets)
 
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "list[np.ndarray]":
         """Returns how much each target token comes from each source token; see `Engine.align` and `Scheduler.run`."""
-        return self._run_pairs(_Aligning(), sources, targets)
+        return self._run_pairs(_alignments, sources, targets)
 
     def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> "np.ndarray":
         """Returns the log-probability of each next token; see `Engine.next_scores` and `Scheduler.run`."""
         found: np.ndarray
-        [found] = self._run_pairs(_NextScores(), [source], [prefix])
+        [found] = self._run_pairs(_next_scores, [source], [prefix])
         return found
 
     def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
         """Returns the attention weights for one pair; see `AttendingEngine.attend` and `Scheduler.run`."""
         found: AttentionWeights
-        [found] = self._run_pairs(_Attending(), [source], [target])
+        [found] = self._run_pairs(_attention, [source], [target])
         return found
 
     def _run_pairs(self, work: Work, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Any]:

@@ -3,7 +3,6 @@
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from transduce.errors import TransduceError
 from transduce.translation.call_options import SearchOptions
@@ -119,32 +118,3 @@ class StoppingError(UnavailableError):
 
 class ModelUnavailableError(UnavailableError):
     """The model could not be loaded, or its engine failed; the log has the details."""
-
-
-class Recorder(Protocol):
-    """Receives what happens in the core, for metrics. Its methods are called from several threads."""
-
-    def batch_done(self, model: str, num_sentences: int, num_tokens: int, fill: float, seconds: float) -> None:
-        """A batch was computed; `fill` is the share of the token budget that it used."""
-        ...
-
-    def waited(self, model: str, priority: Priority, seconds: float) -> None:
-        """A sentence left the queue for a batch after this time."""
-        ...
-
-    def model_event(self, model: str, event: str) -> None:
-        """A model was "loaded", "reloaded", "unloaded" or "failed"."""
-        ...
-
-
-class NoRecorder:
-    """Records nothing."""
-
-    def batch_done(self, model: str, num_sentences: int, num_tokens: int, fill: float, seconds: float) -> None:
-        """Does nothing."""
-
-    def waited(self, model: str, priority: Priority, seconds: float) -> None:
-        """Does nothing."""
-
-    def model_event(self, model: str, event: str) -> None:
-        """Does nothing."""

@@ -13,7 +13,8 @@ from typing import Any
 
 from transduce.errors import TransduceError
 from transduce.serve.calls import Call, Ticket
-from transduce.serve.requests import DeadlineError, ModelUnavailableError, Priority, Recorder, StoppingError
+from transduce.serve.operations.metrics import Metrics
+from transduce.serve.requests import DeadlineError, ModelUnavailableError, Priority, StoppingError
 from transduce.serve.sentence_queue import Batch, SentenceQueue
 
 # Tokens over which the measured speed under load is a running mean: as many as were measured, within these bounds.
@@ -27,21 +28,21 @@ Compute = Callable[[Any, list[Any]], Sequence[Any]]
 class Scheduler:
     """Computes the inputs of many requests in batches."""
 
-    def __init__(self, name: str, compute: Compute, num_workers: int, max_tokens: int, recorder: Recorder) -> None:
+    def __init__(self, name: str, compute: Compute, num_workers: int, max_tokens: int, metrics: Metrics) -> None:
         """Starts the workers.
 
         Args:
-            name: of the model, for the log and the recorder.
+            name: of the model, for the log and the metrics.
             compute: is given the work of a batch and its inputs, and returns a result for each.
             num_workers: batches that are computed at a time.
             max_tokens: of a batch.
-            recorder: receives what happens, for metrics.
+            metrics: count what happens.
         """
-        self._name, self._compute, self._max_tokens, self._recorder = name, compute, max_tokens, recorder
+        self._name, self._compute, self._max_tokens, self._metrics = name, compute, max_tokens, metrics
         self._queue = SentenceQueue()
         self._work_came = threading.Condition(self._queue.lock)
         self._num_idle = 0
-        self._num_computing = 0
+        self.num_computing = 0  # sentences
         self._began: dict[int, float] = {}  # when each worker began the batch that it computes, by its thread
         self._closed = False
         self._seconds_per_token = 0.0  # 0: not measured yet
@@ -133,11 +134,6 @@ class Scheduler:
         """Sentences that wait."""
         return self._queue.num_sentences
 
-    @property
-    def num_computing(self) -> int:
-        """Sentences that are being computed."""
-        return self._num_computing
-
     def batch_seconds(self) -> float:
         """Returns the seconds since the oldest batch in progress was started; 0 if there is none."""
         now = time.monotonic()
@@ -157,7 +153,7 @@ class Scheduler:
                 self._fail(batch, error)
             finally:
                 with self._queue.lock:
-                    self._num_computing -= len(batch.sentences)
+                    self.num_computing -= len(batch.sentences)
 
     def _take(self) -> Batch | None:
         """Waits for work; returns None when the scheduler is closed and nothing waits."""
@@ -168,7 +164,7 @@ class Scheduler:
                 self._num_idle += 1
                 self._work_came.wait()
                 self._num_idle -= 1
-            self._num_computing += len(batch.sentences)
+            self.num_computing += len(batch.sentences)
             return batch
 
     def _compute_batch(self, batch: Batch) -> None:
@@ -216,16 +212,16 @@ class Scheduler:
             sentence.call.fail(error if of_inputs else ModelUnavailableError("The model failed. Try again later."))
         if not of_inputs:
             _log.error("%s: the engine failed: %s", self._name, error, exc_info=error)
-            self._record(self._recorder.model_event, self._name, "failed")
+            self._record(self._metrics.model_event, self._name, "failed")
 
     def _report(self, batch: Batch, started: float, seconds: float) -> None:
         fill = min(1.0, batch.tokens / self._max_tokens)
-        self._record(self._recorder.batch_done, self._name, len(batch.sentences), batch.tokens, fill, seconds)
+        self._record(self._metrics.batch_done, self._name, len(batch.sentences), batch.tokens, fill, seconds)
         for call in dict.fromkeys(sentence.call for sentence in batch.sentences):
-            self._record(self._recorder.waited, self._name, call.ticket.priority, started - call.since)
+            self._record(self._metrics.waited, self._name, call.ticket.priority, started - call.since)
 
     def _record(self, method: Callable[..., None], *values: object) -> None:
-        """Calls a method of the recorder, whose failure must not stop the model."""
+        """Calls a method of the metrics, whose failure must not stop the model."""
         try:
             method(*values)
         except Exception:

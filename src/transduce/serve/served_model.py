@@ -13,8 +13,9 @@ from transduce.errors import ConfigError, DataError
 from transduce.serve.calls import Ticket
 from transduce.serve.config import BatchingConfig, ModelEntry
 from transduce.serve.marked_text import require_few_marks
+from transduce.serve.operations.metrics import Metrics
 from transduce.serve.queued_engine import QueuedEngine, Work
-from transduce.serve.requests import Recorder, TranslationRequest
+from transduce.serve.requests import TranslationRequest
 from transduce.serve.scheduler import Scheduler
 from transduce.serve.whole_texts import WholeTexts, are_short, translate_window
 from transduce.text import SubwordTokenizer
@@ -47,25 +48,25 @@ class ServedModel:
     """A loaded model, which counts those who use it."""
 
     def __init__(
-        self, name: str, translator: Translator, batching: BatchingConfig, recorder: Recorder, language: str = ""
+        self, name: str, translator: Translator, batching: BatchingConfig, metrics: Metrics, language: str = ""
     ) -> None:
         """Starts the workers of the translator's engine.
 
         Args:
-            name: for the log and the recorder.
+            name: for the log and the metrics.
             translator: the model.
             batching: how much goes into a batch.
-            recorder: receives what happens, for metrics.
+            metrics: count what happens.
             language: code of the source, for the sentence splitter; "": that of the model folder.
         """
         self.name, self.translator = name, translator
-        self._batching, self._recorder, self._language = batching, recorder, language
+        self._batching, self._metrics, self._language = batching, metrics, language
         self._has_targets = bool(translator.tokenizer.target_languages)
         self._engine = translator.engine.undivided()
         main_engine = self._engine.fast if isinstance(self._engine, AutomaticEngine) else self._engine
         self._main = _TextModel(main_engine, translator.tokenizer, translator.bundle)
         self._lock = threading.Lock()
-        self._num_uses = 0
+        self.num_uses = 0  # how many use the model now
         self._retired = False
         self.scheduler = self._scheduler_of(self._main)
         self._reference_scheduler: Scheduler | None = None
@@ -73,7 +74,7 @@ class ServedModel:
         self._work_of = lru_cache(_KEPT_OPTIONS)(self._new_work)
 
     @classmethod
-    def load(cls, entry: ModelEntry, batching: BatchingConfig, recorder: Recorder) -> Self:
+    def load(cls, entry: ModelEntry, batching: BatchingConfig, metrics: Metrics) -> Self:
         """Loads a model folder, and translates with it once.
 
         Raises:
@@ -87,12 +88,7 @@ class ServedModel:
             shortlist=entry.shortlist,
         )
         translator.translate(_WARM_UP)
-        return cls(entry.name, translator, batching, recorder, entry.source)
-
-    @property
-    def tokenizer(self) -> SubwordTokenizer:
-        """What writes its source texts as subwords."""
-        return self._main.tokenizer
+        return cls(entry.name, translator, batching, metrics, entry.source)
 
     def whole_texts(self, request: TranslationRequest, text_options: TextOptions) -> WholeTexts | None:
         """Returns the work that translates the texts of a request as they are, or None if it needs `translate`.
@@ -208,10 +204,10 @@ class ServedModel:
 
     def _scheduler_of(self, model: _TextModel) -> Scheduler:
         def compute(work: Work, inputs: list[Any]) -> Sequence[Any]:
-            return work.compute(model, inputs)
+            return work(model, inputs)
 
         max_tokens = self._batching.max_batch_tokens or model.engine.batch_tokens
-        return Scheduler(self.name, compute, model.engine.num_workers, max_tokens, self._recorder)
+        return Scheduler(self.name, compute, model.engine.num_workers, max_tokens, self._metrics)
 
     @property
     def schedulers(self) -> list[Scheduler]:
@@ -223,23 +219,18 @@ class ServedModel:
         with self._lock:
             if self._retired:
                 return False
-            self._num_uses += 1
+            self.num_uses += 1
             return True
 
     def release(self) -> None:
         """Ends a use."""
         with self._lock:
-            self._num_uses -= 1
+            self.num_uses -= 1
 
     def retire(self) -> None:
         """Takes no new uses. Once there are none, the model can be closed."""
         with self._lock:
             self._retired = True
-
-    @property
-    def num_uses(self) -> int:
-        """How many use the model now."""
-        return self._num_uses
 
     @property
     def is_computing(self) -> bool:

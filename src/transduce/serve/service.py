@@ -21,20 +21,18 @@ from transduce.serve.event_loop_calls import EventLoopCalls
 from transduce.serve.long_requests import LongRequests
 from transduce.serve.model_slot import ModelSlot, num_tokens, schedulers_of
 from transduce.serve.models import Models, ServedPair
+from transduce.serve.operations.metrics import Metrics
 from transduce.serve.pivot import over_pivot, request_from_pivot, request_into_pivot
 from transduce.serve.request_threads import RequestThreads
 from transduce.serve.requests import (
     DeadlineError,
-    NoRecorder,
     OverloadedError,
     Priority,
-    Recorder,
     StoppingError,
     TranslatedText,
     TranslationRequest,
 )
 from transduce.serve.served_model import ServedModel
-from transduce.serve.statistics import ServiceStatistics, statistics_of
 from transduce.serve.whole_texts import estimated_tokens
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Alternative, Attention, Translation
@@ -55,7 +53,7 @@ T = TypeVar("T")
 class Service:
     """Translates for many callers at once, with several models."""
 
-    def __init__(self, config: ServeConfig, metrics: Recorder | None = None) -> None:
+    def __init__(self, config: ServeConfig, metrics: Metrics | None = None) -> None:
         """Opens the model folders; `start` loads them.
 
         Raises:
@@ -63,7 +61,7 @@ class Service:
             ConfigError: the models do not go together.
         """
         self.config = config
-        self._models = Models(config, metrics or NoRecorder())
+        self._models = Models(config, metrics or Metrics())
         self._threads = RequestThreads(config.batching.max_requests)
         self._maintenance = ThreadPoolExecutor(1, "maintenance")
         self._watching: asyncio.Task[None] | None = None
@@ -153,11 +151,12 @@ class Service:
     def hung_models(self) -> list[str]:
         """Returns the names of models that have been computing a batch for longer than `batching.max_batch_seconds`."""
         limit = self.config.batching.max_batch_seconds
-        return [model.name for model in self.statistics().models if model.batch_seconds > limit]
+        return [slot.name for slot in self.slots if any(each.batch_seconds() > limit for each in slot.schedulers)]
 
-    def statistics(self) -> ServiceStatistics:
-        """Returns the state of the service now."""
-        return statistics_of(sum(self._num_accepted.values()), self._models.slots)
+    @property
+    def slots(self) -> list[ModelSlot]:
+        """The places of all models."""
+        return self._models.slots
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
         """Returns the translations of each text. If the caller is cancelled, the request leaves the queue.

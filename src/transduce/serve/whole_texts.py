@@ -35,7 +35,7 @@ class WholeTexts:
 
     request: Request
 
-    def compute(self, model: TextModel, inputs: list[str]) -> list[list[Translation]]:
+    def __call__(self, model: TextModel, inputs: list[str]) -> list[list[Translation]]:
         """Returns the translations of each text."""
         return translate_window(model, Window(1, inputs), self.request)
 

@@ -1,8 +1,7 @@
 """What is measured while serving, for Prometheus. No label has a text, a key or an address."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -16,61 +15,42 @@ _SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 class Metrics:
-    """The metrics of one service, in a registry of their own; a `Recorder` for the core."""
+    """The metrics of one service, in a registry of their own."""
 
     def __init__(self) -> None:
         """Declares all metrics."""
-        self._of = lru_cache(None)(_labelled)  # the library checks the labels at each look-up
+        self._of = lru_cache(None)(lambda metric, *labels: metric.labels(*labels))  # the library checks them each time
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)  # memory, processor time, open files
-        by_model = ["model"]
-        self._requests = Counter(
-            "transduce_requests", "Requests answered", ["protocol", "route", "status"], registry=registry
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        seconds, shares = (partial(Histogram, buckets=each, registry=registry) for each in (_SECONDS, _SHARES))
+        self._requests = counter("transduce_requests", "Requests answered", ["protocol", "route", "status"])
+        self._seconds = seconds(
+            "transduce_request_seconds", "From the headers of a request to the end of its answer", ["protocol", "route"]
         )
-        self._seconds = Histogram(
-            "transduce_request_seconds",
-            "From the headers of a request to the end of its answer",
-            ["protocol", "route"],
-            buckets=_SECONDS,
-            registry=registry,
+        self._characters = counter("transduce_characters", "Characters translated", ["protocol"])
+        self.in_progress = gauge("transduce_requests_in_progress", "Requests not answered yet")
+        self._queue_seconds = seconds(
+            "transduce_queue_seconds", "Time that sentences waited for a batch", ["model", "priority"]
         )
-        self._characters = Counter("transduce_characters", "Characters translated", ["protocol"], registry=registry)
-        self.in_progress = Gauge("transduce_requests_in_progress", "Requests not answered yet", registry=registry)
-        self._queue_seconds = Histogram(
-            "transduce_queue_seconds",
-            "Time that sentences waited for a batch",
-            ["model", "priority"],
-            buckets=_SECONDS,
-            registry=registry,
+        self._fill = shares("transduce_batch_fill", "Share of its token budget that a batch used", ["model"])
+        self._batches = counter("transduce_batches", "Batches computed", ["model"])
+        self._sentences = counter("transduce_sentences", "Sentences computed", ["model"])
+        self._tokens = counter("transduce_source_tokens", "Source tokens computed", ["model"])
+        self._engine_seconds = counter("transduce_engine_seconds", "Time that batches took to compute", ["model"])
+        self._model_events = counter(
+            "transduce_model_events", "Models loaded, reloaded, unloaded, failed", ["model", "event"]
         )
-        self._fill = Histogram(
-            "transduce_batch_fill",
-            "Share of its token budget that a batch used",
-            by_model,
-            buckets=_SHARES,
-            registry=registry,
-        )
-        self._batches = Counter("transduce_batches", "Batches computed", by_model, registry=registry)
-        self._sentences = Counter("transduce_sentences", "Sentences computed", by_model, registry=registry)
-        self._tokens = Counter("transduce_source_tokens", "Source tokens computed", by_model, registry=registry)
-        self._engine_seconds = Counter(
-            "transduce_engine_seconds", "Time that batches took to compute", by_model, registry=registry
-        )
-        self._model_events = Counter(
-            "transduce_model_events", "Models loaded, reloaded, unloaded, failed", ["model", "event"], registry=registry
-        )
-        self._documents = Counter("transduce_documents", "Documents ended", ["end"], registry=registry)
-        self.store_failures = Counter(
-            "transduce_store_failures", "Failed attempts to save usage in the store", registry=registry
-        )
-        self.connections_refused = Counter(
-            "transduce_connections_refused", "Connections closed because there were too many", registry=registry
+        self._documents = counter("transduce_documents", "Documents ended", ["end"])
+        self.store_failures = counter("transduce_store_failures", "Failed attempts to save usage in the store")
+        self.connections_refused = counter(
+            "transduce_connections_refused", "Connections closed because there were too many"
         )
 
-    # --- from the core ----------------------------------------------------------------------------------------
+    # --- from the core; called from several threads ------------------------------------------------------------
 
     def batch_done(self, model: str, num_sentences: int, num_tokens: int, fill: float, seconds: float) -> None:
-        """See `Recorder`."""
+        """Counts a batch that was computed; `fill` is the share of the token budget that it used."""
         self._of(self._batches, model).inc()
         self._of(self._sentences, model).inc(num_sentences)
         self._of(self._tokens, model).inc(num_tokens)
@@ -78,11 +58,11 @@ class Metrics:
         self._of(self._engine_seconds, model).inc(seconds)
 
     def waited(self, model: str, priority: Priority, seconds: float) -> None:
-        """See `Recorder`."""
+        """Counts a sentence that left the queue for a batch after this time."""
         self._of(self._queue_seconds, model, priority.name.lower()).observe(seconds)
 
     def model_event(self, model: str, event: str) -> None:
-        """See `Recorder`."""
+        """Counts a model that was "loaded", "reloaded" or "unloaded", or "failed"."""
         self._model_events.labels(model, event).inc()
 
     # --- from the server --------------------------------------------------------------------------------------
@@ -109,11 +89,7 @@ class Metrics:
 
     def watch(self, name: str, about: str, value: Callable[[], float]) -> None:
         """Adds a value that is read whenever the metrics are."""
-        self.watch_models(name, about, lambda: {"": value()})
-
-    def watch_models(self, name: str, about: str, values: Callable[[], Mapping[str, float]]) -> None:
-        """Adds a value of each model, by its name, which is read whenever the metrics are."""
-        self.watch_by("model", name, about, values)
+        self.watch_by("", name, about, lambda: {"": value()})
 
     def watch_by(self, label: str, name: str, about: str, values: Callable[[], Mapping[str, float]]) -> None:
         """Adds a value for each value of a label, which is read whenever the metrics are."""
@@ -123,10 +99,6 @@ class Metrics:
         """Returns all metrics in the format that a client accepts, and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
-
-
-def _labelled(metric: Any, *labels: str | int) -> Any:
-    return metric.labels(*labels)
 
 
 class _Watched(Collector):
