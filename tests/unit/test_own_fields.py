@@ -1,17 +1,18 @@
 """Fields of our own requests: what each becomes, defaults, and requests that are as large as they may be."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from transduce.serve.config import BatchingConfig, LimitsConfig, ServeConfig
 from transduce.serve.requests import Priority
-from transduce.serve.web.own_attention import AttentionFields
-from transduce.serve.web.own_fields import AlternativesFields, read_own_fields, read_plain_fields
+from transduce.serve.web.own_fields import AlternativesFields, AttentionFields, read_one_text, read_own_fields
 from transduce.serve.web.refusals import Refusal
 from transduce.translation.pipeline import TextOptions
 
 _CONFIG = ServeConfig(
+    text=TextOptions(guard=True),
     limits=LimitsConfig(text_characters=20, list_length=2, term_characters=5, alternatives=2, beam_size=4),
     batching=BatchingConfig(deadline_seconds=10),
 )
@@ -23,7 +24,8 @@ def _read(**fields: Any) -> Any:
 
 def test_what_a_request_is_without_further_fields() -> None:
     found = _read()
-    assert (found.texts, found.source, found.target, found.stream) == (["A dog"], "auto", "de", False)
+    plain = found.plain
+    assert (found.texts, plain.source, plain.target, plain.stream) == (["A dog"], "auto", "de", False)
     assert found.further == {
         "n_best": 1,
         "options": {},
@@ -35,7 +37,7 @@ def test_what_a_request_is_without_further_fields() -> None:
         "timeout_seconds": None,
     }
     assert found.further_characters == 0
-    assert found.text_options(TextOptions(guard=True)) == TextOptions(guard=True, confidence=True, alignment=True)
+    assert found.text_options == replace(_CONFIG.text, confidence=True, alignment=True)
     again = AlternativesFields(text="A dog", target="de")
     assert (again.source, again.prefix, again.n, again.domain) == ("auto", "", 5, None)
 
@@ -71,8 +73,7 @@ def test_what_fields_become() -> None:
     }
     # Ein, Hund Kater Katze, Köter, dog Hund cat Katze Mieze
     assert found.further_characters == 3 + (4 + 5 + 5) + 5 + (3 + 4 + 3 + 5 + 5)
-    expected = TextOptions(split="never", markup="html", guard=False, domain="law")
-    assert found.text_options(TextOptions(guard=True, confidence=True, alignment=True)) == expected
+    assert found.text_options == TextOptions(split="never", markup="html", guard=False, domain="law")
     assert _read(timeout_seconds=11).further["timeout_seconds"] == 10, "no longer than the configured deadline"
     assert _read(prefix="").further["prefixes"] is None
     assert _read(required=[], glossary={}).further["required"] is None
@@ -116,7 +117,7 @@ def test_a_request_may_be_as_large_as_a_limit_and_no_larger(most: dict[str, Any]
 )
 def test_characters_of_both_sides_count(kind: type[Any], counted: tuple[str, str]) -> None:
     fields = {"text": "a" * 12, "target": "de", counted[1]: "b" * 8, "source": None}
-    found = read_plain_fields(fields, kind, _CONFIG, counted)
+    found = read_one_text(fields, kind, _CONFIG, counted)
     assert (found.text, found.source, getattr(found, counted[1])) == ("a" * 12, "auto", "b" * 8)
     with pytest.raises(Refusal, match=f"{counted[0]} and {counted[1]}: 21 characters"):
-        read_plain_fields(fields | {"text": "a" * 13}, kind, _CONFIG, counted)
+        read_one_text(fields | {"text": "a" * 13}, kind, _CONFIG, counted)

@@ -31,7 +31,6 @@ from transduce.serve.web.detection import Detector
 from transduce.serve.web.disconnection import ClientLeftError
 from transduce.serve.web.document_requests import DocumentRequests
 from transduce.serve.web.libretranslate_files import LibreTranslateFiles
-from transduce.serve.web.own_attention import OwnAttention
 from transduce.serve.web.own_documents import OwnDocuments
 from transduce.serve.web.refusals import Refusal, refusal_of
 from transduce.serve.web.static_files import Page, openapi
@@ -64,7 +63,6 @@ def build_app(service: Service, config: ServeConfig, access: Access, store: Stor
         *DeeplDocuments(uploads, glossaries).routes(),
         *own.Own(backend).routes(),
         *OwnDocuments(uploads).routes(),
-        *OwnAttention(backend).routes(),
         *Page().routes(),
         *_routes(backend),
     ]

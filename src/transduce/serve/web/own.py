@@ -4,8 +4,10 @@ Errors are `{"error": {"code", "message"}}`. Bodies are JSON. An unknown field i
 misspelled without notice.
 """
 
+import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -22,11 +24,12 @@ from transduce.serve.web.event_stream import Event, event_stream
 from transduce.serve.web.languages import language_name
 from transduce.serve.web.own_fields import (
     AlternativesFields,
-    OwnFields,
+    AttentionFields,
+    OneText,
+    read_one_text,
     read_own_fields,
-    read_plain_fields,
     read_texts,
-    with_domain,
+    served_target,
 )
 from transduce.serve.web.refusals import Refusal, bad_request, refusal_of
 from transduce.serve.web.request_body import read_fields
@@ -57,6 +60,7 @@ class Own:
         return [
             Route("/api/translate", self.translate, methods=["POST"]),
             Route("/api/alternatives", self.alternatives, methods=["POST"]),
+            Route("/api/attention", self.attention, methods=["POST"]),
             Route("/api/detect", self.detect, methods=["POST"]),
             Route("/api/languages", self.languages, methods=["GET"]),
         ]
@@ -66,19 +70,17 @@ class Own:
         key = client_key(self.backend, request)
         fields = await read_fields(request, self.backend.config.limits.body_bytes)
         given = read_own_fields(fields, self.backend.config)
-        target = self.backend.target_language(given.target)
-        if target is None:
-            raise bad_request(f"The language '{given.target[:100]}' is not supported.", "unknown_language")
-        options = given.text_options(self.backend.config.text)
-        guesses = await self.backend.sources_of(given.texts, given.source, target, html=options.markup == "html")
+        plain, options = given.plain, given.text_options
+        target = served_target(self.backend, plain.target)
+        guesses = await self.backend.sources_of(given.texts, plain.source, target, html=options.markup == "html")
         further = given.further | {"priority": max(given.further["priority"], key.request_priority)}
-        if given.stream or "text/event-stream" in request.headers.get("accept", ""):
+        if plain.stream or "text/event-stream" in request.headers.get("accept", ""):
             if len(given.texts) != 1:
                 raise bad_request("Only a single text can be streamed.", "wrong_value")
             source = guesses[0].language
             one = TranslationRequest(texts=given.texts, source=source, target=target, text_options=options, **further)
             parts = self.backend.stream(request, key, one, given.further_characters)
-            events = self._events(parts, one, guesses[0] if given.source == AUTO else None)
+            events = self._events(parts, one, guesses[0] if plain.source == AUTO else None)
             return await event_stream(request, events, _error_event)
         found = await self.backend.translate(
             request,
@@ -90,7 +92,8 @@ class Own:
             text_options=options,
             **further,
         )
-        return JSONResponse(_answer(given, found, guesses))
+        detected: Sequence[Guess | None] = guesses if plain.source == AUTO else [None] * len(guesses)
+        return JSONResponse({"translations": list(map(_described, found, detected))})
 
     async def _events(
         self, parts: AsyncGenerator[StreamedPart, None], given: TranslationRequest, detected: Guess | None
@@ -107,27 +110,39 @@ class Own:
 
     async def alternatives(self, request: Request) -> Response:
         """POST /api/alternatives: the words that may follow in a translation that has begun."""
-        key = client_key(self.backend, request)
-        fields = await read_fields(request, self.backend.config.limits.body_bytes)
-        given = read_plain_fields(fields, AlternativesFields, self.backend.config, counted=("text", "prefix"))
-        target = self.backend.target_language(given.target)
-        if target is None:
-            raise bad_request(f"The language '{given.target[:100]}' is not supported.", "unknown_language")
-        [guess] = await self.backend.sources_of([given.text], given.source, target)
-        one = TranslationRequest(
-            texts=[given.text],
-            source=guess.language,
-            target=target,
-            prefixes=[given.prefix],
-            text_options=with_domain(self.backend.config.text, given.domain),
-            priority=key.request_priority,
-        )
+        key, given, plain = await self._about_one_text(request, AlternativesFields, counted=("text", "prefix"))
+        one = replace(plain, prefixes=[given.prefix])
         found = await self.backend.alternatives(request, key, one, given.n)
         described = [
             {"word": each.word, "probability": _rounded(each.probability), "text": each.translation.text}
             for each in found
         ]
-        return JSONResponse({"source": guess.language, "target": target, "alternatives": described})
+        return JSONResponse({"source": one.source, "target": one.target, "alternatives": described})
+
+    async def attention(self, request: Request) -> Response:
+        """POST /api/attention: what every head attends to, as the data of the explorer."""
+        key, given, one = await self._about_one_text(request, AttentionFields, counted=("text", "translation"))
+        found = await self.backend.attention(request, key, one, given.translation)
+        from transduce.inspection.explorer import explorer_data  # imported here, as NumPy is slow to import
+
+        return JSONResponse(await asyncio.to_thread(explorer_data, found, f"{one.source}→{one.target}"))
+
+    async def _about_one_text(
+        self, request: Request, kind: type[OneText], counted: Collection[str]
+    ) -> tuple[Key, OneText, TranslationRequest]:
+        """Returns the client's key, the fields of a request about one text, and what it asks of the service."""
+        key, config = client_key(self.backend, request), self.backend.config
+        given = read_one_text(await read_fields(request, config.limits.body_bytes), kind, config, counted)
+        target = served_target(self.backend, given.target)
+        [guess] = await self.backend.sources_of([given.text], given.source, target)
+        one = TranslationRequest(
+            texts=[given.text],
+            source=guess.language,
+            target=target,
+            text_options=config.text if given.domain is None else replace(config.text, domain=given.domain),
+            priority=key.request_priority,
+        )
+        return key, given, one
 
     async def detect(self, request: Request) -> Response:
         """POST /api/detect: for each text its possible languages, the most probable first."""
@@ -170,12 +185,6 @@ def _error_event(error: Exception) -> Event:
 
 def _described_error(refusal: Refusal) -> dict[str, Any]:
     return {"error": {"code": refusal.code, "message": str(refusal)}}
-
-
-def _answer(given: OwnFields, found: Sequence[TranslatedText], guesses: Sequence[Guess]) -> dict[str, Any]:
-    detected = given.source == AUTO
-    translations = [_described(each, guess if detected else None) for each, guess in zip(found, guesses, strict=True)]
-    return {"translations": translations}
 
 
 def _described(text: TranslatedText, detected: Guess | None) -> dict[str, Any]:

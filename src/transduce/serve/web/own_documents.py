@@ -11,7 +11,7 @@ from transduce.serve.state.documents import DONE, FAILED, UPLOADING, StoredDocum
 from transduce.serve.web.backend import AUTO
 from transduce.serve.web.document_requests import DocumentRequests, result_name
 from transduce.serve.web.own import client_key
-from transduce.serve.web.own_fields import SEARCH_FIELDS, glossary_field, require_known, search_options
+from transduce.serve.web.own_fields import SEARCH_FIELDS, glossary_field, known_fields, search_options, served_target
 from transduce.serve.web.refusals import Refusal, bad_request
 from transduce.serve.web.request_body import Fields, refuse_constant, require_unicode
 from transduce.serve.web.uploads import uploaded
@@ -41,9 +41,7 @@ class OwnDocuments:
         with self._documents:
             async with uploaded(request, self._backend.config.limits.document_bytes) as upload:
                 given = _values(upload.fields)
-                target = self._backend.target_language(given["target"])
-                if target is None:
-                    raise bad_request(f"The language '{given['target'][:100]}' is not supported.", "unknown_language")
+                target = served_target(self._backend, given["target"])
                 options = {
                     "format": given.get("format", ""),
                     "glossary": glossary_field(given, self._backend.config),
@@ -85,9 +83,8 @@ def _not_found() -> Refusal:
 
 def _values(fields: Fields) -> Fields:
     """Returns the fields with their values, which come as JSON where they are no plain texts."""
-    require_known(fields, _FIELDS)
     given: Fields = {}
-    for name, text in fields.items():
+    for name, text in known_fields(fields, _FIELDS).items():
         if not isinstance(text, str):
             raise bad_request(f"{name}: is there twice.", "wrong_value")
         if name in _TEXTS:

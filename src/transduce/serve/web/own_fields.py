@@ -11,7 +11,7 @@ from transduce.config.schema import DecodeConfig
 from transduce.errors import ConfigError, suggestion
 from transduce.serve.config import ServeConfig
 from transduce.serve.requests import Priority
-from transduce.serve.web.backend import AUTO
+from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.refusals import bad_request
 from transduce.serve.web.request_body import Fields
 from transduce.translation.pipeline import TextOptions
@@ -21,11 +21,10 @@ SEARCH_FIELDS = frozenset(field.name for field in dataclasses.fields(DecodeConfi
 _MAX_TERMS = 1000  # of a request, with all choices: required, forbidden, or in its glossary
 _FURTHER_TEXT = ("prefix", "forbidden", "required", "glossary")  # fields with further text
 _TEXT_OPTIONS = ("split", "markup", "guard", "confidence", "alignment", "domain")
-_PRIORITIES = {"interactive": Priority.INTERACTIVE, "bulk": Priority.BULK}
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Plain:
+class PlainFields:
     """Fields of a plain type, with their defaults; None is "as the service is configured"."""
 
     target: str
@@ -43,7 +42,7 @@ class _Plain:
 
 
 KNOWN_FIELDS = (
-    *("text", *get_type_hints(_Plain), *_FURTHER_TEXT),
+    *("text", *get_type_hints(PlainFields), *_FURTHER_TEXT),
     *sorted(SEARCH_FIELDS),
 )
 
@@ -53,16 +52,10 @@ class OwnFields:
     """A checked request."""
 
     texts: list[str]
-    source: str
-    target: str
-    stream: bool
+    plain: PlainFields
+    text_options: TextOptions  # those of the configuration, changed by the request
     further_characters: int  # of prefixes and terms, as they were sent
     further: dict[str, Any]  # further fields of a `TranslationRequest`
-    text_changes: dict[str, Any]  # fields of `TextOptions`
-
-    def text_options(self, configured: TextOptions) -> TextOptions:
-        """Returns the options of the configuration with those of the request."""
-        return dataclasses.replace(configured, **self.text_changes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,18 +70,22 @@ class AlternativesFields:
     domain: str | None = None  # as of a translation
 
 
-def with_domain(configured: TextOptions, domain: str | None) -> TextOptions:
-    """Returns the options of the configuration with the domain of a request, if it names one."""
-    return configured if domain is None else dataclasses.replace(configured, domain=domain)
+@dataclass(frozen=True, kw_only=True)
+class AttentionFields:
+    """A checked request for the attention of a pair."""
+
+    text: str
+    target: str
+    source: str = AUTO
+    translation: str | None = None  # None: what the model writes
+    domain: str | None = None  # as of a translation
 
 
-_PlainFields = TypeVar("_PlainFields")
+OneText = TypeVar("OneText", AlternativesFields, AttentionFields)
 
 
-def read_plain_fields(
-    fields: Fields, kind: type[_PlainFields], config: ServeConfig, counted: Collection[str]
-) -> _PlainFields:
-    """Returns the checked fields of a request that are all of plain types; for the errors see `read_own_fields`.
+def read_one_text(fields: Fields, kind: type[OneText], config: ServeConfig, counted: Collection[str]) -> OneText:
+    """Returns the checked fields of a request about a single text; for the errors see `read_own_fields`.
 
     Args:
         fields: what the request holds.
@@ -97,8 +94,7 @@ def read_plain_fields(
         counted: the fields whose characters count; `text` and `target` must be there.
     """
     hints = get_type_hints(kind)
-    require_known(fields, hints)
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = known_fields(fields, hints)
     for name in ("text", "target"):
         if name not in given:
             raise bad_request(f"The field '{name}' is missing.")
@@ -113,8 +109,7 @@ def read_own_fields(fields: Fields, config: ServeConfig) -> OwnFields:
     Raises:
         Refusal: a field is unknown, missing, of the wrong type, or over a limit.
     """
-    require_known(fields, KNOWN_FIELDS)
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = known_fields(fields, KNOWN_FIELDS)
     plain = _plain(given)
     texts, is_list = read_texts(given, config)
     search = search_options(given, config)
@@ -129,7 +124,7 @@ def read_own_fields(fields: Fields, config: ServeConfig) -> OwnFields:
         "forbidden": _phrases(given, "forbidden", len(texts), is_list),
         "required": _phrases(given, "required", len(texts), is_list),
         "glossary": glossary_field(given, config),
-        "priority": _PRIORITIES[plain.priority],
+        "priority": Priority[plain.priority.upper()],
         "timeout_seconds": None if timeout is None else min(timeout, config.batching.deadline_seconds),
     }
     for name in ("forbidden", "required"):
@@ -137,31 +132,38 @@ def read_own_fields(fields: Fields, config: ServeConfig) -> OwnFields:
     changes = {name: value for name in _TEXT_OPTIONS if (value := getattr(plain, name)) is not None}
     return OwnFields(
         texts=texts,
-        source=plain.source,
-        target=plain.target,
-        stream=plain.stream,
+        plain=plain,
+        text_options=dataclasses.replace(config.text, **changes),
         further_characters=sum(len(each) for name in _FURTHER_TEXT for each in _texts_in(given.get(name))),
         further=further,
-        text_changes=changes,
     )
 
 
-def _plain(given: Fields) -> _Plain:
-    hints = get_type_hints(_Plain)
+def _plain(given: Fields) -> PlainFields:
     if "target" not in given:
         raise bad_request("The field 'target' is missing: the code of the language to translate into.")
-    values = _converted(given, hints)
+    values = _converted(given, get_type_hints(PlainFields))
     if not values.get("timeout_seconds", 1.0) > 0:
         raise bad_request("timeout_seconds: must be greater than 0.", "wrong_value")
     if values.get("n_best", 1) < 1:
         raise bad_request("n_best: must be at least 1.", "wrong_value")
-    return _Plain(**values)
+    return PlainFields(**values)
 
 
-def require_known(fields: Fields, known: Collection[str]) -> None:
+def known_fields(fields: Fields, known: Collection[str]) -> Fields:
+    """Returns the fields that are not null; raises Refusal for an unknown one."""
     for name in fields:
         if name not in known:
             raise bad_request(f"Unknown field '{name[:100]}'.{suggestion(name[:100], known)}", "unknown_field")
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def served_target(backend: Backend, code: str) -> str:
+    """Returns the served language that a request means by its target; raises Refusal where there is none."""
+    target = backend.target_language(code)
+    if target is None:
+        raise bad_request(f"The language '{code[:100]}' is not supported.", "unknown_language")
+    return target
 
 
 def _converted(given: Fields, hints: Mapping[str, Any]) -> dict[str, Any]:
