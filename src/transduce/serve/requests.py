@@ -65,6 +65,11 @@ class TranslatedText:
     zero_shot: bool = False  # whether the model was not trained on this pair of languages
 
 
+def unchanged_text(text: str) -> Translation:
+    """Returns a text as its own translation."""
+    return Translation(text, 0.0, 0.0, (), finished=True, source_truncated=False)
+
+
 class ServiceError(TransduceError):
     """A request cannot be answered."""
 

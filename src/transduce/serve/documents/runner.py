@@ -11,13 +11,13 @@ import secrets
 import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import IO, TypeVar
+from typing import IO, ParamSpec, TypeVar
 
 from transduce.errors import TransduceError
 from transduce.serve.config import ServeConfig
-from transduce.serve.documents.translation import DocumentTranslation, GivenUpError, Translating
+from transduce.serve.documents.translation import DocumentTranslation, GivenUpError
 from transduce.serve.requests import StoppingError
+from transduce.serve.service import Service
 from transduce.serve.state.database import StateError
 from transduce.serve.state.documents import CHUNK_BYTES, DONE, FAILED, DocumentStore, StoredDocument
 
@@ -30,6 +30,7 @@ _MAX_ATTEMPTS = 3  # if the service ended this often while translating a documen
 _LOG = logging.getLogger("transduce.serve")
 
 CANCELLED, EXPIRED = "cancelled", "expired"  # further ways to end, besides the states
+P = ParamSpec("P")
 T = TypeVar("T")
 GiveBack = Callable[[StoredDocument, int], None]  # of a document and its characters that were not translated
 
@@ -39,7 +40,7 @@ class DocumentRunner:
 
     def __init__(
         self,
-        service: Translating,
+        service: Service,
         config: ServeConfig,
         store: DocumentStore,
         give_back: GiveBack,
@@ -122,7 +123,7 @@ class DocumentRunner:
         if self._stopping:
             translation.give_up()
         try:
-            content = await self._until_stored(partial(self._store.content, document.id, "source"))
+            content = await self._until_stored(self._store.content, document.id, "source")
             with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as result:
                 await loop.run_in_executor(self._threads, translation.run, content, result)
                 await self._save(translation, claim, result)
@@ -142,10 +143,9 @@ class DocumentRunner:
         """Renews the lease and stores the progress; cancels the translation once the claim is lost."""
         while True:
             await asyncio.sleep(_RENEW_SECONDS)
-            progress = (translation.segments_done, translation.characters_done)
-            renew = partial(self._store.renew, translation.document.id, claim, LEASE_SECONDS, *progress)
+            document_id, progress = translation.document.id, (translation.segments_done, translation.characters_done)
             try:
-                if not await asyncio.to_thread(renew):
+                if not await asyncio.to_thread(self._store.renew, document_id, claim, LEASE_SECONDS, *progress):
                     translation.give_up()
                     return
             except StateError:
@@ -156,17 +156,15 @@ class DocumentRunner:
         result.seek(0)
         number = 0
         while chunk := result.read(CHUNK_BYTES):
-            save = partial(self._store.add_result_chunk, document.id, claim, number, chunk)
-            if not await self._until_stored(save):
+            if not await self._until_stored(self._store.add_result_chunk, document.id, claim, number, chunk):
                 raise GivenUpError
             number += 1
-        finish = partial(self._store.finish, document.id, claim, translation.warnings, keep)
-        if await self._until_stored(finish):
+        if await self._until_stored(self._store.finish, document.id, claim, translation.warnings, keep):
             self._note_end(DONE)
 
     async def _fail(self, document: StoredDocument, claim: str, message: str) -> None:
-        fail = partial(self._store.fail, document.id, claim, message, self._config.documents.keep_seconds)
-        if await self._until_stored(fail):
+        keep = self._config.documents.keep_seconds
+        if await self._until_stored(self._store.fail, document.id, claim, message, keep):
             self._note_end(FAILED)
             self._give_back(document, document.num_characters)
 
@@ -178,11 +176,11 @@ class DocumentRunner:
         if not self._stopping:
             await asyncio.sleep(_POLL_SECONDS)  # a service that is about to end must not claim it again at once
 
-    async def _until_stored(self, work: Callable[[], T]) -> T:
+    async def _until_stored(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Returns the result of the store; where it fails, tries again until the service ends."""
         while True:
             try:
-                return await asyncio.to_thread(work)
+                return await asyncio.to_thread(work, *arguments, **named)
             except StateError:
                 if self._stopping:
                     raise StoppingError("The service is stopping.") from None

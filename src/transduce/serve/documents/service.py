@@ -9,10 +9,10 @@ from typing import Any
 from transduce.serve.config import ServeConfig
 from transduce.serve.documents.runner import CANCELLED, DocumentRunner
 from transduce.serve.documents.survey import DocumentFile, Survey, SurveyProcesses
-from transduce.serve.documents.translation import Translating
 from transduce.serve.operations.access import Access, LimitError
 from transduce.serve.operations.keys import Key
 from transduce.serve.requests import OverloadedError, StoppingError
+from transduce.serve.service import Service
 from transduce.serve.state.documents import DONE, FAILED, DocumentStore, NewDocument, StoredDocument
 
 _READERS = 2  # documents that are read at a time before they are accepted
@@ -27,7 +27,7 @@ class Documents:
 
     def __init__(
         self,
-        service: Translating,
+        service: Service,
         config: ServeConfig,
         store: DocumentStore,
         access: Access,

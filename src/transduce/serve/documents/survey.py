@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from transduce.errors import DataError, TransduceError
-from transduce.serve.requests import StoppingError
+from transduce.serve.requests import StoppingError, unchanged_text
 from transduce.translation.documents import DocumentJob, Languages, translate_document
 from transduce.translation.documents.segments import plain_text
 from transduce.translation.result import Translation
@@ -71,7 +71,7 @@ def survey(file: DocumentFile, target: str, max_characters: int) -> Survey:
                 sample += f"{text[:_SAMPLE_CHARACTERS]}\n"
         if num_characters > max_characters:
             raise DataError(f"{file.name}: has more than {max_characters:,} characters to translate. Split it.")
-        return [unchanged(text) for text in texts]
+        return [unchanged_text(text) for text in texts]
 
     languages = Languages("", target)
     output: Any = _Discarded()
@@ -79,11 +79,6 @@ def survey(file: DocumentFile, target: str, max_characters: int) -> Survey:
         count, file.content, output, DocumentJob(name=file.name, document_format=file.format, languages=languages)
     )
     return Survey(num_segments, num_characters, sample)
-
-
-def unchanged(text: str) -> Translation:
-    """Returns a text as its own translation."""
-    return Translation(text, 0.0, 0.0, (), finished=True, source_truncated=False)
 
 
 class _Discarded(io.RawIOBase):

@@ -5,17 +5,17 @@ import concurrent.futures
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
-from transduce.serve.documents.survey import unchanged
 from transduce.serve.requests import (
     ModelUnavailableError,
     Priority,
     StoppingError,
-    TranslatedText,
     TranslationRequest,
     UnavailableError,
+    unchanged_text,
 )
+from transduce.serve.service import Service
 from transduce.serve.state.documents import StoredDocument
 from transduce.translation.constraints.glossary import Glossary
 from transduce.translation.documents import DocumentJob, Languages, translate_document
@@ -29,19 +29,6 @@ _MAX_FAILURES = 3  # of the model, one after the other
 _LONGEST_PAUSE_SECONDS = 5.0  # until texts that were refused are sent again
 
 
-class Translating(Protocol):
-    """What documents need of the service."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether it takes requests."""
-        ...
-
-    async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
-        """See `Service.translate`."""
-        ...
-
-
 class GivenUpError(Exception):
     """The translation was cancelled by `give_up`."""
 
@@ -51,7 +38,7 @@ class DocumentTranslation:
 
     def __init__(
         self,
-        service: Translating,
+        service: Service,
         loop: asyncio.AbstractEventLoop,
         document: StoredDocument,
         text_options: TextOptions,
@@ -109,7 +96,7 @@ class DocumentTranslation:
 
     def _translated(self, texts: Sequence[str]) -> Sequence[Translation]:
         if self.document.source == self.document.target:
-            found: Sequence[Translation] = [unchanged(text) for text in texts]
+            found: Sequence[Translation] = [unchanged_text(text) for text in texts]
         else:
             found = self._of_service(texts)
         self.segments_done += len(texts)

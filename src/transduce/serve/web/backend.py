@@ -14,14 +14,14 @@ from transduce.serve.cut_text import StreamedPart
 from transduce.serve.operations.access import Access
 from transduce.serve.operations.keys import Key
 from transduce.serve.operations.request_record import record_of
-from transduce.serve.requests import TranslatedText, TranslationRequest, UnknownPairError, Waiting
+from transduce.serve.requests import TranslatedText, TranslationRequest, UnknownPairError, Waiting, unchanged_text
 from transduce.serve.service import Service
 from transduce.serve.web.detection import LONGEST, Detector, Guess
 from transduce.serve.web.disconnection import while_connected
 from transduce.serve.web.languages import served_language
 from transduce.serve.web.refusals import bad_request
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.result import Alternative, Attention, Translation
+from transduce.translation.result import Alternative, Attention
 
 AUTO = "auto"
 BY_TEXT = ("prefixes", "forbidden", "required")  # fields of a request that have an entry for each text
@@ -196,25 +196,17 @@ class Backend:
         async with self.access.charged(request.scope, key, sum(map(len, [*given.texts, translation or ""]))):
             return await while_connected(request, self.service.attention(given, translation))
 
-    async def _all(self, requests: Sequence[TranslationRequest]) -> list[Sequence[TranslatedText]]:
+    async def _all(self, requests: Sequence[TranslationRequest]) -> list[list[TranslatedText]]:
         """Translates concurrently; if one request fails, the others are cancelled."""
         if len(requests) == 1:  # as usual, and without the cost of a task
-            return [await self._one(requests[0])]
-        tasks = [asyncio.create_task(self._one(each)) for each in requests]
+            return [await self.service.translate(requests[0])]
+        tasks = [asyncio.create_task(self.service.translate(each)) for each in requests]
         try:
             return await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _one(self, request: TranslationRequest) -> Sequence[TranslatedText]:
-        return await self.service.translate(request)
-
-
-def unchanged_text(text: str) -> Translation:
-    """Returns a text as its own translation."""
-    return Translation(text, 0.0, 0.0, (), finished=True, source_truncated=False)
 
 
 def _of(fields: Mapping[str, Any], indices: Sequence[int]) -> dict[str, Any]:
