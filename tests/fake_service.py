@@ -19,6 +19,7 @@ from transduce.serve.operations.limits import Budgets, Usage
 from transduce.serve.requests import TranslatedText, TranslationRequest
 from transduce.serve.state.store import open_store
 from transduce.serve.web.app import build_app
+from transduce.serve.web.detection import Detector
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Alternative, Attention, Translation
 
@@ -117,6 +118,7 @@ def fake_app(
     store = open_store("memory")
     access = Access(keys, Budgets(Usage(store, lambda: None)))
     used, configured = service or FakeService(), config or ServeConfig()
-    app = build_app(used, configured, access, store, Documents(used, configured, store.documents, access))
+    documents = Documents(used, configured, store.documents, access)
+    app = build_app(used, configured, access, store, documents, Detector())
     weakref.finalize(app, store.close)
     return app

@@ -131,6 +131,7 @@ def test_in_which_order_things_begin_and_end() -> None:
     application.usage = _noting(events, "load")
     application.service = _noting(events, "start", "stop")
     application.service.refuse = lambda: events.append("refuse")
+    application.detector = SimpleNamespace(start=lambda: events.append("detector"))
     application.documents = _noting(events, "stop")
     application.store = SimpleNamespace(close=lambda: events.append("close"))
 
@@ -150,7 +151,7 @@ def test_in_which_order_things_begin_and_end() -> None:
         await application.close()
 
     asyncio.run(test())
-    assert events == ["load", "start", "saving", "refuse", "stop", "stop", "saved", "close"]
+    assert events == ["load", "start", "detector", "saving", "refuse", "stop", "stop", "saved", "close"]
     application._saving = None
     asyncio.run(application.close())
     assert events[-1] == "close"

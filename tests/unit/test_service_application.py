@@ -17,7 +17,6 @@ from described_answers import DescribedClient, document
 from fake_service import FakeService, fake_app
 from transduce.serve.config import LibretranslateConfig, LimitsConfig, ServeConfig
 from transduce.serve.operations.keys import KeyRing, add_key
-from transduce.serve.web import app as application
 from transduce.serve.web import event_stream, request_body
 from transduce.serve.web.detection import Detector
 
@@ -131,29 +130,6 @@ def test_languages_are_detected_while_all_threads_wait_for_the_database() -> Non
 
     [[best, _]] = asyncio.run(detected())
     assert best.language == "en"
-
-
-def test_detection_is_loaded_once_the_models_are(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "_POLL_SECONDS", 0)
-    events: list[str] = []
-
-    class Loading:
-        """Notes that it begins."""
-
-        def start(self) -> None:
-            events.append("detection")
-
-    async def test() -> None:
-        service.ready = False
-        waiting = asyncio.create_task(application._start_when_ready(Loading(), service))  # type: ignore[arg-type]
-        for _ in range(5):
-            await asyncio.sleep(0)
-        events.append("models")
-        service.ready = True
-        await waiting
-
-    run(test)
-    assert events == ["models", "detection"]
 
 
 def test_a_stream_ends_when_its_client_leaves(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from transduce.serve.server import Server
 from transduce.serve.service import Service
 from transduce.serve.state.store import open_store
 from transduce.serve.web.app import build_app, health_response, is_ready
+from transduce.serve.web.detection import Detector
 
 _LOG = logging.getLogger("transduce.serve")
 _SHOWN_PAIRS = 6
@@ -57,7 +58,8 @@ class Application:
         self.usage = Usage(self.store, self.metrics.store_failures.inc)
         access = Access(self.keys, Budgets(self.usage), required=config.keys.required)
         self.documents = Documents(self.service, config, self.store.documents, access, self.metrics.document_ended)
-        routes = build_app(self.service, config, access, self.store, self.documents)
+        self.detector = Detector()
+        routes = build_app(self.service, config, access, self.store, self.documents, self.detector)
         if not config.server.metrics_port:
             routes.router.routes.append(self._metrics_route())
         self.asgi = self._wrapped(routes)
@@ -69,6 +71,7 @@ class Application:
         await self.usage.load()
         self._saving = asyncio.create_task(self.usage.keep_saving())
         await self.service.start()
+        self.detector.start()  # now: the models must not wait for it
 
     async def stop(self) -> None:
         """Puts documents back, and waits until all other accepted work is done."""

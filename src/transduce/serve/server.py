@@ -96,7 +96,8 @@ class Server:
                     await asyncio.wait([ended, *serving], return_when=asyncio.FIRST_COMPLETED)
                     ended.cancel()
                     _LOG.info("stopping: no new work; waiting for the answers under way")
-                await self._stopped()
+                # New requests are refused, accepted ones are answered.
+                await asyncio.gather(self._service.stop(), asyncio.sleep(_LISTEN_LONGER_SECONDS))
             finally:
                 for server in self._servers:
                     server.should_exit = True
@@ -116,10 +117,6 @@ class Server:
             return False
         await starting
         return True
-
-    async def _stopped(self) -> None:
-        """Stops the service: new requests are refused, accepted ones are answered."""
-        await asyncio.gather(self._service.stop(), asyncio.sleep(_LISTEN_LONGER_SECONDS))
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

@@ -1,6 +1,5 @@
 """The application: all routes, and how errors are answered on each of them."""
 
-import asyncio
 import contextlib
 import logging
 import traceback
@@ -36,23 +35,20 @@ from transduce.serve.web.refusals import Refusal, refusal_of
 from transduce.serve.web.static_files import Page, openapi
 
 _LOG = logging.getLogger(__name__)
-_POLL_SECONDS = 0.1
 _CLIENT_LEFT = 499  # what nginx logs for it; nobody reads it
 
 
-def build_app(service: Service, config: ServeConfig, access: Access, store: Store, documents: Documents) -> Starlette:
+def build_app(
+    service: Service, config: ServeConfig, access: Access, store: Store, documents: Documents, detector: Detector
+) -> Starlette:
     """Returns the application that answers requests with a service."""
-    detector = Detector()
     backend = Backend(service, config, access, detector)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        starting = asyncio.create_task(_start_when_ready(detector, service))
         documents.start()
         yield
         await documents.stop()
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
         await detector.stop()
 
     glossaries, uploads = DeeplGlossaries(backend, store), DocumentRequests(backend, documents)
@@ -79,13 +75,6 @@ def build_app(service: Service, config: ServeConfig, access: Access, store: Stor
     )
     app.router.redirect_slashes = False  # the address that it redirects to is the client's own
     return app
-
-
-async def _start_when_ready(detector: Detector, service: Service) -> None:
-    """Begins to load the detector once the models are loaded: they must not wait for it."""
-    while not service.ready:
-        await asyncio.sleep(_POLL_SECONDS)
-    detector.start()
 
 
 def _routes(backend: Backend) -> list[Route]:

@@ -51,19 +51,17 @@ class DeeplGlossaries:
 
     async def one(self, request: Request) -> Response:
         """GET /v2/glossaries/{id}: its description. DELETE: deletes it."""
-        glossary_id = request.path_params["glossary_id"]
         if request.method == "DELETE":
-            if not await asyncio.to_thread(
-                self._store.delete_glossary, client_key(self.backend, request).name, glossary_id
-            ):
+            key, glossary_id = client_key(self.backend, request), request.path_params["glossary_id"]
+            if not await asyncio.to_thread(self._store.delete_glossary, key.name, glossary_id):
                 raise _not_found()
             self._ready.pop(glossary_id, None)
             return Response(status_code=204)
-        return JSONResponse(_described(await self._stored(request)))
+        return JSONResponse(_described(await self._requested(request)))
 
     async def entries(self, request: Request) -> Response:
         """GET /v2/glossaries/{id}/entries: its terms, as tab-separated values."""
-        found = await self._stored(request)
+        found = await self._requested(request)
         lines = "\n".join(f"{source}\t{target}" for source, target in found.entries)
         return PlainTextResponse(lines, media_type="text/tab-separated-values")
 
@@ -97,9 +95,7 @@ class DeeplGlossaries:
             return None
         if source == AUTO:
             raise bad_request("Use of a glossary requires the source_lang parameter to be specified.")
-        found = await asyncio.to_thread(self._store.glossary, key.name, glossary_id)
-        if found is None:
-            raise _not_found()
+        found = await self._found(key, glossary_id)
         if (base_language(found.source), base_language(found.target)) != (base_language(source), base_language(target)):
             raise bad_request("The glossary's languages are not those of the request.")
         return found
@@ -123,9 +119,11 @@ class DeeplGlossaries:
             )
         return JSONResponse(_described(made), status_code=201)
 
-    async def _stored(self, request: Request) -> StoredGlossary:
-        glossary_id = request.path_params["glossary_id"]
-        found = await asyncio.to_thread(self._store.glossary, client_key(self.backend, request).name, glossary_id)
+    async def _requested(self, request: Request) -> StoredGlossary:
+        return await self._found(client_key(self.backend, request), request.path_params["glossary_id"])
+
+    async def _found(self, key: Key, glossary_id: str) -> StoredGlossary:
+        found = await asyncio.to_thread(self._store.glossary, key.name, glossary_id)
         if found is None:
             raise _not_found()
         return found
