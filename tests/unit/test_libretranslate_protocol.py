@@ -16,6 +16,7 @@ from transduce.serve.requests import (
     OverloadedError,
     StoppingError,
     TranslatedText,
+    UnavailableError,
 )
 from transduce.serve.web.detection import Guess
 from transduce.serve.web.libretranslate import _answer, _guess, _likely, is_emoji_only
@@ -210,17 +211,20 @@ def test_title_is_our_own_unless_configured(client: DescribedClient) -> None:
     assert client.get("/spec").json()["info"]["title"] == "Transduce"
 
 
-@pytest.mark.parametrize("error", [OverloadedError, DeadlineError, StoppingError, ModelUnavailableError])
+@pytest.mark.parametrize(
+    "error",
+    [*(each("It fails.", 7) for each in (OverloadedError, StoppingError, ModelUnavailableError)), DeadlineError(7)],
+)
 def test_a_service_that_cannot_answer_says_when_to_try_again(
-    client: DescribedClient, service: FakeService, error: type[OverloadedError]
+    client: DescribedClient, service: FakeService, error: UnavailableError
 ) -> None:
-    service.error = error("Too much work waits.", 7)
+    service.error = error
     try:
         answer = client.post("/translate", json=_fields())
     finally:
         service.error = None
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "7")
-    assert answer.json() == {"error": "Too much work waits."}
+    assert answer.json() == {"error": str(error)}
 
 
 def test_keys(tmp_path: Path) -> None:

@@ -199,17 +199,15 @@ def read_config(
     for section, values in (changes or {}).items():
         changed = apply_section(getattr(config, section), dict(values), section)
         config = dataclasses.replace(config, **{section: changed})
+    entries: Sequence[ModelEntry] = config.models
     if models:
-        known = {Path(entry.path).resolve(): entry for entry in config.models}
+        known = {Path(entry.path).resolve(): entry for entry in entries}
         entries = [known.get(Path(name).resolve(), ModelEntry(path=name)) for name in models]
-        config = dataclasses.replace(config, models=tuple(entries))
-    if of_models:
-        entries = [apply_section(entry, dict(of_models), _MODELS) for entry in config.models]
-        config = dataclasses.replace(config, models=tuple(entries))
-    if not config.models:
+    if not entries:
         where = f"{path}: no [[models]]" if path is not None else "No model"
         raise ConfigError(f"{where}: name at least one model folder to serve.")
-    return config
+    entries = [apply_section(entry, dict(of_models or {}), _MODELS) for entry in entries]
+    return dataclasses.replace(config, models=tuple(entries))
 
 
 def _from_file(path: Path) -> ServeConfig:

@@ -49,7 +49,7 @@ class LongRequests:
             yield
         except DeadlineError:
             wait = self._seconds_before(ticket, schedulers)
-            raise DeadlineError(retry_after_seconds=max(1, math.ceil(wait))) from None
+            raise DeadlineError(max(1, math.ceil(wait))) from None
         finally:
             del self._open[ticket]
 

@@ -1,5 +1,6 @@
 """The models of the service by language pair, with what happens to them while it runs."""
 
+import contextlib
 import ctypes
 import gc
 import logging
@@ -118,8 +119,5 @@ class Models:
 def _return_memory() -> None:
     """Gives the memory of models that were dropped back to the system."""
     gc.collect()
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):  # another C library: its allocator decides
-        return
-    trim(0)
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library: its allocator decides
+        ctypes.CDLL(None).malloc_trim(0)

@@ -110,11 +110,9 @@ class OverloadedError(UnavailableError):
 class DeadlineError(UnavailableError):
     """The request could not be answered in time."""
 
-    def __init__(
-        self, message: str = "The request could not be answered in time.", retry_after_seconds: int = 1
-    ) -> None:
-        """Takes the message, and when to try again."""
-        super().__init__(message, retry_after_seconds)
+    def __init__(self, retry_after_seconds: int = 1) -> None:
+        """Takes when to try again."""
+        super().__init__("The request could not be answered in time.", retry_after_seconds)
 
 
 class StoppingError(UnavailableError):

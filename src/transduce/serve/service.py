@@ -65,7 +65,8 @@ class Service:
         self._threads = RequestThreads(config.batching.max_requests)
         self._maintenance = ThreadPoolExecutor(1, "maintenance")
         self._watching: asyncio.Task[None] | None = None
-        self._ready = self._stopping = False
+        self._ready = False
+        self.stopping = False  # whether the service takes no more requests
         self._num_accepted = dict.fromkeys(Priority, 0)
         self._tickets: set[Ticket] = set()  # of what is worked on
         self._long = LongRequests()
@@ -74,12 +75,7 @@ class Service:
     @property
     def ready(self) -> bool:
         """Whether all models are loaded, and the service takes requests."""
-        return self._ready and not self._stopping
-
-    @property
-    def stopping(self) -> bool:
-        """Whether the service takes no more requests."""
-        return self._stopping
+        return self._ready and not self.stopping
 
     async def start(self) -> None:
         """Loads all models, each of which translates once.
@@ -96,7 +92,7 @@ class Service:
 
     def refuse(self) -> None:
         """Takes no new requests from now on; those that were accepted go on."""
-        self._stopping = True
+        self.stopping = True
 
     async def stop(self) -> None:
         """Takes no new requests, waits until all accepted ones are answered, and closes the models.
@@ -260,7 +256,7 @@ class Service:
         """
         priority, batching = request.priority, self.config.batching
         if not self.ready:
-            raise StoppingError("The service is stopping." if self._stopping else "The service is starting.")
+            raise StoppingError("The service is stopping." if self.stopping else "The service is starting.")
         share, longest_wait = _SHARE[priority], min(batching.max_wait_seconds, self._timeout(request))
         schedulers = schedulers_of(route)
         num_waiting = sum(scheduler.num_waiting for scheduler in schedulers)
@@ -317,7 +313,7 @@ class Service:
             raise StoppingError("The service is stopping.") from None
         except DeadlineError:
             wait = model.scheduler.expected_wait_seconds(ticket.priority)
-            raise DeadlineError(retry_after_seconds=max(1, math.ceil(wait))) from None
+            raise DeadlineError(max(1, math.ceil(wait))) from None
         finally:
             slot.release(model)
 

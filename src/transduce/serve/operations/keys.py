@@ -14,11 +14,12 @@ and would let anyone keep the service busy with wrong keys.
 
 import hashlib
 import hmac
+import json
 import re
 import secrets
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -171,18 +172,11 @@ def add_key(path: Path, key_name: str, *, per_minute: int = 0, per_day: int = 0,
         before = path.read_text(encoding="utf-8")
     secret = secrets.token_hex(_SECRET_BYTES)
     key = Key(key_name, digest_of(secret), per_minute, per_day, "bulk" if bulk else "interactive")
-    lines = [f"{field.name} = {_toml(getattr(key, field.name))}" for field in fields(Key) if _is_set(key, field.name)]
+    given = {name: value for name, value in asdict(key).items() if value != getattr(ANONYMOUS, name)}
+    entry = "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())  # TOML writes these alike
     if before and not before.endswith("\n"):
         before += "\n"
     gap = "\n" if before else ""
     with atomic_path(path, private=True) as temporary:
-        temporary.write_text(f"{before}{gap}[[keys]]\n" + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+        temporary.write_text(f"{before}{gap}[[keys]]\n{entry}", encoding="utf-8")
     return secret
-
-
-def _is_set(key: Key, name: str) -> bool:
-    return bool(getattr(key, name) != getattr(ANONYMOUS, name))
-
-
-def _toml(value: str | int) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -4,6 +4,7 @@ import hmac
 import math
 import secrets
 import time
+from functools import partial
 from pathlib import Path
 
 from starlette.requests import Request
@@ -78,10 +79,7 @@ class DeeplDocuments:
             raise bad_request(document.message)
         if document.state != DONE:
             raise Refusal(503, "not_ready", "The document is not translated yet.", 1)
-
-        async def delete() -> None:
-            await self._documents.delete(_PROTOCOL, key, document.id)
-
+        delete = partial(self._documents.delete, _PROTOCOL, key, document.id)
         return await self._requests.file_response(document, delete)
 
     async def _found(self, request: Request) -> tuple[Key, StoredDocument]:

@@ -74,7 +74,7 @@ class DocumentRequests:
         return await self.documents.accept(request.scope, key, given, content)
 
     async def file_response(
-        self, document: StoredDocument, when_sent: Callable[[], Awaitable[None]] | None = None
+        self, document: StoredDocument, when_sent: Callable[[], Awaitable[object]] | None = None
     ) -> Response:
         """Returns the result of a document that is done, as a file.
 

@@ -75,13 +75,9 @@ class LibreTranslate:
         texts = self._texts(given)
         kind = fields.get("format", "text")
         if kind not in ("text", "html"):
-            raise bad_request(f"{_shown(kind)} format is not supported")
+            raise bad_request(f"{str(kind)[:100]} format is not supported")
         alternatives = self._alternatives(fields)
-        code = self.backend.target_language(target)
-        if code is None:
-            raise bad_request(f"{_shown(target)} is not supported")
-        if source != AUTO and self.backend.source_language(source, code) is None:
-            raise bad_request(f"{_shown(source)} is not supported")
+        code = served_target(self.backend, source, target)
         guesses = await self.backend.sources_of(texts, source, code, html=kind == "html")
         found = await self.backend.translate(
             request,
@@ -187,8 +183,14 @@ def required_text(fields: Fields, name: str) -> str:
     return value
 
 
-def _shown(value: Any) -> str:
-    return str(value)[:100]
+def served_target(backend: Backend, source: str, target: str) -> str:
+    """Returns the served target that a client means; raises Refusal where it, or the source, is not served."""
+    code = backend.target_language(target)
+    if code is None:
+        raise bad_request(f"{target[:100]} is not supported")
+    if source != AUTO and backend.source_language(source, code) is None:
+        raise bad_request(f"{source[:100]} is not supported")
+    return code
 
 
 def _likely(guesses: list[Guess]) -> list[Guess]:

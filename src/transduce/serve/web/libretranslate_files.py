@@ -9,10 +9,9 @@ from starlette.routing import Route
 from transduce.serve.operations.keys import Key
 from transduce.serve.requests import UnavailableError
 from transduce.serve.state.documents import DONE, FAILED, StoredDocument
-from transduce.serve.web.backend import AUTO
 from transduce.serve.web.disconnection import ClientLeftError, while_connected
 from transduce.serve.web.document_requests import DocumentRequests, result_name
-from transduce.serve.web.libretranslate import client_key, required_text
+from transduce.serve.web.libretranslate import client_key, required_text, served_target
 from transduce.serve.web.refusals import Refusal, bad_request
 from transduce.serve.web.uploads import uploaded
 
@@ -53,12 +52,8 @@ class LibreTranslateFiles:
             async with uploaded(request, self._backend.config.limits.document_bytes) as upload:
                 key = client_key(self._backend, request, upload.fields)
                 source, target = (required_text(upload.fields, name) for name in ("source", "target"))
-                code = self._backend.target_language(target)
-                if code is None:
-                    raise bad_request(f"{target[:100]} is not supported")
-                if source != AUTO and self._backend.source_language(source, code) is None:
-                    raise bad_request(f"{source[:100]} is not supported")
-                return key, await self._requests.accept(request, key, _PROTOCOL, upload, (source, code), {})
+                languages = (source, served_target(self._backend, source, target))
+                return key, await self._requests.accept(request, key, _PROTOCOL, upload, languages, {})
 
     async def download(self, request: Request) -> Response:
         """GET /download_file/{id}/{name}: a translated file, for whoever has its address."""

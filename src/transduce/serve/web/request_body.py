@@ -142,7 +142,7 @@ class FormParts:
         """Takes what separates the parts."""
         self._pairs: list[tuple[str, str]] = []
         self._is_complete = False
-        self._name, self._value, self._content, self._disposition = b"", b"", bytearray(), b""
+        self.begin()
         callbacks = {
             "on_part_begin": self.begin,
             "on_header_field": self.header_name,

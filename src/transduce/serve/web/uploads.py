@@ -81,7 +81,6 @@ class _FileParts(FormParts):
         super().__init__(boundary)
         self.file_name: str | None = None
         self._file, self._max_bytes = file, max_bytes
-        self._is_file = False
         self._file_bytes = self._field_bytes = 0
 
     def begin(self) -> None:
