@@ -62,7 +62,10 @@ def test_a_single_text_is_read_in_its_direction_and_domain(
 def test_a_model_of_several_languages_is_told_which(has_targets: bool) -> None:
     given = TextOptions(language="fr", guard=True, domain="law")
     told = TextOptions(language="en", target="de", guard=True, domain="law")
-    assert model_of(_has_targets=has_targets)._in_direction(request_of("a"), given) == (told if has_targets else given)
+    model = model_of(_has_targets=has_targets, _request_of=lambda *arguments: arguments)
+    asked = request_of("a", n_best=3, options={"length_penalty": 0.5, "beam_size": 4})
+    expected = ((("beam_size", 4), ("length_penalty", 0.5)), 3, told if has_targets else given)
+    assert model._pipeline_request(asked, given) == expected
 
 
 @pytest.mark.parametrize(
@@ -272,8 +275,9 @@ def test_texts_that_need_the_reference_engine_do_not_go_together(needs_reference
     engine: Any = object.__new__(AutomaticEngine)
     engine.needs_reference = lambda options: needs_reference
     made: Any = SimpleNamespace(options="options")
-    model = model_of(_engine=engine, _request_of=lambda *_: made)
-    assert model._new_work((), 1, TextOptions()) == (WholeTexts(made) if together else None)
+    model = model_of(_engine=engine, _request_of=lambda *_: made, _has_targets=False)
+    assert model.whole_texts(request_of("a"), TextOptions()) == (WholeTexts(made) if together else None)
+    assert model.whole_texts(request_of("a" * 1001), TextOptions()) is None
 
 
 # --- how much there is to do ----------------------------------------------------------------------------------

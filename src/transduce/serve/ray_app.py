@@ -6,7 +6,7 @@ Each replica is the service of `transduce serve`, without its sockets and signal
 certificate do not count, and Ray stops replicas. Replicas on several machines need state in PostgreSQL.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,21 +49,12 @@ def application(config: ServeConfig, num_replicas: int = 1) -> Any:
             f"Ray Serve is not installed. This needs: {install_command('serve', 'ray')}"
         ) from None
     deployment = serve.deployment(
-        serve.ingress(_builder(config))(),
+        serve.ingress(lambda: Replica(config))(),  # which a replica calls in its own process
         name="transduce",
         num_replicas=num_replicas,
         max_ongoing_requests=config.batching.max_requests,  # Ray's own default would keep batches small
     )
     return deployment.bind()
-
-
-def _builder(config: ServeConfig) -> Callable[[], "Replica"]:
-    """Returns the function that a replica calls in its own process."""
-
-    def build_replica() -> Replica:
-        return Replica(config)
-
-    return build_replica
 
 
 class Replica:

@@ -71,7 +71,6 @@ class ServedModel:
         self.scheduler = self._scheduler_of(self._main)
         self._reference_scheduler: Scheduler | None = None
         self._request_of = lru_cache(_KEPT_OPTIONS)(self._new_request)
-        self._work_of = lru_cache(_KEPT_OPTIONS)(self._new_work)
 
     @classmethod
     def load(cls, entry: ModelEntry, batching: BatchingConfig, metrics: Metrics) -> Self:
@@ -96,14 +95,18 @@ class ServedModel:
         Raises:
             ConfigError: the request's options are wrong.
         """
-        text_options = self._in_direction(request, text_options)
-        return self._work_of(self._options_key(request), request.n_best, text_options) if are_short(request) else None
+        if not are_short(request):
+            return None
+        found, engine = self._pipeline_request(request, text_options), self._engine
+        if isinstance(engine, AutomaticEngine) and engine.needs_reference(found.options):
+            return None
+        return WholeTexts(found)
 
-    def _in_direction(self, request: TranslationRequest, text_options: TextOptions) -> TextOptions:
-        """Returns the options with the languages of the request, where the model has several target languages."""
-        if not self._has_targets:
-            return text_options
-        return replace(text_options, language=request.source, target=request.target)
+    def _pipeline_request(self, request: TranslationRequest, text_options: TextOptions) -> Request:
+        """Returns how texts are to be translated; for a model of several target languages, between which."""
+        if self._has_targets:
+            text_options = replace(text_options, language=request.source, target=request.target)
+        return self._request_of(tuple(sorted(request.options.items())), request.n_best, text_options)
 
     def _directed(self, request: TranslationRequest, ticket: Ticket) -> TextModel:
         """Returns the model as it translates in the direction of a request, with an engine that queues its calls."""
@@ -125,8 +128,7 @@ class ServedModel:
         for text in checked(request.texts, ticket.check):
             require_few_marks(text, text_options.markup)
         constraints = constraints_of(len(request.texts), request.prefixes, request.forbidden, request.required)
-        text_options = self._in_direction(request, text_options)
-        plain = self._request_of(self._options_key(request), request.n_best, text_options)
+        plain = self._pipeline_request(request, text_options)
         pipeline_request = replace(plain, glossary=glossary_of(request.glossary))
         window = Window(1, request.texts, constraints)
         return translate_window(self._queued(ticket), window, pipeline_request, ticket.check)
@@ -158,15 +160,6 @@ class ServedModel:
                 raise DataError(f"{num_tokens} tokens, and {limit}: attention is of single sentences.")
         return attend(self._directed(request, ticket), self.translator.options, text, translation)
 
-    def _options_key(self, request: TranslationRequest) -> tuple[tuple[str, Any], ...]:
-        key = tuple(sorted(request.options.items()))
-        try:
-            hash(key)
-        except TypeError:  # a list, say: it is refused, and the error names it
-            self.translator.with_options(**request.options)
-            raise
-        return key
-
     def _new_request(self, options: tuple[tuple[str, Any], ...], n_best: int, text_options: TextOptions) -> Request:
         """Returns how lines are to be translated; the size of batches is the model's own.
 
@@ -179,14 +172,6 @@ class ServedModel:
         self.translator.directions.choose("", text_options.target, text_options.domain)  # refuses what it does not know
         language = text_options.language or self._language
         return Request(search, n_best, replace(text_options, language=language))
-
-    def _new_work(
-        self, options: tuple[tuple[str, Any], ...], n_best: int, text_options: TextOptions
-    ) -> WholeTexts | None:
-        request, engine = self._request_of(options, n_best, text_options), self._engine
-        if isinstance(engine, AutomaticEngine) and engine.needs_reference(request.options):
-            return None
-        return WholeTexts(request)
 
     def _queued(self, ticket: Ticket) -> _TextModel:
         """Returns the model with an engine that queues the calls of a request."""
