@@ -57,7 +57,7 @@ class PageService(FakeService):
         ]
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
-        cut = CutText.of(request, request.text_options or TextOptions(), request.source)
+        cut = CutText(request, request.text_options or TextOptions(), request.source)
         for group in cut.groups([1]):
             [translated] = await self.translate(group)
             yield cut.join(translated)

@@ -114,11 +114,10 @@ def test_the_service_answers_others_while_a_long_text_is_cut(folder: Path, monke
     gate, started = threading.Event(), threading.Event()
 
     class SlowlyCut(CutText):
-        @classmethod
-        def of(cls, *arguments: Any) -> "SlowlyCut":
+        def __init__(self, *arguments: Any) -> None:
             started.set()
             assert gate.wait(LONG), "nobody else was answered"
-            return super().of(*arguments)
+            super().__init__(*arguments)
 
     async def test() -> None:
         async with running(config_of(folder)) as service:

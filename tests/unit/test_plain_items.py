@@ -245,7 +245,7 @@ def test_no_sentence_ends_within_an_item_or_an_element() -> None:
 def test_the_sentences_of_a_stream_are_those_of_the_whole() -> None:
     text = "A dog {x}. Two dogs 😀 run.  See https://a.org/b now. Then go."
     request = TranslationRequest(texts=[text], source="en", target="de")
-    cut = CutText.of(request, SENTENCES, "en")
+    cut = CutText(request, SENTENCES, "en")
     upper = text_translator(lambda text: re.sub(r"https\S+|😀", "", text).upper())
     [[whole]] = upper.translate_n_best([text], 1, text_options=SENTENCES)
     parts = [each for group in cut.groups([1]) for each in group.texts]

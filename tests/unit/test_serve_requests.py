@@ -78,7 +78,7 @@ def test_what_is_said_of_a_translation_over_a_pivot_holds_for_both_models(
 
 def cut(text: str, **fields: Any) -> CutText:
     options = fields.pop("options", TextOptions(split="always"))
-    return CutText.of(request_of(text, **fields), options, "en")
+    return CutText(request_of(text, **fields), options, "en")
 
 
 def test_sentences_come_in_groups_and_are_joined_with_the_white_space_of_the_text() -> None:
@@ -110,7 +110,7 @@ def test_the_language_that_is_named_decides_where_sentences_end() -> None:
     """In German a number with a full stop ends none. What a request says of it wins over the language of its text."""
     text = "Es war am 3. Mai. Katzen."
     for language, given, number in (("de", "", 2), ("en", "", 3), ("en", "de", 2), ("de", "en", 3)):
-        made = CutText.of(request_of(text), TextOptions(split="always", language=given), language)
+        made = CutText(request_of(text), TextOptions(split="always", language=given), language)
         assert len([each for group in made.groups([1]) for each in group.texts]) == number
 
 

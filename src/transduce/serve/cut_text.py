@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 from transduce.errors import ConfigError
 from transduce.serve.requests import TranslatedText, TranslationRequest
@@ -24,15 +23,7 @@ class StreamedPart:
 class CutText:
     """The sentences of a request's text, and how their translations are put together."""
 
-    def __init__(self, request: TranslationRequest, options: TextOptions, spans: Sequence[Span]) -> None:
-        """Takes a request with one text, its options, and the spans of the parts of the text."""
-        self._request, self._options, self._spans = request, options, spans
-        [self._text] = request.texts
-        self._num_joined = 0
-        self._before = ""  # the translation of the part before
-
-    @classmethod
-    def of(cls, request: TranslationRequest, options: TextOptions, language: str) -> Self:
+    def __init__(self, request: TranslationRequest, options: TextOptions, language: str) -> None:
         """Cuts the text of a request into sentences; text with HTML, and text that is bound as a whole, is one part.
 
         Raises:
@@ -41,11 +32,14 @@ class CutText:
         if len(request.texts) != 1:
             raise ConfigError(f"Only a single text can be streamed: this request has {len(request.texts)}.")
         [text] = request.texts
-        if options.markup == "html" or request.binds_whole_texts or not text.strip():
-            return cls(request, options, [(0, len(text))])
-        cut = sentence_spans if options.markup == "none" else spans_around_items
-        spans = cut(text, options.language or language)
-        return cls(request, replace(options, split="auto"), spans)
+        self._request, self._options, self._text = request, options, text
+        self._spans: Sequence[Span] = [(0, len(text))]
+        if options.markup != "html" and not request.binds_whole_texts and text.strip():
+            cut = sentence_spans if options.markup == "none" else spans_around_items
+            self._spans = cut(text, options.language or language)
+            self._options = replace(options, split="auto")
+        self._num_joined = 0
+        self._before = ""  # the translation of the part before
 
     def groups(self, sizes: Sequence[int]) -> Iterator[TranslationRequest]:
         """Yields requests of so many sentences each, one after another; the last size is that of all further ones."""

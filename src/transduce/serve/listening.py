@@ -88,18 +88,14 @@ def load_certificate(context: ssl.SSLContext, listener: Listener) -> None:
     trial = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # half of a wrong pair must not get into the context in use
     try:
         for each in (trial, context):
-            each.load_cert_chain(certificate, private_key, password=_no_password)
+            # A wrong password: without one, OpenSSL would ask for it in the terminal and wait.
+            each.load_cert_chain(certificate, private_key, password="")
     except ssl.SSLError as error:
         reason = (error.reason or str(error)).lower().replace("_", " ")
         raise ConfigError(
             f"server.certificate: {certificate} and the key {private_key} cannot be used: {reason}. Both must be PEM; "
             "the key must belong to the certificate, and must not be encrypted."
         ) from None
-
-
-def _no_password() -> str:
-    """Returns a wrong password; without one, OpenSSL would ask for it in the terminal and wait."""
-    return ""
 
 
 def allowed_connections(wanted: int) -> int:

@@ -38,7 +38,7 @@ class ModelSlot:
         self.entry, self._batching, self._metrics = entry, batching, metrics
         self.name = entry.name  # read here once: each request asks for it, and it costs file accesses
         self.pairs, self.domains = _directions(entry)
-        self._model: ServedModel | None = None
+        self.loaded: ServedModel | None = None  # the model, if it is loaded
         self._retired: list[ServedModel] = []
         self._loading = threading.Lock()  # held while a model is loaded or exchanged
         self._tried = self._seen = _folder_state(Path(entry.path))
@@ -46,14 +46,9 @@ class ModelSlot:
         self._retry_at = 0.0
 
     @property
-    def loaded(self) -> ServedModel | None:
-        """The model, if it is loaded."""
-        return self._model
-
-    @property
     def schedulers(self) -> list[Scheduler]:
         """What computes for the model; nothing does while it is not loaded."""
-        model = self._model
+        model = self.loaded
         return [] if model is None else model.schedulers
 
     def load(self) -> None:
@@ -63,12 +58,12 @@ class ModelSlot:
             TransduceError: it cannot be loaded.
         """
         with self._loading:
-            if self._model is None:
-                self._model = self._load()
+            if self.loaded is None:
+                self.loaded = self._load()
 
     def acquire_loaded(self) -> ServedModel | None:
         """Lends the model if it is loaded; `release` takes it back."""
-        model = self._model
+        model = self.loaded
         return model if model is not None and model.acquire() else None
 
     def release(self, model: ServedModel) -> None:
@@ -83,12 +78,12 @@ class ModelSlot:
             ModelUnavailableError: it cannot be loaded.
         """
         try:
-            if self._model is None and time.monotonic() >= self._retry_at:
+            if self.loaded is None and time.monotonic() >= self._retry_at:
                 self.load()
         except BaseException as error:  # an extension's panic, too: the request ends and the service goes on
             self._retry_at = time.monotonic() + _RETRY_SECONDS
             self._report_failure(error)
-        if self._model is None and time.monotonic() < self._retry_at:
+        if self.loaded is None and time.monotonic() < self._retry_at:
             raise ModelUnavailableError(f"The model '{self.name}' could not be loaded.", round(_RETRY_SECONDS))
 
     def reload(self, *, always: bool = False) -> str | None:
@@ -109,7 +104,7 @@ class ModelSlot:
             return None
         self._tried, self._retry_at = state, 0.0
         with self._loading:
-            if self._model is None:
+            if self.loaded is None:
                 return None  # the next request loads it
             try:
                 pairs, domains = _directions(self.entry)
@@ -131,7 +126,7 @@ class ModelSlot:
         """Unloads the model if nobody has used it for as long as its entry says; returns whether it did."""
         limit = self.entry.unload_after_seconds
         with self._loading:
-            model = self._model
+            model = self.loaded
             if not limit or model is None or model.num_uses or time.monotonic() - self._last_used < limit:
                 return False
             self._exchange(None)
@@ -162,7 +157,7 @@ class ModelSlot:
         return model
 
     def _exchange(self, new: ServedModel | None) -> None:
-        old, self._model = self._model, new
+        old, self.loaded = self.loaded, new
         if old is not None:
             self._retired.append(old)
             old.retire()

@@ -80,7 +80,6 @@ class UnknownPairError(ServiceError):
     def __init__(self, source: str, target: str) -> None:
         """Takes the codes of the two languages."""
         super().__init__(f"No model translates from '{source}' to '{target}' here.")
-        self.source, self.target = source, target
 
 
 class TooLongError(ServiceError):

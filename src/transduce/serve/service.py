@@ -181,7 +181,7 @@ class Service:
         with self._accepted(request, route):
             options = self._text_options(request)
             with self._ticket(request) as ticket:
-                cut = await self._threads.run(partial(CutText.of, request, options, request.source), ticket)
+                cut = await self._threads.run(partial(CutText, request, options, request.source), ticket)
             groups = cut.groups(_STREAM_GROUPS)
             running: deque[asyncio.Task[list[TranslatedText]]] = deque()
             try:

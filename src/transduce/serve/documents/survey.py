@@ -73,11 +73,9 @@ def survey(file: DocumentFile, target: str, max_characters: int) -> Survey:
             raise DataError(f"{file.name}: has more than {max_characters:,} characters to translate. Split it.")
         return [unchanged_text(text) for text in texts]
 
-    languages = Languages("", target)
     output: Any = _Discarded()
-    translate_document(
-        count, file.content, output, DocumentJob(name=file.name, document_format=file.format, languages=languages)
-    )
+    job = DocumentJob(name=file.name, document_format=file.format, languages=Languages("", target))
+    translate_document(count, file.content, output, job)
     return Survey(num_segments, num_characters, sample)
 
 

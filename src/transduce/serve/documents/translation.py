@@ -73,18 +73,14 @@ class DocumentTranslation:
         document, options = self.document, self.document.options
         if options.get("glossary"):
             self._glossary = Glossary(options["glossary"])
-        translate_document(
-            self._translated,
-            content,
-            result,
-            DocumentJob(
-                name=document.name,
-                document_format=options["format"],
-                languages=Languages("", document.target),
-                on_progress=lambda *_: self._require_wanted(),
-                warn=self._warn,
-            ),
+        job = DocumentJob(
+            name=document.name,
+            document_format=options["format"],
+            languages=Languages("", document.target),
+            on_progress=lambda *_: self._require_wanted(),
+            warn=self._warn,
         )
+        translate_document(self._translated, content, result, job)
 
     def _require_wanted(self) -> None:
         if self._given_up:

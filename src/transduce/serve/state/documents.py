@@ -90,13 +90,13 @@ class DocumentStore:
 
     def occupancy(self, owner: str) -> Occupancy:
         """Returns how much the store holds, and how many documents of a key wait."""
-        [(total, of_owner, num_bytes)] = self._database.query(
-            "SELECT coalesce(sum(CASE WHEN state IN ('uploading', 'queued', 'translating') THEN 1 ELSE 0 END), 0), "
-            "coalesce(sum(CASE WHEN state IN ('uploading', 'queued', 'translating') AND owner = ? THEN 1 ELSE 0 END), "
-            "0), coalesce(sum(bytes), 0) FROM documents",
+        waiting = "state NOT IN ('done', 'failed')"
+        [numbers] = self._database.query(
+            f"SELECT count(*) FILTER (WHERE {waiting}), count(*) FILTER (WHERE {waiting} AND owner = ?), "
+            "coalesce(sum(bytes), 0) FROM documents",
             owner,
         )
-        return Occupancy(int(total), int(of_owner), int(num_bytes))
+        return Occupancy(*map(int, numbers))
 
     def counts(self) -> dict[str, int]:
         """Returns how many documents there are of each state."""

@@ -25,8 +25,14 @@ from transduce.serve.web.deepl_fields import (
 from transduce.serve.web.deepl_glossaries import DeeplGlossaries
 from transduce.serve.web.languages import base_language, canonical, language_name
 from transduce.serve.web.refusals import Refusal, bad_request
-from transduce.serve.web.request_body import read_fields
+from transduce.serve.web.request_body import read_fields, texts_within
 
+# Errors for `texts_within`.
+_TEXTS = (
+    "Parameter 'text' must be a list of texts.",
+    "Too many texts: {}, at most {}.",
+    "Text too long: {} characters, at most {}.",
+)
 _SPLITS = {"0": "auto", "1": "always", "nonewlines": "always"}  # "auto" still cuts what no model could read at once
 _CLIENT_SECONDS = 10.0  # after which clients of this protocol ask again: an answer that comes later is of no use
 _TABS = re.compile(r"(?<!\t)\t++(?=translate=)")
@@ -73,7 +79,9 @@ class Deepl:
         """POST /v2/translate: texts into another language."""
         key = client_key(self.backend, request)
         fields = await read_fields(request, self.backend.config.limits.body_bytes)
-        texts = self._texts(fields.get("text"))
+        if fields.get("text") in (None, []):
+            raise bad_request("Parameter 'text' not specified.")
+        texts = texts_within(fields["text"], self.backend.config.limits, *_TEXTS)
         refuse_unsupported(fields)
         target = target_field(self.backend, fields)
         source = text_field(fields, "source_lang") or AUTO
@@ -130,20 +138,6 @@ class Deepl:
         key = client_key(self.backend, request)
         used = await self.backend.access.budgets.usage.total_of_today(key.name)
         return JSONResponse({"character_count": used, "character_limit": key.characters_per_day or _UNLIMITED})
-
-    def _texts(self, given: Any) -> list[str]:
-        texts = given if isinstance(given, list) else [] if given is None else [given]
-        if not texts:
-            raise bad_request("Parameter 'text' not specified.")
-        if not all(isinstance(text, str) for text in texts):
-            raise bad_request("Parameter 'text' must be a list of texts.")
-        limits = self.backend.config.limits
-        if len(texts) > limits.list_length:
-            raise bad_request(f"Too many texts: {len(texts)}, at most {limits.list_length}.")
-        total = sum(map(len, texts))
-        if total > limits.text_characters:
-            raise bad_request(f"Text too long: {total} characters, at most {limits.text_characters}.")
-        return texts
 
     def _require_short_work(self, texts: Sequence[str], sources: Sequence[str], target: str) -> None:
         """Raises Refusal where clients would time out before the answer, and then send the request five times more."""

@@ -18,9 +18,15 @@ from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.detection import Guess
 from transduce.serve.web.languages import language_name
 from transduce.serve.web.refusals import Refusal, bad_request
-from transduce.serve.web.request_body import Fields, read_body, read_fields
+from transduce.serve.web.request_body import Fields, read_body, read_fields, texts_within
 from transduce.translation.documents import FORMATS
 
+# Errors for `texts_within`.
+_TEXTS = (
+    "Invalid request: q must be a text, or a list of texts",
+    "Invalid request: request ({}) exceeds batch limit ({})",
+    "Invalid request: request ({}) exceeds text limit ({})",
+)
 _TIMEOUT_MILLISECONDS = 500  # how long web pages wait after a key stroke
 # Pictographs with what changes them: skin colours, joiners, variation selectors, flags, keycaps.
 _EMOJI = re.compile(
@@ -68,11 +74,11 @@ class LibreTranslate:
 
     async def translate(self, request: Request) -> Response:
         """POST /translate: texts into another language."""
-        fields = await self._fields(request)
+        fields = await read_fields(request, self.backend.config.limits.body_bytes)
         key = client_key(self.backend, request, fields)
         given = _required(fields, "q")
         source, target = required_text(fields, "source"), required_text(fields, "target")
-        texts = self._texts(given)
+        texts = texts_within(given, self.backend.config.limits, *_TEXTS)
         kind = fields.get("format", "text")
         if kind not in ("text", "html"):
             raise bad_request(f"{str(kind)[:100]} format is not supported")
@@ -93,10 +99,10 @@ class LibreTranslate:
 
     async def detect(self, request: Request) -> Response:
         """POST /detect: the languages that a text may be in, the most probable first; of a list, those of each."""
-        fields = await self._fields(request)
+        fields = await read_fields(request, self.backend.config.limits.body_bytes)
         key = client_key(self.backend, request, fields)
         given = _required(fields, "q")
-        texts = self._texts(given)
+        texts = texts_within(given, self.backend.config.limits, *_TEXTS)
         found = await self.backend.detect(request, key, texts)
         likely = [[_guess(each) for each in guesses[:1] + _likely(guesses[1:])] for guesses in found]
         return JSONResponse(likely if isinstance(given, list) else likely[0])
@@ -134,22 +140,6 @@ class LibreTranslate:
                 },
             }
         )
-
-    async def _fields(self, request: Request) -> Fields:
-        return await read_fields(request, self.backend.config.limits.body_bytes)
-
-    def _texts(self, given: Any) -> list[str]:
-        """Returns the texts of a request, within the limits."""
-        texts = given if isinstance(given, list) else [given]
-        if not all(isinstance(text, str) for text in texts):
-            raise bad_request("Invalid request: q must be a text, or a list of texts")
-        limits = self.backend.config.limits
-        if len(texts) > limits.list_length:
-            raise bad_request(f"Invalid request: request ({len(texts)}) exceeds batch limit ({limits.list_length})")
-        total = sum(map(len, texts))
-        if total > limits.text_characters:
-            raise bad_request(f"Invalid request: request ({total}) exceeds text limit ({limits.text_characters})")
-        return texts
 
     def _alternatives(self, fields: Fields) -> int:
         limit = self.backend.config.limits.alternatives

@@ -13,12 +13,13 @@ from transduce.serve.config import ServeConfig
 from transduce.serve.requests import Priority
 from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.refusals import bad_request
-from transduce.serve.web.request_body import Fields
+from transduce.serve.web.request_body import Fields, texts_within
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.text_options import Markup, Split
 
 SEARCH_FIELDS = frozenset(field.name for field in dataclasses.fields(DecodeConfig)) - {"batch_size"}
 _MAX_TERMS = 1000  # of a request, with all choices: required, forbidden, or in its glossary
+_TOO_LONG = "{:,} characters, and at most {:,} are allowed."
 _FURTHER_TEXT = ("prefix", "forbidden", "required", "glossary")  # fields with further text
 _TEXT_OPTIONS = ("split", "markup", "guard", "confidence", "alignment", "domain")
 
@@ -187,22 +188,17 @@ def read_texts(given: Fields, config: ServeConfig) -> tuple[list[str], bool]:
         Refusal: they are missing, or over a limit.
     """
     text: Any = given.get("text")
-    texts: list[Any] = text if isinstance(text, list) else [text]
-    if "text" not in given or not texts:
+    if "text" not in given or text == []:
         raise bad_request("The field 'text' is missing: a text, or a list of texts.")
-    if not all(isinstance(each, str) for each in texts):
-        raise bad_request(f"text = {shown(text)}: must be a text, or a list of texts.", "wrong_value")
-    limits = config.limits
-    if len(texts) > limits.list_length:
-        raise bad_request(f"text: {len(texts)} texts, and at most {limits.list_length} are allowed.", "too_long")
-    _require_length(sum(map(len, texts)), config)
-    return texts, isinstance(text, list)
+    wrong_type = f"text = {shown(text)}: must be a text, or a list of texts."
+    too_many = "text: {} texts, and at most {} are allowed."
+    return texts_within(text, config.limits, wrong_type, too_many, f"text: {_TOO_LONG}"), isinstance(text, list)
 
 
-def _require_length(num_characters: int, config: ServeConfig, what: str = "text") -> None:
+def _require_length(num_characters: int, config: ServeConfig, what: str) -> None:
     limit = config.limits.text_characters
     if num_characters > limit:
-        raise bad_request(f"{what}: {num_characters:,} characters, and at most {limit:,} are allowed.", "too_long")
+        raise bad_request(f"{what}: {_TOO_LONG.format(num_characters, limit)}", "too_long")
 
 
 def search_options(given: Fields, config: ServeConfig) -> dict[str, Any]:

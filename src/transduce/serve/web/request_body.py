@@ -15,6 +15,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
+from transduce.serve.config import LimitsConfig
 from transduce.serve.web.refusals import Refusal, bad_request
 
 Fields = dict[str, Any]
@@ -210,6 +211,24 @@ class FormParts:
 
 def _malformed(error: FormParserError) -> Refusal:
     return bad_request(f"The multipart form is malformed: {error}")
+
+
+def texts_within(given: Any, limits: LimitsConfig, wrong_type: str, too_many: str, too_long: str) -> list[str]:
+    """Returns the texts of a request, which has a list of them or one, within the limits.
+
+    Raises:
+        Refusal: with one of the messages. The last two have places for the number, and for the limit.
+    """
+    texts = given if isinstance(given, list) else [given]
+    if not all(isinstance(text, str) for text in texts):
+        raise bad_request(wrong_type, "wrong_value")
+    for number, limit, message in (
+        (len(texts), limits.list_length, too_many),
+        (sum(map(len, texts)), limits.text_characters, too_long),
+    ):
+        if number > limit:
+            raise bad_request(message.format(number, limit), "too_long")
+    return texts
 
 
 def form_fields(pairs: Iterable[tuple[str, str]]) -> Fields:
