@@ -178,10 +178,10 @@ def test_the_metric_of_readiness_says_what_the_probe_does(folder: Path, monkeypa
 _HANGING_SERVICE = """
 import sys, threading
 from pathlib import Path
-from transduce.serve.assembly import serve
 from transduce.serve.config import read_config
 from transduce.serve.operations.log import service_logs
 from transduce.serve.scheduler import Scheduler
+from transduce.serve.server import serve
 from transduce.serve.service import Service
 
 def hang(self, batch):

@@ -13,10 +13,10 @@ import pytest
 from made_models import untied_folder
 from running_service import config_of, run, until
 from transduce.serve import service
-from transduce.serve.assembly import build_server
 from transduce.serve.config import ServerConfig, StateConfig
 from transduce.serve.documents import runner
 from transduce.serve.operations import limits
+from transduce.serve.server import build_server
 from transduce.serve.state.documents import DocumentStore
 
 pytestmark = pytest.mark.computes

@@ -96,7 +96,7 @@ def test_filter(noting: Noting, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_serve(noting: Noting) -> None:
     from contextlib import nullcontext
 
-    served = noting("transduce.serve.assembly.serve")
+    served = noting("transduce.serve.server.serve")
     logs = noting("transduce.serve.operations.log.service_logs", nullcontext())
     options = "--host h --port 7 --keys k.toml --state memory --engine torch --quantization int8 --threads 3"
     assert main(["serve", "a", "b", *options.split(), "--shortlist", "auto", "--quiet"]) == 0
@@ -120,7 +120,7 @@ def test_check_asks_the_service_of_the_same_options(
     from transduce.serve.listening import ListenError
 
     asked = noting("transduce.serve.aliveness.require_alive")
-    served = noting("transduce.serve.assembly.serve")
+    served = noting("transduce.serve.server.serve")
     assert main(["serve", "a", "--port", "7", "--check"]) == 0
     assert (asked[0][0][0].port, served) == (7, [])
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from transduce.errors import ConfigError, MissingDependencyError
-from transduce.serve import aliveness, assembly, listening, ray_app, server
+from transduce.serve import aliveness, listening, ray_app, server
 from transduce.serve.aliveness import require_alive
 from transduce.serve.config import BatchingConfig, ModelEntry, ServeConfig, ServerConfig
 from transduce.serve.listening import Listener, ListenError, allowed_connections, tls_context
@@ -32,37 +32,32 @@ class Application:
     def metrics_application(self) -> str:
         return "metrics"
 
-    def reload(self) -> None:
-        """Does nothing."""
-
-    describe = reload
-
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the server was made with."""
     calls: list[Any] = []
-    monkeypatch.setattr(assembly, "Application", Application)
-    monkeypatch.setattr(assembly, "Server", lambda *arguments, **named: calls.append((arguments, named)))
+    monkeypatch.setattr(server, "Application", Application)
+    monkeypatch.setattr(server, "Server", lambda *arguments: calls.append(arguments))
     return calls
 
 
 def test_the_service_and_its_metrics_have_a_listener_each(
     built: list[Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(assembly, "allowed_connections", lambda wanted: min(wanted, 50))
+    monkeypatch.setattr(server, "allowed_connections", lambda wanted: min(wanted, 50))
     settings: dict[str, Any] = {"host": "h", "port": 7, "certificate": "c.pem", "private_key": "k.pem"}
-    assembly.build_server(ServeConfig(server=ServerConfig(**settings, metrics_port=8, max_connections=60)))
-    [((application, [own, metrics]), named)] = built
+    server.build_server(ServeConfig(server=ServerConfig(**settings, metrics_port=8, max_connections=60)))
+    [(application, [own, metrics])] = built
     shown = (own.app, own.host, own.port, own.certificate, own.private_key)
     assert shown == ("asgi", "h", 7, "c.pem", "k.pem")
     assert (own.connections.max_connections, own.connections.refused) == (50, "refused")
     assert metrics == Listener(app="metrics", host="h", port=8)  # not encrypted: it is for the inside
-    assert named == {"reload": application.reload, "describe": application.describe}
+    assert application.asgi == "asgi"
     assert caplog.messages == ["the system allows 50 connections (ulimit -n), not 60"]
     caplog.clear()
-    assembly.build_server(ServeConfig(server=ServerConfig(max_connections=50)))
-    [_, ((_, [only]), _)] = built
+    server.build_server(ServeConfig(server=ServerConfig(max_connections=50)))
+    [_, (_, [only])] = built
     assert (only.host, only.port, only.certificate) == ("127.0.0.1", 5000, "")
     assert caplog.messages == []
 
@@ -88,13 +83,13 @@ def test_threads_that_still_work_at_the_end_are_named(
 
     main, first, second = (threading.Thread(name=name) for name in ("main", "m-1", "m-0"))
     threads = [[main], [main, first, second]]
-    monkeypatch.setattr(assembly, "build_server", lambda _: SimpleNamespace(run=run))
-    monkeypatch.setattr(assembly, "threading", SimpleNamespace(enumerate=lambda: threads.pop(0)))
-    monkeypatch.setattr(assembly, "os", SimpleNamespace(_exit=exits.append))
-    assembly.serve(ServeConfig())
+    monkeypatch.setattr(server, "build_server", lambda _: SimpleNamespace(run=run))
+    monkeypatch.setattr(server, "threading", SimpleNamespace(enumerate=lambda: threads.pop(0)))
+    monkeypatch.setattr(server, "os", SimpleNamespace(_exit=exits.append))
+    server.serve(ServeConfig())
     assert (exits, caplog.messages) == ([1], ["ended, although these threads still work: m-0, m-1"])
     threads.extend([[], []])
-    assembly.serve(ServeConfig())
+    server.serve(ServeConfig())
     assert exits == [1]
 
 
@@ -142,7 +137,7 @@ def test_the_address_of_the_server_says_whether_it_is_encrypted(
     )
     monkeypatch.setattr(server, "_uvicorn_server", lambda listener, context: context)
     listeners = [Listener(app=None, host="h", port=1, certificate=certificate), Listener(app=None, host="h", port=2)]
-    made = server.Server(None, listeners, reload=None, describe=None)  # type: ignore[arg-type]
+    made = server.Server(None, listeners)  # type: ignore[arg-type]
     assert made.address == f"{scheme}://h:1"
     assert made._servers == ["context" if certificate else None, None]
     assert made._encrypted == ([(listeners[0], "context")] if certificate else [])
@@ -164,7 +159,7 @@ class Context:
         self.loaded, self.error = loaded, error
 
     def load_cert_chain(self, certificate: str, private_key: str, password: Any) -> None:
-        assert password() == ""
+        assert password == ""
         self.loaded.append((certificate, private_key))
         if self.error is not None:
             raise self.error
@@ -211,7 +206,8 @@ def test_a_reload_reads_certificates_first_and_stops_where_one_is_wrong(
         return messages
 
     made: Any = server.Server.__new__(server.Server)
-    made._encrypted, made._reload = [("one", "context"), ("two", "other")], reload
+    made._encrypted = [("one", "context"), ("two", "other")]
+    made._application = SimpleNamespace(reload=reload)
     monkeypatch.setattr(server, "load_certificate", lambda *arguments: events.append(arguments))
     with caplog.at_level("INFO"):
         asyncio.run(made._reload_now())

@@ -71,9 +71,9 @@ def run(args: argparse.Namespace) -> int:
 
     require("serve", _MODULES)
     # Imported here, so that `transduce --help` need not load what they need.
-    from transduce.serve.assembly import serve
     from transduce.serve.config import read_config
     from transduce.serve.operations.log import service_logs
+    from transduce.serve.server import serve
 
     given = {
         "server": {"host": args.host, "port": args.port},

@@ -1,10 +1,7 @@
-"""From a configuration to a running service: what belongs together is put together here, and nowhere else."""
+"""From a configuration to the application: what belongs together is put together here, and nowhere else."""
 
 import asyncio
 import contextlib
-import logging
-import os
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,22 +15,18 @@ from starlette.types import ASGIApp
 from transduce.reporting.tables import counted
 from transduce.serve.config import ServeConfig
 from transduce.serve.documents.service import Documents
-from transduce.serve.listening import Listener, allowed_connections
 from transduce.serve.model_slot import ModelSlot
 from transduce.serve.operations.access import Access
 from transduce.serve.operations.access_log import Observation
-from transduce.serve.operations.connections import BoundedProtocol
 from transduce.serve.operations.keys import KeyRing
 from transduce.serve.operations.limits import Budgets, Usage
 from transduce.serve.operations.metrics import Metrics
 from transduce.serve.operations.proxies import ForwardedHeaders
-from transduce.serve.server import Server
 from transduce.serve.service import Service
 from transduce.serve.state.store import open_store
 from transduce.serve.web.app import build_app, health_response, is_ready
 from transduce.serve.web.detection import Detector
 
-_LOG = logging.getLogger("transduce.serve")
 _SHOWN_PAIRS = 6
 _READABLE_BY_PAGES = ("X-Request-ID", "RateLimit", "RateLimit-Policy", "Retry-After")
 
@@ -41,7 +34,7 @@ _READABLE_BY_PAGES = ("X-Request-ID", "RateLimit", "RateLimit-Policy", "Retry-Af
 class Application:
     """The service with its keys, its store, its metrics, and the ASGI application that answers for all of them.
 
-    A `Lifecycle`: it is started before requests are answered, stopped at the end, and closed after the last answer.
+    It is started before requests are answered, stopped at the end, and closed after the last answer.
     """
 
     def __init__(self, config: ServeConfig) -> None:
@@ -153,52 +146,3 @@ class Application:
         watch_models("transduce_waiting_sentences", "Sentences in the queue", num_waiting)
         watch_models("transduce_computing_sentences", "Sentences being computed", num_computing)
         watch_models("transduce_oldest_waiting_seconds", "Age of the sentence that waits longest", oldest_seconds)
-
-
-def build_server(config: ServeConfig) -> Server:
-    """Returns a server that listens already, and answers once it runs.
-
-    Raises:
-        TransduceError: an address is in use; a certificate, the keys, the store or a model cannot be used.
-    """
-    application = Application(config)
-    try:
-        return _server_of(application)
-    except BaseException:
-        application.store.close()
-        raise
-
-
-def _server_of(application: Application) -> Server:
-    server = application.config.server
-    connections = allowed_connections(server.max_connections)
-    if connections < server.max_connections:
-        _LOG.warning("the system allows %d connections (ulimit -n), not %d", connections, server.max_connections)
-
-    class LimitedProtocol(BoundedProtocol):
-        max_connections = connections
-        refused = application.metrics.connections_refused
-
-    listeners = [
-        Listener(
-            app=application.asgi,
-            host=server.host,
-            port=server.port,
-            connections=LimitedProtocol,
-            certificate=server.certificate,
-            private_key=server.private_key,
-        )
-    ]
-    if server.metrics_port:
-        listeners.append(Listener(app=application.metrics_application(), host=server.host, port=server.metrics_port))
-    return Server(application, listeners, reload=application.reload, describe=application.describe)
-
-
-def serve(config: ServeConfig) -> None:
-    """Serves until a signal ends it; see `Server.run`."""
-    server = build_server(config)
-    before = set(threading.enumerate())
-    asyncio.run(server.run())
-    if left := sorted(thread.name for thread in set(threading.enumerate()) - before):
-        _LOG.error("ended, although these threads still work: %s", ", ".join(left))
-        os._exit(1)  # Python would wait for them

@@ -7,21 +7,25 @@ import os
 import signal
 import ssl
 import sys
+import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
 
 import uvicorn
 
 from transduce.errors import TransduceError
+from transduce.serve.assembly import Application
+from transduce.serve.config import ServeConfig
 from transduce.serve.listening import (
     BACKLOG,
     Listener,
+    allowed_connections,
     listening_socket,
     load_certificate,
     shown_address,
     tls_context,
 )
+from transduce.serve.operations.connections import BoundedProtocol
 
 _LOG = logging.getLogger("transduce.serve")
 _KEEP_ALIVE_SECONDS = 75  # longer than load balancers keep an idle connection, so that they never reuse one that ends
@@ -29,46 +33,21 @@ _LISTEN_LONGER_SECONDS = 0.2  # at the end, so that clients that were about to s
 _LINGER_SECONDS = 5  # at the end, for clients that are still sending a request, or reading an answer
 
 
-class Lifecycle(Protocol):
-    """What the server asks of the service."""
-
-    async def start(self) -> None:
-        """Loads what answers need; the service is ready afterwards."""
-        ...
-
-    async def stop(self) -> None:
-        """Refuses new work at once, and returns when all accepted work is done."""
-        ...
-
-    async def close(self) -> None:
-        """Saves what is to be kept, once no request is answered any more, not even with a refusal."""
-        ...
-
-
 class Server:
     """Serves until a signal: SIGTERM and SIGINT end it when all accepted work is answered, SIGHUP reloads."""
 
-    def __init__(
-        self,
-        service: Lifecycle,
-        listeners: Sequence[Listener],
-        *,
-        reload: Callable[[], Awaitable[Sequence[str]]],
-        describe: Callable[[], str],
-    ) -> None:
-        """Opens the sockets and reads the certificates; the service is not started yet.
+    def __init__(self, application: Application, listeners: Sequence[Listener]) -> None:
+        """Opens the sockets and reads the certificates; the application is not started yet.
 
         Args:
-            service: what is started before it answers, and stopped at the end.
+            application: is started before it answers, and stopped at the end.
             listeners: where it listens; the address of the first is printed.
-            reload: what SIGHUP does, besides reading the certificates again; returns messages for the log.
-            describe: returns what is served, for the log.
 
         Raises:
             ListenError: an address is in use, or not one of this machine.
             ConfigError: a certificate cannot be used.
         """
-        self._service, self._reload, self._describe = service, reload, describe
+        self._application = application
         contexts = [tls_context(each) if each.certificate else None for each in listeners]
         pairs = zip(listeners, contexts, strict=True)
         self._encrypted = [(listener, context) for listener, context in pairs if context is not None]
@@ -91,23 +70,23 @@ class Server:
             try:
                 if await self._started():
                     seconds = time.monotonic() - begin
-                    _LOG.info("serving %s at %s, ready in %.1f s", self._describe(), self.address, seconds)
+                    _LOG.info("serving %s at %s, ready in %.1f s", self._application.describe(), self.address, seconds)
                     ended = asyncio.create_task(self._ending.wait())
                     await asyncio.wait([ended, *serving], return_when=asyncio.FIRST_COMPLETED)
                     ended.cancel()
                     _LOG.info("stopping: no new work; waiting for the answers under way")
                 # New requests are refused, accepted ones are answered.
-                await asyncio.gather(self._service.stop(), asyncio.sleep(_LISTEN_LONGER_SECONDS))
+                await asyncio.gather(self._application.stop(), asyncio.sleep(_LISTEN_LONGER_SECONDS))
             finally:
                 for server in self._servers:
                     server.should_exit = True
                 await asyncio.gather(*serving)
-                await self._service.close()
+                await self._application.close()
         _LOG.info("stopped")
 
     async def _started(self) -> bool:
         """Starts the service; returns whether it is ready, False after a signal to stop."""
-        starting = asyncio.create_task(self._service.start())
+        starting = asyncio.create_task(self._application.start())
         ended = asyncio.create_task(self._ending.wait())
         await asyncio.wait([starting, ended], return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
@@ -150,7 +129,7 @@ class Server:
         try:
             for listener, context in self._encrypted:
                 load_certificate(context, listener)
-            messages = await self._reload()
+            messages = await self._application.reload()
         except TransduceError as error:
             _LOG.error("reload: %s What was loaded before stays in use.", error)
         except Exception as error:  # the service goes on after any failure
@@ -191,3 +170,52 @@ def _uvicorn_server(listener: Listener, context: ssl.SSLContext | None) -> uvico
     config.load()
     config.ssl = context
     return _QuietServer(config)
+
+
+def build_server(config: ServeConfig) -> Server:
+    """Returns a server that listens already, and answers once it runs.
+
+    Raises:
+        TransduceError: an address is in use; a certificate, the keys, the store or a model cannot be used.
+    """
+    application = Application(config)
+    try:
+        return _server_of(application)
+    except BaseException:
+        application.store.close()
+        raise
+
+
+def _server_of(application: Application) -> Server:
+    server = application.config.server
+    connections = allowed_connections(server.max_connections)
+    if connections < server.max_connections:
+        _LOG.warning("the system allows %d connections (ulimit -n), not %d", connections, server.max_connections)
+
+    class LimitedProtocol(BoundedProtocol):
+        max_connections = connections
+        refused = application.metrics.connections_refused
+
+    listeners = [
+        Listener(
+            app=application.asgi,
+            host=server.host,
+            port=server.port,
+            connections=LimitedProtocol,
+            certificate=server.certificate,
+            private_key=server.private_key,
+        )
+    ]
+    if server.metrics_port:
+        listeners.append(Listener(app=application.metrics_application(), host=server.host, port=server.metrics_port))
+    return Server(application, listeners)
+
+
+def serve(config: ServeConfig) -> None:
+    """Serves until a signal ends it; see `Server.run`."""
+    server = build_server(config)
+    before = set(threading.enumerate())
+    asyncio.run(server.run())
+    if left := sorted(thread.name for thread in set(threading.enumerate()) - before):
+        _LOG.error("ended, although these threads still work: %s", ", ".join(left))
+        os._exit(1)  # Python would wait for them
