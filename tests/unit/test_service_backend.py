@@ -70,7 +70,6 @@ def test_languages_of_the_pairs(backend: Backend) -> None:
         ("pt", "de", None),
     ):
         assert backend.source_language(code, target) == expected
-    assert backend.text_options(markup="html") == replace(ServeConfig().text, markup="html")
 
 
 def test_a_named_source_is_sure_and_an_unknown_one_is_refused_with_a_hint(backend: Backend) -> None:

@@ -11,6 +11,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import IO, ParamSpec, TypeVar
 
 from transduce.errors import TransduceError
@@ -154,11 +155,9 @@ class DocumentRunner:
     async def _save(self, translation: DocumentTranslation, claim: str, result: IO[bytes]) -> None:
         document, keep = translation.document, self._config.documents.keep_seconds
         result.seek(0)
-        number = 0
-        while chunk := result.read(CHUNK_BYTES):
+        for number, chunk in enumerate(iter(partial(result.read, CHUNK_BYTES), b"")):
             if not await self._until_stored(self._store.add_result_chunk, document.id, claim, number, chunk):
                 raise GivenUpError
-            number += 1
         if await self._until_stored(self._store.finish, document.id, claim, translation.warnings, keep):
             self._note_end(DONE)
 

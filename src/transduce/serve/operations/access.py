@@ -81,7 +81,12 @@ class Access:
             MinuteLimitError, DayLimitError: the key has none left.
         """
         record = record_of(scope)
-        self._require_minute(key)
+        minute = self.budgets.minute(key)
+        if minute is not None and minute.left < 1:
+            seconds = minute.seconds_until(1)
+            raise MinuteLimitError(
+                f"This key has used up its {minute.limit:,} characters a minute: try again in {seconds} s.", seconds
+            )
         day = await self.budgets.take(key, characters)
         if day is None:
             record.headers = self.budgets.headers(key)
@@ -97,11 +102,3 @@ class Access:
             record.characters = 0
             record.headers = self.budgets.headers(key)
             raise
-
-    def _require_minute(self, key: Key) -> None:
-        minute = self.budgets.minute(key)
-        if minute is not None and minute.left < 1:
-            seconds = minute.seconds_until(1)
-            raise MinuteLimitError(
-                f"This key has used up its {minute.limit:,} characters a minute: try again in {seconds} s.", seconds
-            )

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -20,7 +19,6 @@ from transduce.serve.web.detection import LONGEST, Detector, Guess
 from transduce.serve.web.disconnection import while_connected
 from transduce.serve.web.languages import served_language
 from transduce.serve.web.refusals import bad_request
-from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Alternative, Attention
 
 AUTO = "auto"
@@ -72,10 +70,6 @@ class Backend:
         A target language is its own source too: text that is in it already comes back unchanged.
         """
         return served_language(code, [*self.sources(target), target]) or served_language(code, self.sources())
-
-    def text_options(self, **changes: Any) -> TextOptions:
-        """Returns the options of the configuration, changed."""
-        return replace(self.config.text, **changes)
 
     async def sources_of(self, texts: Sequence[str], source: str, target: str, *, html: bool = False) -> list[Guess]:
         """Returns the language of each text: `source`, with confidence 100, or for "auto" what is detected.

@@ -6,6 +6,7 @@ that begins with `prefer_`) is ignored. What would have to change the translatio
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -105,7 +106,7 @@ class Deepl:
             target,
             glossary=glossary,
             timeout_seconds=min(_CLIENT_SECONDS, self.backend.config.batching.deadline_seconds),
-            text_options=self.backend.text_options(**changes) if changes else None,
+            text_options=replace(self.backend.config.text, **changes) if changes else None,
         )
         return JSONResponse(
             {

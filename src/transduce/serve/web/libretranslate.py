@@ -5,6 +5,7 @@ Errors are `{"error": text}`. Requests come as JSON, as forms, or in the query s
 """
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -93,7 +94,7 @@ class LibreTranslate:
             code,
             unchanged=[index for index, text in enumerate(texts) if is_emoji_only(text)],
             n_best=1 + alternatives,
-            text_options=self.backend.text_options(markup="html") if kind == "html" else None,
+            text_options=replace(self.backend.config.text, markup="html") if kind == "html" else None,
         )
         return JSONResponse(_answer(found, guesses, alternatives, is_list=isinstance(given, list)))
 

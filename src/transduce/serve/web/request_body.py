@@ -6,8 +6,9 @@ dropped. Fields of the body come before those of the query string.
 """
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -153,30 +154,25 @@ class FormParts:
             "on_part_end": self.end,
             "on_end": self.finish,
         }
-        try:
+        with _well_formed():
             self._parser = MultipartParser(boundary, callbacks)  # type: ignore[arg-type]
-        except FormParserError as error:
-            raise _malformed(error) from None
 
     def write(self, body: bytes) -> None:
         """Reads a piece of the form; raises Refusal where it is malformed."""
-        try:
+        with _well_formed():
             self._parser.write(body)
-        except FormParserError as error:
-            raise _malformed(error) from None
 
     def finished(self) -> list[tuple[str, str]]:
         """Returns the names and values of the whole form; raises Refusal where its end is missing."""
-        try:
+        with _well_formed():
             self._parser.finalize()
-        except FormParserError as error:
-            raise _malformed(error) from None
         if not self._is_complete:
             raise bad_request("The multipart form is cut off: its last boundary is missing.")
         return self._pairs
 
     def begin(self) -> None:
-        self._name, self._value, self._content, self._disposition = b"", b"", bytearray(), b""
+        self._name, self._value, self._content = b"", b"", bytearray()
+        self._options: dict[bytes, bytes] = {}  # of the header Content-Disposition
 
     def header_name(self, data: bytes, start: int, end: int) -> None:
         self._name += data[start:end]
@@ -186,7 +182,7 @@ class FormParts:
 
     def end_header(self) -> None:
         if self._name.lower() == b"content-disposition":
-            self._disposition = self._value
+            _, self._options = parse_options_header(self._value)
         self._name, self._value = b"", b""
 
     def data(self, data: bytes, start: int, end: int) -> None:
@@ -196,21 +192,24 @@ class FormParts:
         self._is_complete = True
 
     def end(self) -> None:
-        _, options = parse_options_header(self._disposition)
-        if b"filename" in options:
+        if b"filename" in self._options:
             return
-        if b"name" not in options:
+        if b"name" not in self._options:
             raise bad_request("A part of the multipart form has no name.")
         if len(self._pairs) >= _MAX_FIELDS:
             raise bad_request(f"The multipart form has more than {_MAX_FIELDS:,} fields.")
         try:
-            self._pairs.append((options[b"name"].decode(), self._content.decode()))
+            self._pairs.append((self._options[b"name"].decode(), self._content.decode()))
         except UnicodeDecodeError:
             raise bad_request("The multipart form is not UTF-8.") from None
 
 
-def _malformed(error: FormParserError) -> Refusal:
-    return bad_request(f"The multipart form is malformed: {error}")
+@contextlib.contextmanager
+def _well_formed() -> Iterator[None]:
+    try:
+        yield
+    except FormParserError as error:
+        raise bad_request(f"The multipart form is malformed: {error}") from None
 
 
 def texts_within(given: Any, limits: LimitsConfig, wrong_type: str, too_many: str, too_long: str) -> list[str]:

@@ -89,7 +89,7 @@ class _FileParts(FormParts):
 
     def end_header(self) -> None:
         super().end_header()
-        _, options = parse_options_header(self._disposition)
+        options = self._options
         if not self._is_file and options.get(b"name") == _FILE.encode() and b"filename" in options:
             if self.file_name is not None:
                 raise bad_request("The form has two files: send one document at a time.")
