@@ -186,17 +186,7 @@ def test_texts_of_documents_are_html_and_cut_unless_nothing_is(configured: Any, 
 class Model:
     """A model that is lent."""
 
-    num_uses, is_computing, closed, retired = 0, False, False, False
-
-    def acquire(self) -> bool:
-        self.num_uses += not self.retired
-        return not self.retired
-
-    def release(self) -> None:
-        self.num_uses -= 1
-
-    def retire(self) -> None:
-        self.retired = True
+    num_uses, is_computing, closed = 0, False, False
 
     def close(self) -> None:
         self.closed = True
@@ -250,9 +240,12 @@ def test_models_are_closed_when_nobody_uses_them_and_nothing_is_computed(made: S
     made.slot.load()
     lent = made.slot.acquire_loaded()
     assert lent is not None
+    made.slot.acquire_loaded()
     made.slot.reload(always=True)
-    first = made.models[0]
-    assert (made.slot.close_unused(), first.closed) == (False, False)
+    first, second = made.models
+    assert (made.slot.acquire_loaded(), first.num_uses, second.num_uses) == (second, 2, 1)
+    made.slot.release(lent)
+    assert (made.slot.close_unused(), first.closed, first.num_uses) == (False, False, 1)
     first.is_computing = True
     made.slot.release(lent)
     assert (made.slot.close_unused(), first.closed) == (False, False)

@@ -1,7 +1,6 @@
 """A loaded model as requests use it: whose work goes to which engine, in which direction, within which bounds."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -211,15 +210,6 @@ def test_of_texts_the_end_is_counted() -> None:
     assert scheduler.tokens == [4, 2, 1]
     with pytest.raises(ConfigError, match="beam size"):
         queued.translate([[1]], DecodeConfig(beam_size=2), 3)
-
-
-def test_a_model_that_was_retired_is_lent_to_nobody_else() -> None:
-    model = model_of(_lock=threading.Lock(), num_uses=0, _retired=False)
-    assert [model.acquire(), model.acquire(), model.num_uses] == [True, True, 2]
-    model.retire()
-    assert [model.acquire(), model.num_uses] == [False, 2]
-    model.release()
-    assert model.num_uses == 1
 
 
 class _Tokenizer:

@@ -41,6 +41,7 @@ class ModelSlot:
         self.loaded: ServedModel | None = None  # the model, if it is loaded
         self._retired: list[ServedModel] = []
         self._loading = threading.Lock()  # held while a model is loaded or exchanged
+        self._lending = threading.Lock()  # held while a model is lent or taken back
         self._tried = self._seen = _folder_state(Path(entry.path))
         self._last_used = time.monotonic()
         self._retry_at = 0.0
@@ -63,13 +64,16 @@ class ModelSlot:
 
     def acquire_loaded(self) -> ServedModel | None:
         """Lends the model if it is loaded; `release` takes it back."""
-        model = self.loaded
-        return model if model is not None and model.acquire() else None
+        with self._lending:
+            if self.loaded is not None:
+                self.loaded.num_uses += 1
+            return self.loaded
 
     def release(self, model: ServedModel) -> None:
         """Takes back a model that was lent."""
         self._last_used = time.monotonic()
-        model.release()
+        with self._lending:
+            model.num_uses -= 1
 
     def ensure_loaded(self) -> None:
         """Loads the model where it is not loaded, once for all who wait.
@@ -157,10 +161,10 @@ class ModelSlot:
         return model
 
     def _exchange(self, new: ServedModel | None) -> None:
-        old, self.loaded = self.loaded, new
+        with self._lending:  # nobody is lent the old one from now on
+            old, self.loaded = self.loaded, new
         if old is not None:
             self._retired.append(old)
-            old.retire()
 
     def _report_failure(self, error: BaseException) -> None:
         expected = isinstance(error, TransduceError)

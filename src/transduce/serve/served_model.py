@@ -45,7 +45,7 @@ class _TextModel:
 
 
 class ServedModel:
-    """A loaded model, which counts those who use it."""
+    """A loaded model."""
 
     def __init__(
         self, name: str, translator: Translator, batching: BatchingConfig, metrics: Metrics, language: str = ""
@@ -66,8 +66,7 @@ class ServedModel:
         main_engine = self._engine.fast if isinstance(self._engine, AutomaticEngine) else self._engine
         self._main = _TextModel(main_engine, translator.tokenizer, translator.bundle)
         self._lock = threading.Lock()
-        self.num_uses = 0  # how many use the model now
-        self._retired = False
+        self.num_uses = 0  # by those to whom its slot has lent it
         self.scheduler = self._scheduler_of(self._main)
         self._reference_scheduler: Scheduler | None = None
         self._request_of = lru_cache(_KEPT_OPTIONS)(self._new_request)
@@ -198,24 +197,6 @@ class ServedModel:
     def schedulers(self) -> list[Scheduler]:
         """The schedulers that were started."""
         return [each for each in (self.scheduler, self._reference_scheduler) if each is not None]
-
-    def acquire(self) -> bool:
-        """Counts a use; returns False if the model was retired."""
-        with self._lock:
-            if self._retired:
-                return False
-            self.num_uses += 1
-            return True
-
-    def release(self) -> None:
-        """Ends a use."""
-        with self._lock:
-            self.num_uses -= 1
-
-    def retire(self) -> None:
-        """Takes no new uses. Once there are none, the model can be closed."""
-        with self._lock:
-            self._retired = True
 
     @property
     def is_computing(self) -> bool:
