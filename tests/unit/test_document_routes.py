@@ -527,7 +527,7 @@ def test_a_full_disk_is_said(client: DescribedClient, monkeypatch: pytest.Monkey
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(uploads._FileParts, "data", full)
+    monkeypatch.setattr(uploads._FileParts, "on_part_data", full)
     answer = send(client)
     assert answer.status_code == 503
     assert "no room" in answer.json()["error"]["message"]

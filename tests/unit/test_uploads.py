@@ -132,7 +132,7 @@ def test_a_form_that_comes_too_slowly_or_finds_no_room(monkeypatch: pytest.Monke
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(uploads._FileParts, "data", full)
+    monkeypatch.setattr(uploads._FileParts, "on_part_data", full)
     with pytest.raises(UnavailableError, match="no room") as unavailable:
         read(form(part("file", b"dog", "a.txt")), 1000)
     assert unavailable.value.retry_after_seconds == 60

@@ -138,22 +138,14 @@ def _parts(body: bytes, boundary: bytes) -> list[tuple[str, str]]:
 
 
 class FormParts:
-    """Collects the parts of a multipart form, which comes in pieces."""
+    """Collects the parts of a multipart form, which comes in pieces. The parser calls the methods `on_…`."""
 
     def __init__(self, boundary: bytes) -> None:
         """Takes what separates the parts."""
         self._pairs: list[tuple[str, str]] = []
         self._is_complete = False
-        self.begin()
-        callbacks = {
-            "on_part_begin": self.begin,
-            "on_header_field": self.header_name,
-            "on_header_value": self.header_value,
-            "on_header_end": self.end_header,
-            "on_part_data": self.data,
-            "on_part_end": self.end,
-            "on_end": self.finish,
-        }
+        self.on_part_begin()
+        callbacks = {name: getattr(self, name) for name in dir(self) if name.startswith("on_")}
         with _well_formed():
             self._parser = MultipartParser(boundary, callbacks)  # type: ignore[arg-type]
 
@@ -170,28 +162,28 @@ class FormParts:
             raise bad_request("The multipart form is cut off: its last boundary is missing.")
         return self._pairs
 
-    def begin(self) -> None:
+    def on_part_begin(self) -> None:
         self._name, self._value, self._content = b"", b"", bytearray()
         self._options: dict[bytes, bytes] = {}  # of the header Content-Disposition
 
-    def header_name(self, data: bytes, start: int, end: int) -> None:
+    def on_header_field(self, data: bytes, start: int, end: int) -> None:
         self._name += data[start:end]
 
-    def header_value(self, data: bytes, start: int, end: int) -> None:
+    def on_header_value(self, data: bytes, start: int, end: int) -> None:
         self._value += data[start:end]
 
-    def end_header(self) -> None:
+    def on_header_end(self) -> None:
         if self._name.lower() == b"content-disposition":
             _, self._options = parse_options_header(self._value)
         self._name, self._value = b"", b""
 
-    def data(self, data: bytes, start: int, end: int) -> None:
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
         self._content += data[start:end]
 
-    def finish(self) -> None:
+    def on_end(self) -> None:
         self._is_complete = True
 
-    def end(self) -> None:
+    def on_part_end(self) -> None:
         if b"filename" in self._options:
             return
         if b"name" not in self._options:

@@ -83,12 +83,12 @@ class _FileParts(FormParts):
         self._file, self._max_bytes = file, max_bytes
         self._file_bytes = self._field_bytes = 0
 
-    def begin(self) -> None:
-        super().begin()
+    def on_part_begin(self) -> None:
+        super().on_part_begin()
         self._is_file = False
 
-    def end_header(self) -> None:
-        super().end_header()
+    def on_header_end(self) -> None:
+        super().on_header_end()
         options = self._options
         if not self._is_file and options.get(b"name") == _FILE.encode() and b"filename" in options:
             if self.file_name is not None:
@@ -96,7 +96,7 @@ class _FileParts(FormParts):
             self._is_file = True
             self.file_name = _file_name(options[b"filename"])
 
-    def data(self, data: bytes, start: int, end: int) -> None:
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
         if self._is_file:
             self._file_bytes += end - start
             if self._file_bytes > self._max_bytes:
@@ -107,7 +107,7 @@ class _FileParts(FormParts):
         self._field_bytes += end - start
         if self._field_bytes > _MAX_FIELD_BYTES:
             raise Refusal(413, "too_large", f"The fields except the file are larger than {_MAX_FIELD_BYTES:,} bytes.")
-        super().data(data, start, end)
+        super().on_part_data(data, start, end)
 
 
 def _file_name(given: bytes) -> str:
