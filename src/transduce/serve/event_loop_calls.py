@@ -27,18 +27,15 @@ class EventLoopCalls:
             return []
         future: asyncio.Future[None] = self._loop.create_future()
         call = scheduler.submit(ticket, work, inputs, tokens, lambda: self._end(future))
-        left = ticket.seconds_left
-        timer = None
-        if left is not None:
-            timer = self._loop.call_later(left, lambda: call.fail(DeadlineError()))
         try:
-            await future
+            async with asyncio.timeout(ticket.seconds_left):
+                await future
+        except TimeoutError:
+            call.fail(DeadlineError())
         except asyncio.CancelledError:
             call.withdraw()
             raise
         finally:
-            if timer is not None:
-                timer.cancel()
             ticket.enter(None)
         return call.outcome()
 
