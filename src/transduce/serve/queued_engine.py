@@ -33,13 +33,11 @@ class _Translating:
 
 
 def _scores(model: TextModel, pairs: list[Any]) -> Sequence[Any]:
-    sources, targets = zip(*pairs, strict=True)
-    return model.engine.score(sources, targets)
+    return model.engine.score(*zip(*pairs, strict=True))
 
 
 def _alignments(model: TextModel, pairs: list[Any]) -> Sequence[Any]:
-    sources, targets = zip(*pairs, strict=True)
-    return model.engine.align(sources, targets)
+    return model.engine.align(*zip(*pairs, strict=True))
 
 
 def _attention(model: TextModel, pairs: list[Any]) -> Sequence[Any]:

@@ -24,7 +24,5 @@ class RequestRecord:
 
 def record_of(scope: MutableMapping[str, Any]) -> RequestRecord:
     """Returns the record of a request; makes it at first use."""
-    record: RequestRecord | None = scope.get(_NAME)
-    if record is None:
-        record = scope[_NAME] = RequestRecord()
+    record: RequestRecord = scope.setdefault(_NAME, RequestRecord())
     return record

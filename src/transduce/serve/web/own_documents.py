@@ -101,6 +101,7 @@ def _values(fields: Fields) -> Fields:
 
 
 def _described(document: StoredDocument) -> dict[str, Any]:
+    share = min(document.characters_done / max(1, document.num_characters), 1.0)
     return {
         "id": document.id,
         "state": "queued" if document.state == UPLOADING else document.state,
@@ -111,12 +112,8 @@ def _described(document: StoredDocument) -> dict[str, Any]:
         "characters": document.num_characters,
         "segments": document.num_segments,
         "segments_done": document.segments_done,
-        "progress": 1.0 if document.state == DONE else _share(document.characters_done, document.num_characters),
+        "progress": 1.0 if document.state == DONE else round(share, 4),
         "warnings": list(document.warnings),
         "error": document.message or None,
         "created": document.created.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     }
-
-
-def _share(part: int, whole: int) -> float:
-    return round(min(part / whole, 1.0), 4) if whole else 0.0
