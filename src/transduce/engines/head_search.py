@@ -43,9 +43,8 @@ def choose_heads(attention: Sequence[np.ndarray], config: ModelConfig) -> Aligni
     """Returns the best heads by the attention of all heads to some sources, (L, H, T, S) each."""
     scores = [np.zeros((config.num_decoder_layers, config.num_heads)), *map(alignment_scores, attention)]
     scores_LH = np.nan_to_num(np.mean(scores, axis=0))  # with senseless weights, the heads have any order
-    ranked_LH = [best_heads(scores_1H) for scores_1H in scores_LH[:, None]]
     layer = int(np.argmax(np.sort(scores_LH, axis=1)[:, -BEST_HEADS:].sum(axis=1)))
-    return AligningHeads(layer, tuple(each.head - 1 for each in ranked_LH[layer]))
+    return AligningHeads(layer, tuple(each.head - 1 for each in best_heads(scores_LH[None, layer])))
 
 
 def sample_sources(config: ModelConfig, tokenizer: SubwordTokenizer) -> list[list[int]]:

@@ -101,7 +101,7 @@ class Batch:
         return cls(sources, source_BS, lengths_B, constraints, never, part)
 
 
-def padded(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+def padded(sequences: list[list[int]], device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
     """Returns the sequences, padded, on `device`, and their lengths on the CPU, where the model wants them."""
     lengths = [len(sequence) for sequence in sequences]
     rows = [sequence + [PAD] * (max(lengths) - len(sequence)) for sequence in sequences]

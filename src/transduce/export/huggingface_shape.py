@@ -136,7 +136,8 @@ def model_settings(config: ModelConfig, shape: HuggingFaceShape) -> dict[str, An
         "eos_token_id": EOS,
         "forced_eos_token_id": None,
         "decoder_start_token_id": config.vocab_size if shape.extra_start else BOS,
-        "tie_word_embeddings": not shape.untied_output,
+        # Pegasus ties all tables or none.
+        "tie_word_embeddings": not (shape.untied_encoder if is_pre_norm(config) else shape.untied_output),
     }
     for side, num_layers in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):
         settings[f"{side}_layers"] = num_layers
@@ -145,8 +146,6 @@ def model_settings(config: ModelConfig, shape: HuggingFaceShape) -> dict[str, An
     if shape.model_type == "marian":
         settings["decoder_vocab_size"] = vocab_size
         settings["share_encoder_decoder_embeddings"] = not shape.untied_encoder
-    else:  # Pegasus ties all tables or none
-        settings["tie_word_embeddings"] = not shape.untied_encoder
     return settings
 
 

@@ -13,8 +13,6 @@ from transduce.engines.torch_search import padded
 from transduce.errors import ExportError
 from transduce.export.system import BATCH, System, in_batches
 
-_CPU = torch.device("cpu")
-
 
 class HuggingFaceSystem(System):
     """A folder that `transformers` loads; nothing is unpickled and no code of the folder runs."""
@@ -75,8 +73,8 @@ class HuggingFaceSystem(System):
     def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterable[np.ndarray]:
         """Runs the model over whole targets; see `System.logits`."""
         start = int(self.model.config.decoder_start_token_id)
-        source_BS, lengths_B = padded([self._theirs[[*source, EOS]].tolist() for source in sources], _CPU)
-        input_BT, _ = padded([[start, *self._theirs[[*target]].tolist()] for target in targets], _CPU)
+        source_BS, lengths_B = padded([self._theirs[[*source, EOS]].tolist() for source in sources])
+        input_BT, _ = padded([[start, *self._theirs[[*target]].tolist()] for target in targets])
         mask_BS = (torch.arange(source_BS.size(1)) < lengths_B[:, None]).long()
         with torch.inference_mode():
             logits_BTV = self.model(input_ids=source_BS, attention_mask=mask_BS, decoder_input_ids=input_BT).logits

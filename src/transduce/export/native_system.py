@@ -11,8 +11,6 @@ from transduce.engines.torch import TorchEngine, load_model
 from transduce.engines.torch_search import padded
 from transduce.export.system import EngineSystem
 
-_CPU = torch.device("cpu")
-
 
 class NativeSystem(EngineSystem):
     """The model of a folder, run by the PyTorch engine on the CPU: the reference."""
@@ -29,7 +27,7 @@ class NativeSystem(EngineSystem):
 
     def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterable[np.ndarray]:
         """Runs the model over whole targets; see `System.logits`."""
-        source_BS, lengths_B = padded([[*source, EOS] for source in sources], _CPU)
-        target_BT, _ = padded([[*target, EOS] for target in targets], _CPU)
+        source_BS, lengths_B = padded([[*source, EOS] for source in sources])
+        target_BT, _ = padded([[*target, EOS] for target in targets])
         with torch.inference_mode():
             return self.model.decode(self.model.encode(source_BS, lengths_B), target_BT).numpy()
