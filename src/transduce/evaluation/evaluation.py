@@ -49,20 +49,16 @@ def _score(
     **options: Unpack[MetricOptions],
 ) -> Score:
     match metric:
-        case "bleu" if tokenized:
-            return tokenized_bleu(hypotheses, references, **options)
-        case "bleu":
-            return bleu(hypotheses, references, **options)
-        case "bleu-intl" if tokenized:
-            raise EvaluationError("bleu-intl tokenises by itself: leave out --tokenized, or use the metric 'bleu'.")
-        case "bleu-intl":
-            return bleu(hypotheses, references, tokenizer="intl", **options)
+        case "chrf" | "chrf++":
+            return chrf(hypotheses, references, word_order=2 if metric == "chrf++" else 0, **options)
         case "bleu-paper":
             return paper_bleu(hypotheses, references, language=language, tokenized=tokenized, **options)
-        case "chrf":
-            return chrf(hypotheses, references, **options)
+        case "bleu-intl" if tokenized:
+            raise EvaluationError("bleu-intl tokenises by itself: leave out --tokenized, or use the metric 'bleu'.")
+        case "bleu" if tokenized:
+            return tokenized_bleu(hypotheses, references, **options)
         case _:
-            return chrf(hypotheses, references, word_order=2, **options)
+            return bleu(hypotheses, references, tokenizer="13a" if metric == "bleu" else "intl", **options)
 
 
 METRICS: dict[str, Callable[..., Score]] = {
