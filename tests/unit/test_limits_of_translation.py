@@ -205,5 +205,5 @@ def test_sentences_leave_a_search_where_an_eighth_is_done(
     assert record.drop_done() == kept
     if kept is not None:
         assert record.active.tolist() == [group for index in kept for group in (2 * index, 2 * index + 1)]
-        assert record.all_done == (kept == [])
+        assert record.done.all() == (kept == [])
     assert isinstance(record.active, np.ndarray)

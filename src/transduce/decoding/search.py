@@ -61,14 +61,9 @@ class HostRecord(ABC):
     def __init__(self, limits: Sequence[int], groups_per_sentence: int, length_penalty: float) -> None:
         self._limits = np.repeat(np.array(limits, dtype=int), groups_per_sentence)
         self.active = np.arange(len(self._limits))  # those still in the batch
-        self.done = np.zeros(len(self._limits), bool)
+        self.done = np.zeros(len(self._limits), bool)  # those that cannot get a better result
         self._groups_per_sentence, self._alpha = groups_per_sentence, length_penalty
         self._num_tokens = 0  # of every row, so far
-
-    @property
-    def all_done(self) -> bool:
-        """Whether no group can get a better result."""
-        return bool(self.done.all())
 
     @abstractmethod
     def update(self, steps: Sequence[Any]) -> None:
@@ -115,7 +110,7 @@ class Search(ABC, Generic[S]):
             if step_number % self._sync_steps == 0 or step_number >= self._last_step:
                 self.finished.update(pending)
                 pending.clear()
-                if self.finished.all_done:
+                if self.finished.done.all():
                     break
                 if (kept := self.finished.drop_done()) is not None:
                     kept_B = torch.tensor(kept, device=self._device)
