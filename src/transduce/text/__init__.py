@@ -1,14 +1,19 @@
 """Text to token ids and back: subword tokenisers learned from a corpus."""
 
+from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.text.definition import BOS_TOKEN, EOS_TOKEN, PAD_TOKEN, SPECIAL_TOKENS, UNK_TOKEN
 from transduce.text.subword import SubwordTokenizer
 from transduce.text.words import split_words, word_of_each
 
 __all__ = [
+    "BOS",
     "BOS_TOKEN",
+    "EOS",
     "EOS_TOKEN",
+    "PAD",
     "PAD_TOKEN",
     "SPECIAL_TOKENS",
+    "UNK",
     "UNK_TOKEN",
     "SubwordTokenizer",
     "split_words",

@@ -261,13 +261,7 @@ class SegmentBuilder:
 
 
 def encoded_with(encode: Encode, before: str = "", after: str = "") -> Render:
-    """Returns how to write translations where tags stay as they are, and text is written by `encode`.
-
-    Args:
-        encode: returns how the document writes a text.
-        before: what the document has before the translation.
-        after: what it has after it.
-    """
+    """Returns how to write translations, between `before` and `after`: tags as they are, and text by `encode`."""
 
     def render(tags: Tags, _: Sequence[int], items: Sequence[Item]) -> Iterator[Piece]:
         yield before
