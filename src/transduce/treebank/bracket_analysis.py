@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Unpack
+from typing import Any
 
-from transduce.treebank.bracket_comparison import Bracket, BracketOptions, Comparison, compare_sentences
+from transduce.treebank.bracket_comparison import Bracket, Comparison, compare_sentences
 from transduce.treebank.bracket_parameters import COLLINS, BracketParameters
 from transduce.treebank.brackets import BracketEvaluation, BracketSummary, percentage
 from transduce.treebank.trees import Leaf
@@ -105,13 +105,19 @@ def analyse_brackets(
     gold: Sequence[str],
     parsed: Sequence[str],
     parameters: BracketParameters = COLLINS,
-    **options: Unpack[BracketOptions],
+    *,
+    names: tuple[str, str] = ("the gold file", "the parsed file"),
+    gold_punctuation: bool = False,
+    max_words: int | None = None,
 ) -> BracketAnalysis:
     """Compares parses with gold trees, and returns how they differ. Arguments and errors: see `score_brackets`."""
     sentences = []
     seen = {side: Counter[str]() for side in ("gold", "parsed", "gold_matched", "parsed_matched")}
     errors: dict[str, Counter[Any]] = {kind: Counter() for kind in ("confusions", "attachments", "missed", "extra")}
-    for comparison in compare_sentences(gold, parsed, parameters, **options):
+    comparisons = compare_sentences(
+        gold, parsed, parameters, names=names, gold_punctuation=gold_punctuation, max_words=max_words
+    )
+    for comparison in comparisons:
         sentences.append(comparison.counts)
         matched = {bracket for pair in comparison.matched for bracket in pair}
         for side, brackets in (("gold", comparison.gold), ("parsed", comparison.parsed)):

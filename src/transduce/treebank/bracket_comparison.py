@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Literal, TypedDict
+from typing import Literal
 
 from transduce.errors import DataError, EvaluationError
 from transduce.reporting.tables import counted
@@ -140,31 +140,14 @@ class Comparison:
     matched: Sequence[tuple[Bracket, Bracket]] = ()
 
 
-class BracketOptions(TypedDict, total=False):
-    """Options of `score_brackets` and `analyse_brackets`.
-
-    Attributes:
-        names: The names of the two for error messages, such as file names. Default: ("the gold file", "the parsed
-            file").
-        gold_punctuation: Whether the gold tags alone decide which words are ignored, if both trees have the same words.
-            EVALB uses each tree's own tags, and cannot compare a sentence in which the parser got a comma's tag wrong.
-            Default: False.
-        max_words: Longer sentences are left out; `None`, the default, for no limit.
-    """
-
-    names: tuple[str, str]
-    gold_punctuation: bool
-    max_words: int | None
-
-
 def compare_sentences(
     gold: Sequence[str],
     parsed: Sequence[str],
     parameters: BracketParameters,
     *,
-    names: tuple[str, str] = ("the gold file", "the parsed file"),
-    gold_punctuation: bool = False,
-    max_words: int | None = None,
+    names: tuple[str, str],
+    gold_punctuation: bool,
+    max_words: int | None,
 ) -> Iterator[Comparison]:
     """Yields a comparison for each sentence, or for each of at most `max_words` words.
 

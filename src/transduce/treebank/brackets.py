@@ -11,9 +11,9 @@ without a label is called TOP; a malformed tree, such as `(NN)`, makes its sente
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Unpack
+from typing import Any
 
-from transduce.treebank.bracket_comparison import BracketOptions, SentenceBrackets, compare_sentences
+from transduce.treebank.bracket_comparison import SentenceBrackets, compare_sentences
 from transduce.treebank.bracket_parameters import COLLINS, BracketParameters
 from transduce.treebank.trees import Tree
 
@@ -128,7 +128,10 @@ def score_brackets(
     gold: Sequence[str],
     parsed: Sequence[str],
     parameters: BracketParameters = COLLINS,
-    **options: Unpack[BracketOptions],
+    *,
+    names: tuple[str, str] = ("the gold file", "the parsed file"),
+    gold_punctuation: bool = False,
+    max_words: int | None = None,
 ) -> BracketEvaluation:
     """Compares parses with gold trees, sentence by sentence.
 
@@ -136,13 +139,18 @@ def score_brackets(
         gold: One bracketed tree a line.
         parsed: The parse of the same sentence on the same line; an empty line if there is none.
         parameters: What counts.
-        **options: `names`, `gold_punctuation` and `max_words`: see `BracketOptions`.
+        names: The names of the two for error messages, such as file names.
+        gold_punctuation: Whether the gold tags alone decide which words are ignored, if both trees have the same words.
+            EVALB uses each tree's own tags, and cannot compare a sentence in which the parser got a comma's tag wrong.
+        max_words: Longer sentences are left out; `None` for no limit.
 
     Raises:
         EvaluationError: Line counts differ, there is nothing to score, or too many sentences cannot be compared (like
             EVALB, this allows one more than MAX_ERROR).
     """
-    comparisons = compare_sentences(gold, parsed, parameters, **options)
+    comparisons = compare_sentences(
+        gold, parsed, parameters, names=names, gold_punctuation=gold_punctuation, max_words=max_words
+    )
     return BracketEvaluation(tuple(each.counts for each in comparisons), parameters)
 
 
