@@ -82,6 +82,7 @@ class SubwordTokenizer:
         vocab_size: int,
         min_frequency: int = 2,
         whole: str = "",
+        progress: bool = False,
     ) -> "SubwordTokenizer":
         """Learns a vocabulary from `lines`, which are read once. Memory grows only with the number of distinct words.
 
@@ -92,6 +93,7 @@ class SubwordTokenizer:
                 few pairs of pieces that occur `min_frequency` times.
             min_frequency: How often a pair of pieces must occur to become one piece.
             whole: A regular expression without groups: its matches are words that step 2 does not cut.
+            progress: Whether to show progress bars.
 
         Raises:
             TokenizerError: `algorithm` is unknown, `vocab_size` is too small, or a line has a lone surrogate.
@@ -111,7 +113,7 @@ class SubwordTokenizer:
             "min_frequency": min_frequency,
             "special_tokens": list(SPECIAL_TOKENS),
             "initial_alphabet": pre_tokenizers.ByteLevel.alphabet(),
-            "show_progress": False,
+            "show_progress": progress,
         }
         model: models.BPE | models.WordPiece
         trainer: trainers.BpeTrainer | trainers.WordPieceTrainer
