@@ -24,8 +24,6 @@ MAX_HEIGHT = 200
 _TOKEN = re.compile(r"[()]|[^()\s]+", re.ASCII)
 _ATOM = re.compile(r"[^()\s]+", re.ASCII)
 
-_ESCAPES = (("(", "-LRB-"), (")", "-RRB-"))
-
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
@@ -96,16 +94,12 @@ def is_atom(text: str) -> bool:
 
 def escape_brackets(word: str) -> str:
     """Returns `word` as treebanks write it: round brackets as -LRB- and -RRB-."""
-    for bracket, escape in _ESCAPES:
-        word = word.replace(bracket, escape)
-    return word
+    return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
 def unescape_brackets(word: str) -> str:
     """Returns `word` as people write it: -LRB- and -RRB- as round brackets."""
-    for bracket, escape in _ESCAPES:
-        word = word.replace(escape, bracket)
-    return word
+    return word.replace("-LRB-", "(").replace("-RRB-", ")")
 
 
 def read_trees(path: Path) -> Iterator[Tree]:
