@@ -1,7 +1,7 @@
 """The named configurations: the paper's models, the released code's, and a small one.
 
-A preset is a plain function that returns a `Config`, or replaces a few values of another preset. What it leaves out is
-the schema's default: the paper's base model. There are two families:
+A preset is a plain function that returns a whole `Config`, or replaces a few values of another preset. There are two
+families:
 
 - `paper-*` follows the published text;
 - `t2t-2017-*` follows the code that its authors released in June 2017: attention projections with biases, a table of
@@ -21,8 +21,33 @@ from transduce.errors import ConfigError, suggestion
 
 
 def paper_base() -> Config:
-    """The base model of §3 and §5 (Table 2, Table 3 'base'): the defaults of the schema."""
-    return Config(name="paper-base")
+    """The base model of §3 and §5 (Table 2, Table 3 'base')."""
+    return Config(
+        name="paper-base",
+        model=ModelConfig(
+            vocab_size=37000,
+            num_encoder_layers=6,
+            num_decoder_layers=6,
+            d_model=512,
+            d_ff=2048,
+            num_heads=8,
+            d_k=64,
+            d_v=64,
+            dropout=0.1,
+        ),
+        text=TextConfig(algorithm="bpe", vocab_size=37000),
+        train=TrainConfig(
+            max_steps=100_000,
+            source_batch_tokens=25_000,
+            target_batch_tokens=25_000,
+            label_smoothing=0.1,
+            warmup_steps=4000,
+            checkpoint_minutes=10.0,
+            keep_checkpoints=5,
+            average_last=5,
+        ),
+        decode=DecodeConfig(beam_size=4, length_penalty=0.6, max_extra_tokens=50),
+    )
 
 
 def paper_big() -> Config:
@@ -36,13 +61,32 @@ def t2t_2017_base() -> Config:
         name="t2t-2017-base",
         model=ModelConfig(
             vocab_size=40960,
+            num_encoder_layers=6,
+            num_decoder_layers=6,
+            d_model=512,
+            d_ff=2048,
+            num_heads=8,
+            d_k=64,
+            d_v=64,
+            dropout=0.1,
             attention_bias=True,
             target_space_embedding=True,
             sinusoid_layout="concatenated",
             decoder_start="zero",
         ),
-        text=TextConfig(vocab_size=40960),
-        train=TrainConfig(source_batch_tokens=32768, target_batch_tokens=32768, smoothing="others"),
+        text=TextConfig(algorithm="bpe", vocab_size=40960),
+        train=TrainConfig(
+            max_steps=100_000,
+            source_batch_tokens=32768,
+            target_batch_tokens=32768,
+            label_smoothing=0.1,
+            smoothing="others",
+            warmup_steps=4000,
+            checkpoint_minutes=10.0,
+            keep_checkpoints=5,
+            average_last=5,
+        ),
+        decode=DecodeConfig(beam_size=4, length_penalty=0.6, max_extra_tokens=50),
     )
 
 
@@ -87,9 +131,11 @@ def tiny() -> Config:
             num_heads=4,
             d_k=32,
             d_v=32,
+            dropout=0.1,
         ),
-        text=TextConfig(vocab_size=10000),
+        text=TextConfig(algorithm="bpe", vocab_size=10000),
         train=TrainConfig(source_batch_tokens=4096, target_batch_tokens=4096, warmup_steps=2000, max_steps=20_000),
+        decode=DecodeConfig(beam_size=4, length_penalty=0.6, max_extra_tokens=50),
     )
 
 
@@ -104,11 +150,14 @@ def student_6_2() -> Config:
             d_model=192,
             d_ff=768,
             num_heads=3,  # few wide heads: faster than many narrow ones
+            d_k=64,
+            d_v=64,
+            dropout=0.1,
             norm="pre",  # six layers learn without a long warmup
         ),
-        text=TextConfig(vocab_size=10000),
+        text=TextConfig(algorithm="bpe", vocab_size=10000),
         train=TrainConfig(source_batch_tokens=4096, target_batch_tokens=4096, warmup_steps=2000, max_steps=20_000),
-        decode=DecodeConfig(beam_size=1),
+        decode=DecodeConfig(beam_size=1, length_penalty=0.6, max_extra_tokens=50),
     )
 
 
@@ -140,7 +189,7 @@ def demo() -> Config:
             dropout=0.0,  # no line is seen more than twice: the model cannot overfit
             norm="pre",  # learns in a fraction of post-norm's steps, and tolerates a high learning rate
         ),
-        text=TextConfig(vocab_size=1000),
+        text=TextConfig(algorithm="bpe", vocab_size=1000),
         train=TrainConfig(
             source_batch_tokens=512,  # many small updates: time is short, text is plentiful
             target_batch_tokens=512,
@@ -155,7 +204,9 @@ def demo() -> Config:
             average_last=1,  # after a cooldown, the last checkpoint is as good as a mean of several
             validate_steps=1050,
             validate_bleu_sentences=200,
+            log_steps=50,
         ),
+        decode=DecodeConfig(beam_size=4, length_penalty=0.6, max_extra_tokens=50),
     )
 
 
