@@ -64,17 +64,26 @@ class MadeCorpus:
         return "\n".join(["[[data.corpora]]", *lines])
 
 
+def require_own(folder: Path, kind: str, *, ours: bool) -> None:
+    """Checks that an output is new, or is a folder of this kind, which `ours` says.
+
+    Raises:
+        DataError: it is something else.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder}: is a file; name a folder to write to.")
+    if not ours:
+        files.require_free(folder, overwrite=False, foreign=f"it is not {kind}")
+
+
 def prepare_folder(folder: Path, *, overwrite: bool) -> None:
     """Makes the folder, and removes what killed processes left in it.
 
     Raises:
         DataError: there is something else.
     """
-    if folder.exists() and not folder.is_dir():
-        raise DataError(f"{folder}: is a file; name a folder to write to.")
     ours = any((folder / name).exists() for name in (RECORDS, f"{RECORDS}.partial", MANIFEST))
-    if not ours:
-        files.require_free(folder, overwrite=False, foreign="it is not a folder of this command")
+    require_own(folder, "a folder of this command", ours=ours)
     folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder, SOURCE, TARGET, LEFT_OUT, MANIFEST)
     if overwrite:

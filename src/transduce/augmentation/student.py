@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from transduce.augmentation.made_corpus import MadeCorpus
+from transduce.augmentation.made_corpus import MadeCorpus, require_own
 from transduce.augmentation.student_config import (
     DEFAULT_SHAPE,
     larger_than_teacher,
@@ -40,7 +40,7 @@ from transduce.engines.shortlist import learning
 from transduce.engines.shortlist.table import save_shortlist, shortlist_facts
 from transduce.errors import ConfigError, DataError
 from transduce.export.exports import export_model
-from transduce.files import read_json_object, require_free, sha256, write_json, write_text
+from transduce.files import read_json_object, sha256, write_json, write_text
 from transduce.runs import train, with_vocabulary
 from transduce.text import SubwordTokenizer
 from transduce.training.ancestor import require_ancestor
@@ -107,7 +107,7 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
         TrainingError: the training in the folder is another one.
         ExportError: the student in 8 bits differs too much from the student.
     """
-    _require_output(job.output)
+    require_own(job.output, "the folder of a student", ours=(job.output / _DISTILLED).is_dir())
     if job.own_vocabulary and job.config.init.model:
         raise ConfigError(
             "A student that starts from its teacher's weights has the teacher's vocabulary. Leave out --own-vocabulary "
@@ -133,14 +133,6 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
         export_model(model, exported, "ctranslate2", quantization="int8", shortlist=True, overwrite=True)
         _done(job.output, _EXPORT, made_from)
     return Student(model, exported, _compare(job, teacher, texts, made_from), outcome)
-
-
-def _require_output(output: Path) -> None:
-    """Checks that the output is new, or is the folder of a student."""
-    if output.exists() and not output.is_dir():
-        raise DataError(f"{output}: is a file; name a folder to write to.")
-    if not (output / _DISTILLED).is_dir():
-        require_free(output, overwrite=False, foreign="it is not the folder of a student")
 
 
 def _distil(job: StudentJob, teacher: Bundle, parts: Sequence[Part], open_teacher: OpenTeacher) -> list[MadeCorpus]:
