@@ -1,14 +1,15 @@
-"""What must not change an update, and what is left out of one."""
+"""What must not change an update, what is left out of one, and models that can be trained."""
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from several_processes import finish, start
 from small_training import (
@@ -18,6 +19,8 @@ from small_training import (
     final_weights,
     make_trainer,
     state_of,
+    stop_after,
+    validation_store,
     with_train,
     without_dropout,
 )
@@ -34,6 +37,7 @@ from transduce.training.progress import read_progress
 from transduce.training.run_folder import checkpoints
 from transduce.training.step import StepResult
 from transduce.training.trainer import Trainer
+from transduce.training.validation import Validation, perplexity
 
 pytestmark = pytest.mark.computes
 
@@ -298,3 +302,59 @@ def test_too_little_memory_says_what_to_set(
     trainer = make_trainer(config, tmp_path / "run", data)
     with pytest.raises(TrainingError, match=r"step 1: CPU.* ran out of memory.*--set train\.micro_batch_tokens="):
         trainer.fit()
+
+
+class MeanModel(nn.Module):
+    """Predicts a token from the one before it and the mean of the source: no attention, and no `Transformer`."""
+
+    def __init__(self, vocab_size: int, width: int) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.embedding = nn.Parameter(torch.randn(vocab_size, width) / width**0.5)
+        self.mix = nn.Linear(2 * width, width)
+        self.checkpointing, self.rounded_shapes, self.max_positions = False, False, None
+
+    def forward(self, source_BS: Tensor, source_lengths_B: Tensor, target_BT: Tensor, lengths_B: Tensor) -> Tensor:
+        source_BSD, previous_BT = self.embedding[source_BS], nn.functional.pad(target_BT[:, :-1], (1, 0))
+        mean_BTD = source_BSD.mean(1, keepdim=True).expand(-1, target_BT.size(1), -1)
+        states_BTD = self.mix(torch.cat([mean_BTD, self.embedding[previous_BT]], dim=-1))
+        return states_BTD[torch.arange(target_BT.size(1)) < lengths_B[:, None]]
+
+    @property
+    def output_embedding(self) -> Tensor:
+        return self.embedding
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: parameter.detach() for name, parameter in self.named_parameters()}
+
+    def require_shapes(self, found: Mapping[str, tuple[int, ...]], where: str) -> None:
+        assert dict(found) == {name: tuple(weight.shape) for name, weight in self.weights().items()}, where
+
+    def load_weights(self, weights: Mapping[str, Any], where: str) -> None:
+        for name, weight in self.weights().items():
+            weight.copy_(torch.as_tensor(weights[name]))
+
+
+def test_another_model_is_trained_stopped_and_resumed(config: Config, data: Path, tmp_path: Path) -> None:
+    config = with_train(config, max_steps=30, validate_steps=10)
+    store = ParallelStore.open(data / "train.arrow")
+
+    def trainer(run: str) -> Trainer:
+        (tmp_path / run).mkdir(exist_ok=True)
+        model, validation = MeanModel(300, 16), Validation(validation_store(data))
+        return Trainer(model, config, tmp_path / run, store, validation, show_progress=False)
+
+    whole = trainer("whole")
+    before = perplexity(whole.model, validation_store(data), whole.compute)
+    assert whole.fit().end == End.MAX_STEPS
+    assert whole.progress.validations["perplexity"] < before / 2
+    assert whole.progress.cost.flops == 0  # nobody knows its products
+    stop_after(trainer("parts"), 13)
+    parts = trainer("parts")
+    assert parts.resume()
+    parts.fit()
+    assert_identical(state_of(parts), state_of(whole))

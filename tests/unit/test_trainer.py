@@ -134,7 +134,7 @@ def test_the_last_undamaged_checkpoint_is_resumed_from_and_later_ones_are_set_as
     first, second, third = stopped_at(tmp_path, 2, 4, 6)
     damaged = {third}
 
-    def load(path: Path, model: Any, optimizer: Any) -> Progress:
+    def load(path: Path, model: Any, optimizer: Any, train: Any) -> Progress:
         if path in damaged:
             raise BundleError(f"{path.name} is damaged.")
         return Progress(step=int(path.name[-1]))

@@ -255,6 +255,11 @@ class Transformer(nn.Module):
     # --- weights ----------------------------------------------------------------------------------------------
 
     @property
+    def max_positions(self) -> int | None:
+        """The longest sequence that a learned table of positions allows; None: any."""
+        return self.source_positions.limit
+
+    @property
     def num_parameters(self) -> int:
         """The number of parameters; a shared matrix counts once."""
         return sum(parameter.numel() for parameter in self.parameters())

@@ -14,18 +14,18 @@ from typing import Self
 import torch
 
 from transduce.errors import BundleError, TrainingError
-from transduce.model import Transformer
 from transduce.training.checkpoints import Snapshot, advice_not_finite, prune, write_checkpoint
 from transduce.training.log import TrainingLog
 from transduce.training.progress import CheckpointKind, Progress, update_progress
 from transduce.training.run_folder import checkpoints
+from transduce.training.trainable import TrainableModel
 
 
 class CheckpointWriter:
     """The checkpoints of a run; on exit, pending writes are completed, unless the process is interrupted."""
 
     def __init__(
-        self, run: Path, keep: int, model: Transformer, optimizer: torch.optim.Optimizer, log: TrainingLog
+        self, run: Path, keep: int, model: TrainableModel, optimizer: torch.optim.Optimizer, log: TrainingLog
     ) -> None:
         self._run, self._keep, self._log = run, keep, log
         self._snapshot = Snapshot(model, optimizer)

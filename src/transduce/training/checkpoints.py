@@ -20,7 +20,6 @@ from transduce import files
 from transduce.config import TrainConfig
 from transduce.config.tensors import read_header, read_tensors, read_weights, require_finite, write_tensors
 from transduce.errors import BundleError
-from transduce.model import Transformer
 from transduce.training.optimizer import Shape, kept_shapes
 from transduce.training.progress import (
     OPTIMIZER,
@@ -32,12 +31,13 @@ from transduce.training.progress import (
     write_state,
 )
 from transduce.training.run_folder import checkpoints
+from transduce.training.trainable import TrainableModel
 
 
 class Snapshot:
     """Copies of a model's weights and of its moments, in memory that is used again for the next copy."""
 
-    def __init__(self, model: Transformer, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, model: TrainableModel, optimizer: torch.optim.Optimizer) -> None:
         self._model, self._optimizer = model, optimizer
         self._copies: dict[str, dict[str, Tensor]] = {WEIGHTS: {}, OPTIMIZER: {}}
         self._copied: torch.cuda.Event | None = None
@@ -91,7 +91,9 @@ def write_checkpoint(
         proceed()
 
 
-def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer, train: TrainConfig) -> Progress:
+def load_checkpoint(
+    path: Path, model: TrainableModel, optimizer: torch.optim.Optimizer, train: TrainConfig
+) -> Progress:
     """Loads the checkpoint's weights into `model` and its moments into `optimizer`; returns its progress.
 
     Raises:
@@ -118,7 +120,9 @@ def _read_moments(path: Path) -> dict[str, np.ndarray]:
     return moments
 
 
-def _require_moments_of(model: Transformer, moments: Mapping[str, np.ndarray], train: TrainConfig, where: Path) -> None:
+def _require_moments_of(
+    model: TrainableModel, moments: Mapping[str, np.ndarray], train: TrainConfig, where: Path
+) -> None:
     """Checks that moments fit the model's parameters; a parameter that was never updated has none."""
     shapes: dict[str, Shape] = {}
     for name, parameter in model.named_parameters():

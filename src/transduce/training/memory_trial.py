@@ -23,7 +23,6 @@ from transduce.config.estimates import kept_numbers
 from transduce.data.batching import BatchPlan, Indices, micro_batches, share
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
-from transduce.model import Transformer
 from transduce.model.packing import num_rows
 from transduce.training.batch import collate
 from transduce.training.device import Compute
@@ -42,6 +41,7 @@ from transduce.training.memory import (
 from transduce.training.micro_batches import LEAST_TOKENS, snapshot_bytes
 from transduce.training.optimizer import kept_bytes
 from transduce.training.step import batch_loss
+from transduce.training.trainable import TrainableModel
 
 Sizes = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ _SLOPE, _FIXED_BYTES = 2.0, 128 << 20  # of the line, before anything is measure
 class MemoryTrial:
     """Tries the micro-batches of plans, one for each phase, with a model that is about to be trained."""
 
-    model: Transformer
+    model: TrainableModel
     config: Config
     store: ParallelStore
     plans: Sequence[BatchPlan]

@@ -20,12 +20,12 @@ from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.batching import Indices, micro_batches
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
-from transduce.model import Transformer
 from transduce.training.batch import Batch, collate
 from transduce.training.distributed import Ranks
 from transduce.training.memory import available_bytes, gibibytes, is_out_of_memory, return_freed_memory, used_bytes
 from transduce.training.optimizer import kept_bytes
 from transduce.training.run_folder import MICRO_BATCHES, damaged
+from transduce.training.trainable import TrainableModel
 
 # With fewer target tokens at once, matrix products are so small that computing layers twice costs less time.
 LEAST_TOKENS = 1024
@@ -49,7 +49,7 @@ class BatchSplits:
 
     run: Path
     train: TrainConfig
-    model: Transformer
+    model: TrainableModel
     store: ParallelStore
     device: torch.device
     ranks: Ranks
@@ -184,7 +184,7 @@ class BatchSplits:
         return f"{text}, layers computed twice" if self.model.checkpointing else text
 
 
-def snapshot_bytes(model: Transformer, device: torch.device, ranks: Ranks, train: TrainConfig) -> int:
+def snapshot_bytes(model: TrainableModel, device: torch.device, ranks: Ranks, train: TrainConfig) -> int:
     """Returns the bytes on `device` of the copy of weights and moments from which checkpoints are written."""
     if device.type != "cpu" or not ranks.is_main:
         return 0

@@ -38,7 +38,6 @@ from transduce.data.origins import origins
 from transduce.data.prepared import TOKENIZER
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
-from transduce.model import Transformer
 from transduce.text import SubwordTokenizer
 from transduce.training.batch import collate
 from transduce.training.checkpoints import advice_not_finite
@@ -50,6 +49,7 @@ from transduce.training.progress import Progress
 from transduce.training.records import RecordFile
 from transduce.training.run_folder import QUARANTINE
 from transduce.training.step import StepResult
+from transduce.training.trainable import TrainableModel
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Quarantine:
 
     run: Path
     train: TrainConfig
-    model: Transformer
+    model: TrainableModel
     store: ParallelStore
     compute: Compute
     ranks: Ranks
@@ -204,7 +204,7 @@ class Quarantine:
         return list(zip(tokenizer.decode_batch(sources), tokenizer.decode_batch(targets), strict=True))
 
 
-def losses_a_token(model: Transformer, store: ParallelStore, rows: Indices, compute: Compute) -> NDArray[np.float64]:
+def losses_a_token(model: TrainableModel, store: ParallelStore, rows: Indices, compute: Compute) -> NDArray[np.float64]:
     """Returns the mean -log p of each pair's target tokens, EOS counted, without dropout and label smoothing."""
     was_training = model.training
     model.eval()

@@ -11,11 +11,11 @@ from transduce.config import Config
 from transduce.config.choices import learns_positions
 from transduce.data.store import ParallelStore
 from transduce.errors import DataError
-from transduce.model import Transformer
 from transduce.training.batch import Batch
 from transduce.training.device import Compute
 from transduce.training.guidance import Guidance
 from transduce.training.loss import Smoothing, projected_loss
+from transduce.training.trainable import TrainableModel
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def seed_dropout(seed: int, step: int, rank: int) -> None:
 
 
 def batch_loss(
-    model: Transformer, batch: Batch, smoothing: Smoothing, compute: Compute, guidance: Guidance | None = None
+    model: TrainableModel, batch: Batch, smoothing: Smoothing, compute: Compute, guidance: Guidance | None = None
 ) -> tuple[Tensor, Tensor]:
     """Returns the summed smoothed loss, with that of a guidance, and the summed -log p of a batch's target tokens."""
     with compute.autocast():
@@ -78,7 +78,7 @@ def batch_loss(
 
 
 def states_loss(
-    states_ND: Tensor, model: Transformer, batch: Batch, smoothing: Smoothing, guidance: Guidance | None = None
+    states_ND: Tensor, model: TrainableModel, batch: Batch, smoothing: Smoothing, guidance: Guidance | None = None
 ) -> tuple[Tensor, Tensor]:
     """Returns the same as `batch_loss`, from the output of `model` for the batch."""
     loss, nll = projected_loss(states_ND, model.output_embedding, batch.targets_N, smoothing)

@@ -39,6 +39,7 @@ from transduce.training.schedule import learning_rate
 from transduce.training.shapes import describe_rounding
 from transduce.training.step import StepResult, StepSums, require_positions, seed_dropout, states_loss
 from transduce.training.stop_signals import StopSignals
+from transduce.training.trainable import TrainableModel
 from transduce.training.validation import BATCH_TOKENS, Validation, update_best
 
 
@@ -53,7 +54,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: Transformer,
+        model: TrainableModel,
         config: Config,
         run: Path,
         train: ParallelStore,
@@ -234,7 +235,8 @@ class Trainer:
                     loss, nll = states_loss(states_ND.to(self.compute.dtype), model, batch, smoothing, self.guidance)
                     (loss / num_targets).backward()
                     sums.add(loss, nll)
-                    flops += training_flops(self.config.model, batch, rounded=model.rounded_shapes)
+                    if isinstance(model, Transformer):  # the products of others are not known
+                        flops += training_flops(self.config.model, batch, rounded=model.rounded_shapes)
                     self._micro_batches.append(MicroBatch(part, loss.detach()))
                 break
             except MEMORY_ERRORS as error:

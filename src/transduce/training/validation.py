@@ -16,7 +16,6 @@ import torch
 from transduce.config import TrainConfig
 from transduce.data.batching import Indices, micro_batches
 from transduce.data.store import ParallelStore
-from transduce.model import Transformer
 from transduce.training.batch import collate
 from transduce.training.device import Compute
 from transduce.training.distributed import ALONE, Ranks
@@ -24,6 +23,7 @@ from transduce.training.loss import NO_SMOOTHING
 from transduce.training.memory import MEMORY_ERRORS, is_out_of_memory, named_memory_error, return_freed_memory
 from transduce.training.progress import Progress
 from transduce.training.step import batch_loss
+from transduce.training.trainable import TrainableModel
 
 BATCH_TOKENS = 8192  # fewer where memory is short
 _BATCHES = TrainConfig(source_batch_tokens=BATCH_TOKENS, target_batch_tokens=BATCH_TOKENS, seed=0)
@@ -60,7 +60,7 @@ class Validation:
     scorer: Scorer | None = None  # None: nothing is decoded
 
     def scores(
-        self, model: Transformer, compute: Compute, ranks: Ranks = ALONE, *, most_tokens: int = BATCH_TOKENS
+        self, model: TrainableModel, compute: Compute, ranks: Ranks = ALONE, *, most_tokens: int = BATCH_TOKENS
     ) -> dict[str, float]:
         """Returns the perplexity, and the scores of what is decoded; all processes take part.
 
@@ -79,7 +79,7 @@ class Validation:
 
 
 def perplexity(
-    model: Transformer,
+    model: TrainableModel,
     store: ParallelStore,
     compute: Compute,
     rows: range | None = None,
@@ -111,7 +111,7 @@ def perplexity(
     return math.exp(min(math.fsum(shared.tolist()) / int(store.target_lengths[chosen].sum()), 700.0))
 
 
-def _summed_nll(model: Transformer, store: ParallelStore, rows: Indices, compute: Compute) -> float:
+def _summed_nll(model: TrainableModel, store: ParallelStore, rows: Indices, compute: Compute) -> float:
     """Returns the summed -log p of the target tokens of a batch, by halves where memory runs out."""
     try:
         return float(batch_loss(model, collate(store, rows, compute.device), NO_SMOOTHING, compute)[1])

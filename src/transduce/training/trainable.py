@@ -1,0 +1,55 @@
+"""What the trainer needs of a model: any module that has this can be trained."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor, nn
+
+
+class TrainableModel(Protocol):
+    """A `torch.nn.Module` that maps padded sources and targets to a state for each real target token.
+
+    The logits of a token are its state times `output_embedding`, transposed; `transduce.model.Transformer` is one.
+    """
+
+    training: bool
+    checkpointing: bool  # whether to keep only the input of each layer for the backward pass, if it can
+    rounded_shapes: bool  # whether batches come in few sizes
+    __call__: Callable[..., Any]  # of `Batch.inputs`: states (N, D), sentence after sentence
+
+    @property
+    def max_positions(self) -> int | None:
+        """The longest sequence; None: any."""
+
+    @property
+    def output_embedding(self) -> Tensor:
+        """The (V, D) matrix of the output projection."""
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of trained numbers."""
+
+    def weights(self) -> dict[str, Tensor]:
+        """Returns each parameter once, by name: what a checkpoint holds."""
+
+    def require_shapes(self, found: Mapping[str, tuple[int, ...]], where: str) -> None:
+        """Raises BundleError unless `found` are the names and shapes of the weights; `where` names their file."""
+
+    def load_weights(self, weights: Mapping[str, np.ndarray | Tensor], where: str) -> None:
+        """Copies `weights` in; raises BundleError where they do not fit."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """As of `torch.nn.Module`, and so are those below."""
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Returns each parameter once."""
+
+    def train(self, mode: bool = True) -> Any:
+        """Switches dropout on."""
+
+    def eval(self) -> Any:
+        """Switches dropout off."""
+
+    def compile(self, **options: Any) -> None:
+        """Compiles the forward pass."""
