@@ -78,9 +78,8 @@ def _read_arrays(folder: Path) -> Arrays:
         names = sorted(set(map(str, files.values())))
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
-        advice = ""
-        if (folder / "pytorch_model.bin").is_file():
-            advice = " It has pytorch_model.bin, which could run code when read: save it with safe_serialization."
+        pickled = " It has pytorch_model.bin, which could run code when read: save it with safe_serialization."
+        advice = pickled if (folder / "pytorch_model.bin").is_file() else ""
         raise BundleError(f"{folder}: {', '.join(missing)} missing.{advice}")
     arrays: Arrays = {}
     for name in names:

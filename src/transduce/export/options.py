@@ -1,6 +1,6 @@
 """What `export_model`, `import_huggingface` and `import_torch` have in common: the comparison, and what is kept."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
@@ -49,7 +49,5 @@ class Comparison:
 
     def thresholds(self, default: Thresholds) -> Thresholds:
         """Returns what must be reached: what is given here, and the rest from `default`."""
-        return Thresholds(
-            token_agreement=default.token_agreement if self.threshold is None else self.threshold,
-            mean_difference=default.mean_difference if self.max_difference is None else self.max_difference,
-        )
+        given = {"token_agreement": self.threshold, "mean_difference": self.max_difference}
+        return replace(default, **{name: value for name, value in given.items() if value is not None})

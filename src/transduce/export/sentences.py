@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from transduce.config import Config, DataConfig
+from transduce.config.corpora import HeldOutSetConfig
 from transduce.data.corpus import Part, locate_validation
 from transduce.data.readers import read_lines
 from transduce.errors import DataError
@@ -77,7 +78,7 @@ def _from_validation(config: Config, limit: int) -> Sentences | None:
     if not pairs:
         return None
     sources, references = zip(*spread(pairs, limit), strict=True)
-    names = next(each.files for each in config.data.validation_corpora if each.name == _validation_name(config.data))
+    names = _validation_sets(config.data)[0].files
     return Sentences(f"validation data ({', '.join(names)})", sources, references)
 
 
@@ -86,8 +87,9 @@ def validation_part(data: DataConfig, target: str = "") -> Part | None:
 
     The language is that of the default direction if none is given.
     """
+    sets = _validation_sets(data, target)
     try:
-        part = locate_validation(data).get(_validation_name(data, target))
+        part = locate_validation(data).get(sets[0].name) if sets else None
     except DataError:  # a treebank that is not here
         return None
     if part is None:
@@ -95,13 +97,9 @@ def validation_part(data: DataConfig, target: str = "") -> Part | None:
     return part if all(os.access(path, os.R_OK) and path.is_file() for path in part.paths) else None
 
 
-def _validation_name(data: DataConfig, target: str = "") -> str:
-    """Returns the name of the first validation set in the target language, or of the first of all; or ""."""
-    sets = data.validation_corpora
-    return next(
-        (each.name for each in sets if each.target_language == (target or data.target_language)),
-        sets[0].name if sets else "",
-    )
+def _validation_sets(data: DataConfig, target: str = "") -> list[HeldOutSetConfig]:
+    """Returns the validation sets, those in the target language first."""
+    return sorted(data.validation_corpora, key=lambda each: each.target_language != (target or data.target_language))
 
 
 def spread(items: Sequence[_T], limit: int) -> tuple[_T, ...]:
