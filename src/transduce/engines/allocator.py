@@ -40,15 +40,11 @@ def keep_memory_in_commands() -> None:
         keep_memory()
 
 
-_KERNEL_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")  # PyTorch's and oneDNN's own
-_CACHED_KERNELS = "32"  # more than a layer needs, forward and backward
-
-
 def limit_kernel_caches() -> None:
     """Makes oneDNN keep few kernels; without effect where a bf16 product was already computed.
 
     In bf16 it makes a kernel for each shape of a product, and keeps 1024 of them: hundreds of megabytes. Nearly every
     batch of a training has shapes of its own, so kernels of earlier ones are not used again.
     """
-    for name in _KERNEL_CACHES:
-        os.environ.setdefault(name, _CACHED_KERNELS)
+    for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):  # PyTorch's and oneDNN's own
+        os.environ.setdefault(name, "32")  # more than a layer needs, forward and backward
