@@ -15,15 +15,12 @@ class State(Protocol):
 
     def expand(self, num_beams: int) -> Self:
         """Goes from one row to `num_beams` equal rows a sentence."""
-        ...
 
     def reorder(self, rows_R: Tensor) -> Self:
         """Makes row r the continuation of the old row `rows_R[r]`, which belongs to the same sentence."""
-        ...
 
     def keep(self, sentences_B: Tensor) -> Self:
         """Keeps all rows of the given sentences, in the given order, and drops the others."""
-        ...
 
 
 S = TypeVar("S", bound=State)

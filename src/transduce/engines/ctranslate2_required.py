@@ -132,7 +132,6 @@ class ScoringEngine(Engine, Protocol):
         self, sources: Sequence[Sequence[int]], prefixes: Sequence[Ids], tokens: Sequence[Sequence[int]]
     ) -> "list[np.ndarray]":
         """Returns the log-probabilities of some tokens of each pair, after each beginning of its prefix."""
-        ...
 
 
 def search_required(

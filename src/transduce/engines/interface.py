@@ -43,7 +43,6 @@ class Engine(Protocol):
 
     def undivided(self) -> "Engine":
         """Returns an engine of the same model for several threads that call at once: safe for concurrent callers."""
-        ...
 
     def translate(
         self,
@@ -60,7 +59,6 @@ class Engine(Protocol):
         Raises:
             ConfigError: this engine does not support an option or constraint.
         """
-        ...
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Returns for each pair the log-probability of each target token, and last that of EOS, given those before.
@@ -68,7 +66,6 @@ class Engine(Protocol):
         Neither side has EOS, which is added. The sum of a list is what a search calls the log-probability of a
         finished hypothesis, in any batch.
         """
-        ...
 
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "list[np.ndarray]":
         """Returns for each pair how much each target token comes from each source token, (T, S).
@@ -76,14 +73,12 @@ class Engine(Protocol):
         This is the mean attention of heads that align well. Neither side has EOS; its share is omitted, so rows sum to
         at most 1. A source of more than `max_source_tokens` is truncated there: the rest has no weight.
         """
-        ...
 
     def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> "np.ndarray":
         """Returns the log-probability of each token after each beginning of `prefix`, (T + 1, V).
 
         Row t is for the token after the first t. Neither side has EOS; the source has at least one token.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,4 +100,3 @@ class AttendingEngine(Engine, Protocol):
 
     def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
         """Returns the attention weights for one pair, both sides without EOS, which is added to them."""
-        ...
