@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transduce.decoding.narrowing import VocabularyPart, narrow_step
+from transduce.decoding.narrowing import NarrowState, VocabularyPart, narrow_step
 from transduce.decoding.scores import Hypothesis
 
 # Of 10 ids, three sentences may use these, beside the special ids 0 to 3; the union is 0 1 2 3 5 6 8 9.
@@ -57,7 +57,7 @@ def test_each_sentence_keeps_its_own_part_when_others_have_ended() -> None:
         fed.append(tokens_R.tolist())
         return torch.zeros(len(tokens_R), len(part.ids)), state
 
-    narrow, state = narrow_step(step, part), part.start(_Calls())
+    narrow, state = narrow_step(step, part), NarrowState(_Calls(), ~part.allowed_BN)
 
     def seen(logits_RN: Tensor) -> list[list[int]]:
         """Returns the ids behind the special ones that each row may write."""

@@ -43,10 +43,6 @@ class VocabularyPart:
         """Returns a hypothesis with ids instead of columns."""
         return replace(found, ids=self.ids[found.ids].tolist() if found.ids else [])
 
-    def start(self, state: S) -> "NarrowState[S]":
-        """Returns the state before the first step of `narrow_step`."""
-        return NarrowState(state, ~self.allowed_BN)
-
 
 @dataclass(frozen=True, eq=False)
 class NarrowState(Generic[S]):
@@ -69,7 +65,7 @@ class NarrowState(Generic[S]):
 
 
 def narrow_step(step: Step[S], part: VocabularyPart) -> Step[NarrowState[S]]:
-    """Returns a step from columns to logits of columns, (R, N).
+    """Returns a step from columns to logits of columns, (R, N), which starts from a `NarrowState`.
 
     Args:
         step: takes ids, and returns the logits of the ids of `part`.

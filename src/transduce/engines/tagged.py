@@ -1,7 +1,7 @@
 """An engine whose sources begin with tags: callers see sources and alignments without them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
@@ -62,12 +62,12 @@ class TaggedEngine:
 class TaggedAttendingEngine(TaggedEngine):
     """The same for an engine that returns attention weights: here, tags are positions of the source."""
 
-    untagged: Any
+    untagged: AttendingEngine
 
     def attend(self, source: Ids, target: Ids) -> AttentionWeights:
         """Returns the attention weights for one pair; see `AttendingEngine.attend`."""
-        weights: AttentionWeights = self.untagged.attend(*self._tagged([source]), target)
-        return weights
+        [tagged] = self._tagged([source])
+        return self.untagged.attend(tagged, target)
 
 
 def with_tags(engine: Engine, tags: Ids) -> Engine:

@@ -160,7 +160,7 @@ def search(
         for index, model in enumerate(models):
             projection = narrow_projection(model, part.ids_N)
             steps[index] = narrow_step(functools.partial(steps[index], projection=projection), part)
-        states = [part.start(state) for state in states]
+        states = [NarrowState(state, ~part.allowed_BN) for state in states]
     step, state = (steps[0], states[0]) if len(steps) == 1 else (ensemble_step(steps), EnsembleState(tuple(states)))
     task: SearchTask[Any] = SearchTask(step, state, limits, batch.constraints, batch.source_BS.device, batch.never)
     if options.temperature:
