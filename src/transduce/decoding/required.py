@@ -209,18 +209,13 @@ def required_candidates(
     complete_BN = possible_BN & (banks_BN == required.total_B[:, None])
     ending_BN = complete_BN & ends_BN & (complete_BN.cumsum(dim=1) <= 2 * beam_size)
     open_BN = possible_BN & ~ends_BN
-    chosen = (
-        (open_BN, _allocate(banks_BN, open_BN, beam_size)),
-        (ending_BN, torch.where(ending_BN, 0, 1).sort(dim=1, stable=True).indices[:, :beam_size]),
-    )
-    halves = []
-    for allowed_BN, index_BK in chosen:
-        rejected_BK = ~allowed_BN.gather(1, index_BK)
-        scores_BC = scores_BN.gather(1, index_BK).masked_fill(rejected_BK, -torch.inf)
-        beams_BC, tokens_BC = (x.gather(1, index_BK).masked_fill(rejected_BK, 0) for x in (beams_BN, tokens_BN))
-        halves.append(padded_candidates(scores_BC, beams_BC, tokens_BC, beam_size))
-    scores_BC, beams_BC, tokens_BC = (torch.cat(both, dim=1) for both in zip(*halves, strict=True))
-    return scores_BC, beams_BC, tokens_BC
+    opened_BK = _allocate(banks_BN, open_BN, beam_size)
+    ended_BK = torch.where(ending_BN, 0, 1).sort(dim=1, stable=True).indices[:, :beam_size]
+    index_BC = torch.cat([opened_BK, ended_BK], dim=1)
+    rejected_BC = ~torch.cat([open_BN.gather(1, opened_BK), ending_BN.gather(1, ended_BK)], dim=1)
+    scores_BC = scores_BN.gather(1, index_BC).masked_fill(rejected_BC, -torch.inf)
+    beams_BC, tokens_BC = (x.gather(1, index_BC).masked_fill(rejected_BC, 0) for x in (beams_BN, tokens_BN))
+    return padded_candidates(scores_BC, beams_BC, tokens_BC, 2 * beam_size)
 
 
 def _allocate(banks_BN: Tensor, allowed_BN: Tensor, count: int) -> Tensor:
