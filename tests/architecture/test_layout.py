@@ -45,7 +45,7 @@ _FOLDERS = {
 _MODULES = {"bundle", "errors", "files", "parser", "runs"}
 _MAX_LAYERS = 12
 _MAX_PARAMETERS = 8
-_MAX_FILES_OF_A_DECODING_OPTION = 4
+_MAX_FILES_OF_A_DECODING_OPTION = 3
 _MAX_FILES_OF_A_CORPUS = 2
 _MAX_FRAMES_OF_A_LINE, _MAX_FILES_OF_A_LINE = 12, 8
 _MAX_FRAMES_OF_A_BATCH, _MAX_FILES_OF_A_BATCH = 10, 7
@@ -231,7 +231,7 @@ def test_a_comparison_with_a_value_is_noticed(code: str) -> None:
 
 @pytest.mark.parametrize("option", ["coverage_penalty", "top_k", "top_p"])
 def test_a_decoding_option_touches_few_files(option: str) -> None:
-    """The schema, what the engines can do, the search that has it and the engine that hands it on: no more."""
+    """The schema, what the engines can do, and the search that has it: no more."""
     files = {
         name_of(path)
         for path, tree in trees().items()
