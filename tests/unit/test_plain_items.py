@@ -197,6 +197,12 @@ def test_a_first_word_that_may_command_the_model_is_left_to_it() -> None:
     assert LOST.translate(["press <Enter> now"], text_options=PLAIN) == ["PRESS <Enter> NOW"]
 
 
+def test_a_first_word_like_a_tag_that_moves_is_no_item_of_its_text() -> None:
+    """Behind the tag it is an item of the line. In the text by itself it is the first word: the text has none."""
+    backwards = text_translator(lambda text: " ".join(reversed(text.split(" "))))
+    assert backwards.translate(["<br><formal> a dog"], text_options=PLAIN) == ["<br><formal> dog a"]
+
+
 def test_white_space_next_to_items() -> None:
     assert spaced_as("%s sees the dog", "%sden Hund", {"%s"}, "placeholders") == "%s den Hund"
     assert spaced_as("the dog of %s", "Hund%s", {"%s"}, "placeholders") == "Hund %s"
