@@ -392,6 +392,20 @@ def test_marks_at_one_position_keep_their_order() -> None:
     assert placed.text == "EINS {a} {b} %s ZWEI"
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("a `<b>x</b>` c", ["a c"]),  # code with a whole element is one item
+        ("a <b>`x</b>` c", ["a `x` c"]),
+        ("a `<b>x` y</b> c", ["a `x` y c"]),
+        ("a `x<br>y` c", ["a `x", "y` c"]),
+        ("a `<b>x` c", ["a c"]),  # nothing closes it
+    ],
+)
+def test_code_that_tags_cut_is_text(line: str, expected: list[str]) -> None:
+    assert plain(line) == expected
+
+
 def test_a_mark_between_article_and_noun_stays_there() -> None:
     """Both words of "Ein Hund" attend to "dog" most, but only "Ein" attends to "A"."""
     weights = table([[0.3, 0.6, 0.1], [0.05, 0.9, 0.05], [0.0, 0.1, 0.9]])

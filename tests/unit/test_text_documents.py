@@ -1,7 +1,7 @@
 """Plain text and Markdown: text changes, marks, code and line ends do not."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from made_documents import translated
@@ -280,6 +280,8 @@ _TOKENS += [
 
 
 @given(st.lists(st.sampled_from(_TOKENS), max_size=25).map("".join))
+@example("*<!--```*`a {")
+@example("{<!--``(x)    ``**")
 def test_any_text_stays_as_it_is_if_the_model_changes_nothing(text: str) -> None:
     assert translated(text.encode(), "a.md", same).decode() == text
     assert translated(text.encode(), "a.txt", same).decode() == text

@@ -22,7 +22,7 @@ from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.found import Found, Kind
 from transduce.translation.pipeline.items import HINT, LITERALS, PLACEHOLDERS
 from transduce.translation.pipeline.sentences import Span
-from transduce.translation.pipeline.tags import Tags, group_in_plain_text, kind_of_tag, paired_names
+from transduce.translation.pipeline.tags import Tags, group_in_plain_text, is_cut, kind_of_tag, paired_names
 from transduce.translation.pipeline.text_options import Markup
 from transduce.translation.pipeline.whole_words import CutText, Words, cut_text, words_of
 
@@ -143,7 +143,7 @@ def scan(line: str, markup: Notation) -> Iterator[Found]:
     position = first = len(line) - len(line.lstrip())
     tags = Tags(line)
     braces: dict[int, int] | None = None
-    paired: frozenset[str] | None = None  # of plain text
+    paired: frozenset[str] | None = None
     while match := _PATTERNS[markup].search(line, position):
         group, end = match.lastgroup or "", match.end()
         if group == "angle":
@@ -155,8 +155,11 @@ def scan(line: str, markup: Notation) -> Iterator[Found]:
         elif group == "brace":
             braces = _closing_braces(line) if braces is None else braces
             end = braces.get(match.end() - 1, -1)
-        if end == -1:  # a brace that nothing closes, or a sign "less than": text
-            position = match.end()
+        elif markup == "html" and "<" in match[0]:
+            paired = paired_names(line) if paired is None else paired
+            end = -1 if is_cut(match[0], paired) else end
+        if end == -1:  # a brace that nothing closes, a sign "less than", or code that tags cut: text
+            position = match.start() + 1
             continue
         text = line[match.start() : end]
         kind = _kind(group, text)

@@ -151,6 +151,18 @@ def is_void_element(name: str) -> bool:
     return _VOID.fullmatch(name) is not None
 
 
+def is_cut(text: str, paired: Collection[str]) -> bool:
+    """Returns whether a part of a line of HTML has a tag that separates sentences, or one end of an element only.
+
+    Args:
+        text: the part.
+        paired: names of the elements that both begin and end in the line.
+    """
+    found = [(kind_of_tag(tag[0]), tag[0]) for tag in _TAG.finditer(text)]
+    ends = [(kind, tag) for kind, tag in found if kind in ("open", "close") and tag_name(tag) in paired]
+    return any(kind == "block" for kind, _ in found) or len(partners(ends)) < len(ends)
+
+
 def partners(tags: Iterable[tuple[str, str]]) -> dict[int, int]:
     """Returns for each tag of an element the index of its partner, if they nest.
 
