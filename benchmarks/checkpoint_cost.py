@@ -31,7 +31,8 @@ from transduce.engines.allocator import enter_command
 from transduce.training.device import Compute
 from transduce.training.progress import CheckpointKind
 from transduce.training.run_folder import checkpoint_path, checkpoints
-from transduce.training.trainer import Trainer, new_model
+from transduce.training.trainable import new_model
+from transduce.training.trainer import Trainer
 
 _KINDS = ("none", "background", "waited for")
 _DEFAULT_SECONDS = 600.0  # between checkpoints, by train.checkpoint_minutes

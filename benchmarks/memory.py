@@ -32,7 +32,8 @@ from transduce.reporting.machine import describe_machine
 from transduce.training import memory_trial
 from transduce.training.device import Compute
 from transduce.training.memory import measured, return_freed_memory, used_bytes
-from transduce.training.trainer import Trainer, new_model
+from transduce.training.trainable import new_model
+from transduce.training.trainer import Trainer
 
 
 def make_store(path: Path, vocab_size: int, num_pairs: int, seed: int = 1) -> ParallelStore:

@@ -39,7 +39,8 @@ from transduce.engines.allocator import enter_command
 from transduce.model import device as device_module
 from transduce.training import loss
 from transduce.training.device import Compute
-from transduce.training.trainer import Trainer, new_model
+from transduce.training.trainable import new_model
+from transduce.training.trainer import Trainer
 
 OPTIONS = ("prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile")
 _CONFIGURED = {"rounded-shapes": "rounded_shapes", "compile": "compile"}  # keys of train

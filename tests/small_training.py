@@ -19,7 +19,8 @@ from transduce.training.outcome import End
 from transduce.training.progress import WEIGHTS, Progress
 from transduce.training.run_folder import checkpoints
 from transduce.training.step import StepResult
-from transduce.training.trainer import Trainer, new_model
+from transduce.training.trainable import new_model
+from transduce.training.trainer import Trainer
 from transduce.training.validation import Scorer, Validation
 
 

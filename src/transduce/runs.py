@@ -47,7 +47,8 @@ from transduce.training.run_folder import (
     remove_leftovers,
     save_run_data,
 )
-from transduce.training.trainer import Trainer, new_model
+from transduce.training.trainable import new_model
+from transduce.training.trainer import Trainer
 from transduce.training.validation import Scorer, Validation, decode_shares, mean_scorer
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sentences
 from transduce.treebank import Tree, delinearise

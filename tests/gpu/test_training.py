@@ -20,7 +20,8 @@ from transduce.training.guidance import Guidance
 from transduce.training.memory import measured
 from transduce.training.progress import WEIGHTS
 from transduce.training.run_folder import checkpoints
-from transduce.training.trainer import Trainer, new_model
+from transduce.training.trainable import new_model
+from transduce.training.trainer import Trainer
 from transduce.training.validation import perplexity
 
 DEVICE = os.environ.get("TRANSDUCE_TEST_DEVICE", "cuda")  # "cpu" tries the tests themselves

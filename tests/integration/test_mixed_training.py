@@ -19,7 +19,8 @@ from transduce.errors import DataError, TrainingError
 from transduce.runs import train
 from transduce.training.device import Compute
 from transduce.training.run_folder import checkpoints
-from transduce.training.trainer import End, Trainer, new_model
+from transduce.training.trainable import new_model
+from transduce.training.trainer import End, Trainer
 
 pytestmark = pytest.mark.computes
 

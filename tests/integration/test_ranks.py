@@ -32,7 +32,7 @@ from small_training import with_train, without_dropout
 from transduce.config import load_recipe
 from transduce.data.store import ParallelStore
 from transduce.runs import scorer_of, with_vocabulary
-from transduce.training.trainer import new_model
+from transduce.training.trainable import new_model
 from transduce.text import SubwordTokenizer
 from transduce.training.device import Compute
 from transduce.training.trainer import Trainer

@@ -11,7 +11,8 @@ from transduce.data.store import ParallelStore, StoreWriter
 from transduce.errors import TrainingError
 from transduce.training.device import Compute
 from transduce.training.run_folder import checkpoints
-from transduce.training.trainer import Trainer, new_model
+from transduce.training.trainable import new_model
+from transduce.training.trainer import Trainer
 
 pytestmark = pytest.mark.computes
 

@@ -25,7 +25,8 @@ from transduce.training.distributed import Ranks
 from transduce.training.outcome import End
 from transduce.training.progress import Progress, check_checkpoint
 from transduce.training.run_folder import checkpoints
-from transduce.training.trainer import Trainer, new_model
+from transduce.training.trainable import new_model
+from transduce.training.trainer import Trainer
 from transduce.training.validation import Validation, perplexity, update_best
 
 pytestmark = pytest.mark.computes

@@ -13,7 +13,8 @@ from transduce.text import SPECIAL_TOKENS
 from transduce.training.averaging import average
 from transduce.training.device import Compute
 from transduce.training.run_folder import checkpoints
-from transduce.training.trainer import Trainer, new_model
+from transduce.training.trainable import new_model
+from transduce.training.trainer import Trainer
 from transduce.training.validation import perplexity
 
 pytestmark = pytest.mark.computes

@@ -1,10 +1,15 @@
-"""What the trainer needs of a model: any module that has this can be trained."""
+"""What the trainer needs of a model: any module that has this can be trained; and a new one."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor, nn
+
+from transduce.config import Config
+from transduce.model import Transformer
+from transduce.training.device import Compute
 
 
 class TrainableModel(Protocol):
@@ -53,3 +58,9 @@ class TrainableModel(Protocol):
 
     def compile(self, **options: Any) -> None:
         """Compiles the forward pass."""
+
+
+def new_model(config: Config, compute: Compute) -> Transformer:
+    """Returns an untrained model, whose weights are drawn from `train.seed`."""
+    torch.manual_seed(config.train.seed)
+    return Transformer(config.model).to(compute.device)

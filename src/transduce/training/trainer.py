@@ -1,4 +1,4 @@
-"""The trainer: a new model, one update after another, checkpoints, validation, a clean stop, an exact resume."""
+"""The trainer: one update after another, checkpoints, validation, a clean stop, an exact resume."""
 
 import contextlib
 import math
@@ -41,12 +41,6 @@ from transduce.training.step import StepResult, StepSums, require_positions, see
 from transduce.training.stop_signals import StopSignals
 from transduce.training.trainable import TrainableModel
 from transduce.training.validation import BATCH_TOKENS, Validation, update_best
-
-
-def new_model(config: Config, compute: Compute) -> Transformer:
-    """Returns an untrained model, whose weights are drawn from `train.seed`."""
-    torch.manual_seed(config.train.seed)
-    return Transformer(config.model).to(compute.device)
 
 
 class Trainer:
