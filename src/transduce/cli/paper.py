@@ -175,7 +175,7 @@ def _add_figures(experiments: Any) -> None:
     add_text(parser, "--word", "TEXT", "the word of it whose attention is shown")
     add_text(parser, "--related", "WORDS", "words in it that --word is related to", type=_names, default=[])
     add_text(parser, "--anaphora", "TEXT", "of Figures 4 and 5, with --anaphor and --antecedent")
-    add_text(parser, "--anaphor", "WORD", "a word of it that stands for another")
+    add_text(parser, "--anaphor", "WORD", "a word of it that refers to another")
     add_text(parser, "--antecedent", "WORD", "that other word")
 
 

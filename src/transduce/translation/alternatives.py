@@ -30,7 +30,7 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
 
     The pieces that may follow the prefix are ranked by their probability, and a greedy search continues the best of
     them. If the prefix ends within a word, pieces that may replace those of the word are ranked with them. The end of
-    the translation is scored as it stands and, where a new word is asked for, after each sign that ends a sentence.
+    the translation is scored as it is and, where a new word is wanted, after each sign that ends a sentence.
 
     Args:
         model: translates.

@@ -20,7 +20,7 @@ from transduce.translation.text_model import TextModel
 
 @dataclass(frozen=True)
 class Direction:
-    """What a translation is asked for.
+    """The direction that a translation is wanted in.
 
     Attributes:
         source: code of the source language, "" where it is not known.
@@ -73,7 +73,7 @@ class Directions:
         return cls(tuple(dict.fromkeys((*(first or [own]), *pairs))), tokenizer.target_languages, tokenizer.domains)
 
     def choose(self, source: str = "", target: str = "", domain: str = "") -> Direction:
-        """Returns the direction that is asked for; "" leaves the default: that of the recipe, or of its first corpus.
+        """Returns the direction that is wanted; "" leaves the default: that of the recipe, or of its first corpus.
 
         Raises:
             ConfigError: the model does not know a language or the domain.
@@ -83,7 +83,7 @@ class Directions:
         known = self.targets or ((own_target,) if own_target else ())
         chosen = _known("target language", target, known) if target else own_target or "".join(known[:1])
         if not self.targets:
-            # A model of one source language is told its source for other reasons, such as how to split sentences.
+            # A model of one source language gets its source for other reasons, such as how to split sentences.
             zero_shot = len(sources) > 1 and bool(source) and without_region(source) not in map(without_region, sources)
             source = source or own_source
         else:
@@ -99,7 +99,7 @@ class Directions:
         return Direction(source, chosen, domain, zero_shot, tags)
 
     def served(self, *, zero_shot: bool) -> dict[tuple[str, str], bool]:
-        """Returns the pairs that a model of several target languages can be asked for, and whether each is zero-shot.
+        """Returns the pairs that a model of several target languages can translate, and whether each is zero-shot.
 
         Args:
             zero_shot: whether to include pairs of a source and a target language that were not trained as a pair.
@@ -142,12 +142,12 @@ def directed(model: TextModel, source: str = "", target: str = "", domain: str =
 
 
 def default_tags(tokenizer: SubwordTokenizer, bundle: Bundle | None) -> list[int]:
-    """Returns the ids of the tags that a model reads where no direction is asked for."""
+    """Returns the ids of the tags that a model reads where no direction is given."""
     return [tokenizer.tags[tag] for tag in Directions.of(tokenizer, bundle).choose().tags]
 
 
 def default_target(tokenizer: SubwordTokenizer, bundle: Bundle | None) -> str:
-    """Returns the code of the target language that a model of several writes where none is asked for; else ""."""
+    """Returns the code of the target language that a model of several writes where none is given; else ""."""
     return Directions.of(tokenizer, bundle).choose().target if tokenizer.target_languages else ""
 
 

@@ -80,7 +80,7 @@ class Translator:
             device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", …
             threads: CPU threads of the engine; None leaves its default.
             quantization: the number format to compute with, such as "int8"; None is float32. The ctranslate2 engine
-                converts the model on first use, into a folder beside the model's files.
+                converts the model on first use, into a folder next to the model's files.
             ensemble: folders of more models, of the same vocabulary, that translate together with this one; torch only.
             shortlist: "on" searches only in the pieces that can translate those of the source (`transduce shortlist`
                 learns which). "auto" does so if the folder has a shortlist and the engine is torch. Scores are then

@@ -1,6 +1,6 @@
 """Required terms that came out only because the search was forced to write them, where they do not belong.
 
-A search that must write a term writes it in the end, even behind the last word: "Ein Mann schläft. Katze". The text
+A search that must write a term writes it in the end, even after the last word: "Ein Mann schläft. Katze". The text
 then holds the term, but is no translation. The model's probability of the term's first token tells the difference. On
 Multi30k (docs/lab-log.md) it was below `LEAST` for 91 of 100 random words, and for 17 of 100 words of the reference
 that the model had not written by itself. Attention and the position at the end were no better.
@@ -13,7 +13,7 @@ from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.required_terms import Choice, shown, term_spellings
 from transduce.translation.text_model import TextModel
 
-LEAST = -6.0  # log-probability of a term's first token, given what stands before it
+LEAST = -6.0  # log-probability of a term's first token, given what is before it
 
 
 def forced_terms(

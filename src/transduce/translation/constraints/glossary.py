@@ -63,7 +63,7 @@ def read_glossary(path: Path) -> Glossary:
     """Reads a glossary: each line has a source term and, after tabs, its target terms.
 
     Raises:
-        DataError: the file cannot be read, a line has no target or an empty term, or a source term stands there twice.
+        DataError: the file cannot be read, a line has no target or an empty term, or a source term occurs twice.
     """
     entries: dict[str, list[str]] = {}
     lines: dict[str, int] = {}

@@ -18,7 +18,7 @@ _SHAPE = '<term to="TRANSLATION">words</term>'
 def read_inline_terms(text: str, name: str = "the text") -> tuple[str, tuple[Choice, ...]]:
     """Returns the text without its marks, and for each different mark the terms of which one must appear.
 
-    In `to`, "|" separates alternatives, and HTML entities stand for characters (`&quot;`). Other tags stay in the text.
+    In `to`, "|" separates alternatives, and HTML entities are characters (`&quot;`). Other tags stay in the text.
 
     Args:
         text: a line.

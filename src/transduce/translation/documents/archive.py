@@ -1,7 +1,7 @@
 """ZIP archives in which some members are replaced; everything else is copied as it is.
 
 Nothing is extracted, so names of members cannot lead anywhere. Members that are not translated are copied without being
-decompressed. What is decompressed is bounded, whatever the archive says.
+decompressed. What is decompressed is bounded, also where an archive gives wrong sizes.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ MAX_TEXT_BYTES = 256 << 20  # of all of them
 
 _LOCAL_HEADER_BYTES = 30
 _ENCRYPTED = 0x1
-_SIZES_FOLLOW = 0x8  # the local header has no sizes: they stand behind the data
+_SIZES_FOLLOW = 0x8  # the local header has no sizes: they are after the data
 _COPY_BYTES = 1 << 20
 # What Python's module raises for damaged archives.
 DAMAGE = (

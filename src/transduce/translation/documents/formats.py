@@ -62,7 +62,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 def format_of(path: Path) -> str:
-    """Returns the name of the format that a file's extension stands for; "" if it is none of `FORMATS`."""
+    """Returns the name of the format that a file's extension means; "" if it is none of `FORMATS`."""
     extension = path.suffix.lower()
     return next((name for name, each in FORMATS.items() if extension in each.extensions), "")
 

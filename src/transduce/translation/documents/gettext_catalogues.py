@@ -21,7 +21,7 @@ _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
 _CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MAX_PARTS = 1000  # of an entry
-_OTHER = re.compile(r"\s*(?:#|\Z|domain\s+\")")  # comments, empty lines, and what gettext has beside messages
+_OTHER = re.compile(r"\s*(?:#|\Z|domain\s+\")")  # comments, empty lines, and what gettext has besides messages
 _FUZZY = re.compile(r"#,.*\bfuzzy\b")
 
 
@@ -148,7 +148,7 @@ def _unescaped(text: str) -> str:
 
 
 def _character(escape: str) -> str:
-    """Returns the character that stands for what is behind a backslash."""
+    """Returns the character that an escape means, without its backslash."""
     if escape[0].isdigit() and escape[0] < "8":
         return chr(int(escape, 8))
     return chr(int(escape[1:], 16)) if escape[0] == "x" and len(escape) > 1 else _CHARACTERS.get(escape, escape)

@@ -100,7 +100,7 @@ class _Page:
                 self.builder.text(_SPACE.sub(" ", html.unescape(part)), part)
 
     def tag(self, tag: str, name: str, *, is_end: bool) -> None:
-        """Adds an inline tag; one without its partner stands alone."""
+        """Adds an inline tag; one without its partner is a point."""
         pieces = _with_attributes(tag, name)
         if name == "wbr":  # where a word of the source may be broken
             self.builder.text("", tag)

@@ -47,7 +47,7 @@ class DocumentJob:
         languages: of source and target; None: the model's.
         overwrite: whether to replace a file at the output.
         on_progress: called after each window of segments with the bytes that are done and their total. What it raises
-            ends the job, and nothing is left behind: this is how a job is cancelled.
+            ends the job, and no file is left: this is how a job is cancelled.
         warn: called with each warning.
     """
 

@@ -14,5 +14,5 @@ class Languages:
 
 
 def is_same_language(one: str, other: str) -> bool:
-    """Returns whether two codes name the same language, whatever the region: "en-GB" and "EN"."""
+    """Returns whether two codes name the same language, of any region: "en-GB" and "EN"."""
     return bool(one) and without_region(one) == without_region(other)

@@ -1,4 +1,4 @@
-"""What stands within a paragraph of Markdown: emphasis, links, code, tags.
+"""What is within a paragraph of Markdown: emphasis, links, code, tags.
 
     A *dog* of [mine](x.md) runs `fast`.   →   "A <x1>dog</x1> of <x2>mine</x2> runs <x3/>."
 
@@ -70,7 +70,7 @@ class _Token:
 
     @property
     def characters(self) -> str:
-        """What a token of text stands for."""
+        """The characters that a token of text means."""
         if self.kind == "escape":
             return self.source[1:]
         return html.unescape(self.source) if self.kind == "entity" else self.source
@@ -82,7 +82,7 @@ def _spelled_as(tokens: Sequence[_Token | None], escape: Encode) -> Encode:
     "3 \< 5" and "2 < 3" stay as they are.
 
     Args:
-        tokens: those of the source that are text; None stands for anything between texts.
+        tokens: those of the source that are text; None is anything between texts.
         escape: writes the characters of text.
     """
     texts = [token.characters if token is not None else "\0" for token in tokens]
@@ -94,7 +94,7 @@ def _spelled_as(tokens: Sequence[_Token | None], escape: Encode) -> Encode:
     known: dict[tuple[str, str, str], list[str]] = {}
     for match in _SIGN.finditer(source):
         written = escaped.get(match.start(), match[0])
-        if written != "<":  # a ">" may come to stand behind it
+        if written != "<":  # a ">" may follow it in a translation
             known.setdefault(_between(source, match.start()), []).append(written)
     if not known:
         return escape
@@ -152,7 +152,7 @@ def inline_pieces(
             continue
         is_text = token.partner < 0 and token.kind not in (*_POINTS, "tag", "hard", "inline_note", "line")
         texts.append(token if is_text else None)
-        if token.source == "![" and _is_whole(tokens, i):  # its text is one of its own: it may stand in a word
+        if token.source == "![" and _is_whole(tokens, i):  # its text is one of its own: it may be in a word
             end_of_picture = token.partner + 1
             label = "".join(each.source for each in tokens[i + 1 : token.partner])
             inner = [*inline_pieces(label, labels, ends, escape=escape)]
@@ -191,7 +191,7 @@ def _is_whole(tokens: Sequence[_Token], start: int) -> bool:
 
 
 def _with_ends(text: str, ends: Iterator[str]) -> str:
-    """Returns a token with what stands between its lines in the document, of which `ends` gives the next."""
+    """Returns a token with what is between its lines in the document, of which `ends` gives the next."""
     first, *others = text.split("\n")
     return first + "".join(next(ends) + line for line in others)
 

@@ -1,4 +1,4 @@
-"""What a document is by its content, whatever its name says."""
+"""What a document is by its content, not by its name."""
 
 import io
 import re
@@ -53,6 +53,6 @@ def _office_format(document: Path | bytes) -> str:
 
 
 def _decoded(head: bytes) -> str:
-    """Returns the beginning of a text: signs of formats are ASCII, in whatever encoding."""
+    """Returns the beginning of a text: signs of formats are ASCII in every encoding."""
     bom, encoding = byte_order_mark(head)
     return head[len(bom) :].decode(encoding if encoding.startswith("utf-16") else "latin-1", "replace")

@@ -32,11 +32,11 @@ class RunNames:
     paragraph_properties: str
     text: str
     containers: frozenset[str]  # of runs, within a paragraph, such as links
-    container_properties: frozenset[str] = frozenset()  # stand at the beginning of a container
+    container_properties: frozenset[str] = frozenset()  # are at the beginning of a container
     breaks: frozenset[str] = frozenset()  # line breaks and tabs, between runs or in them
     dropped: frozenset[str] = frozenset()  # say something about words of the source, such as their spelling
-    characters: Mapping[str, str] = dataclass_field(default_factory=dict)  # elements that stand for text
-    field: str = ""  # stands at the beginning and the end of a field
+    characters: Mapping[str, str] = dataclass_field(default_factory=dict)  # elements that mean text
+    field: str = ""  # is at the beginning and the end of a field
     text_attributes: str = ""  # of new text
     code: re.Pattern[str] = re.compile(r"(?!)")  # in properties of paragraphs and runs that are code, and copied
     # What two runs of equal properties may differ in: the language, for example.

@@ -2,7 +2,7 @@
 
 A reader turns a document into pieces: strings that are copied as they are, and segments. A segment holds text and tags.
 What a tag is in the document, the pipeline need not know. It reads `<x1>` and `</x1>` for an element, `<x2/>` for
-anything else that stands between words, and it puts them around the words of the translation that are aligned. A line
+anything else that is between words, and it puts them around the words of the translation that are aligned. A line
 break or tab, on both sides of which texts are translated separately, is `<br x3/>`.
 
     <p>The <b>dog</b> runs.<br></p>
@@ -64,9 +64,9 @@ class Segment:
     """A text that is translated, with its tags."""
 
     source: str  # what the pipeline reads: HTML with tags such as <x1>
-    original: tuple["Piece", ...]  # how it stands in the document
+    original: tuple["Piece", ...]  # how the document has it
     render: Callable[[Sequence[Item]], Iterable["Piece"]]  # returns how a translation is written in the document
-    is_filled: bool = False  # whether it is written even if it equals its source: the target beside a source
+    is_filled: bool = False  # whether it is written even if it equals its source: the target next to a source
     translation: str | None = None  # None until it is translated
 
     def written(self) -> Iterator[str]:
@@ -218,10 +218,10 @@ class SegmentBuilder:
     def point(
         self, *original: Piece, alone: Sequence[Piece] | None = None, joined: bool = False, is_break: bool = False
     ) -> int:
-        """Adds what stands between words and is kept as it is, and returns its number.
+        """Adds what is between words and is kept as it is, and returns its number.
 
         Args:
-            original: how it stands in the document.
+            original: how the document has it.
             alone: how it is written between other words, if that differs.
             joined: whether `original` is one piece with that of what follows.
             is_break: whether the texts before it and after it are translated separately.

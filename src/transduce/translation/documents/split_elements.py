@@ -1,4 +1,4 @@
-"""Elements that a program has cut where a raised or lowered number stands in a word.
+"""Elements that a program has cut where a raised or lowered number is in a word.
 
 LibreOffice puts each stretch of text into an element of its own. The number is then between two equal elements:
 
@@ -61,6 +61,6 @@ def _end_of_number(entries: Sequence[Entry], start: int) -> int:
 
 
 def _is_in_word(entries: Sequence[Entry], start: int, end: int) -> bool:
-    """Returns whether a letter or digit stands right before or after."""
+    """Returns whether a letter or digit is right before or after."""
     before, after = entries[start - 1].item, entries[min(end + 1, len(entries) - 1)].item
     return (isinstance(before, str) and before[-1:].isalnum()) or (isinstance(after, str) and after[:1].isalnum())

@@ -36,7 +36,7 @@ class _Speech:
     """Lines of one cue that one person speaks."""
 
     lines: list[str] = field(default_factory=list)
-    before: str = ""  # all that stands between the speech before it and this one
+    before: str = ""  # all between the speech before it and this one
 
 
 def read_srt(text: str) -> Iterator[Piece]:
@@ -72,7 +72,7 @@ def _is_full(sentence: Sequence[_Speech]) -> bool:
 
 
 def _speeches(text: str) -> Iterator[_Speech]:
-    """Yields what is spoken, in order; last, one without lines, with what stands at the end of the file."""
+    """Yields what is spoken, in order; last, one without lines, with what is at the end of the file."""
     before: list[str] = []
     speech: _Speech | None = None
     in_cue, end_of_line = False, ""
@@ -140,7 +140,7 @@ def _sentence(
     arrows = any("-->" in line for speech in sentence for line in speech.lines)
 
     def render(tags: Tags, _: Sequence[int], items: Sequence[Item]) -> Iterator[Piece]:
-        inside = [i for i, end in enumerate(ends) if end in tags]  # the others are before or behind the text
+        inside = [i for i, end in enumerate(ends) if end in tags]  # the others are before or after the text
         first = inside[0] if inside else 0
         speeches = sentence[first : first + len(inside) + 1] if inside else [max(sentence, key=lambda s: len(s.lines))]
         cues = _closed(_cut(items, set(ends), [sum(map(len, speech.lines)) for speech in speeches]))

@@ -27,7 +27,7 @@ _ATTRIBUTE = re.compile(r"(?<=\s)(?P<name>[^\s=\"'/>]++)\s*+=\s*+(?:\"(?P<double
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An element, or a stretch of text, with where it stands."""
+    """An element, or a stretch of text, with its place."""
 
     name: str  # with the usual prefix of its namespace; "#text", or "#other" for comments and instructions
     start: int  # of the start tag
@@ -52,7 +52,7 @@ class XmlDocument:
         Args:
             data: the document.
             name: of the document, for errors.
-            prefixes: the prefix that names of each namespace are to have, whatever the document calls it.
+            prefixes: the prefix that names of each namespace are to have, also where the document has another.
             declares_prefixes: whether a document must declare each prefix that it uses: those of some formats do not.
 
         Raises:

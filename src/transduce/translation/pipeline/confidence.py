@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def with_probabilities(model: TextModel, parts: Sequence[Part], results: Results) -> Results:
     """Returns the translations with the log-probability of each token and the probability of each word.
 
-    The engine scores the outputs as if they had been given. So the numbers are the model's, whatever the search was.
+    The engine scores the outputs as if they had been given. So the numbers are the model's, for any kind of search.
     Words are separated by white space.
     """
     flat = [(part.text, best) for part, found in zip(parts, results, strict=True) for best in found]

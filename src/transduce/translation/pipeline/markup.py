@@ -269,7 +269,7 @@ class _PlainText:
                 return
 
     def _move_marks(self) -> None:
-        """Moves what was behind the end to the end."""
+        """Moves what was after the end to the end."""
         for i in reversed(range(len(self.marks))):
             if self.marks[i].index <= self.length:
                 break

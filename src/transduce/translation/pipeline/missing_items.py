@@ -1,4 +1,4 @@
-"""Plain lines with a prefix or required terms: items of the source are put behind the prefix, if it lacks them."""
+"""Plain lines with a prefix or required terms: items of the source are put after the prefix, if it lacks them."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
 """Puts marks back into a translation: tags around the aligned words, placeholders between the aligned words.
 
-Elements stay nested, whatever the weights: what was inside an element is put inside it, and neighbours do not overlap.
+Elements stay nested with any weights: what was inside an element is put inside it, and neighbours do not overlap.
 No mark is lost.
 """
 
@@ -211,13 +211,13 @@ def _written(
 
 
 def _boundary(gap: str, marks: Sequence[Mark], previous: str, following: str) -> str:
-    """Returns the marks between two atoms, with white space before, between and behind them as in the source.
+    """Returns the marks between two atoms, with white space before, between and after them as in the source.
 
     Args:
         gap: the white space between the atoms, which is written once.
         marks: in their order.
         previous: the atom before; "" at the beginning of the text.
-        following: the atom behind; "" at its end.
+        following: the atom after it; "" at the end.
     """
     written, rest, wants_space, first = "", gap, False, not previous
     for index, mark in enumerate(marks):

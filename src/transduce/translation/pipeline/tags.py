@@ -1,6 +1,6 @@
 """Tags, comments and elements that are kept whole: where each of them ends.
 
-All of them are found in time that is linear in the length of the text, whatever it holds. Quantifiers are possessive
+All of them are found in time that is linear in the length of any text. Quantifiers are possessive
 (`++`), and what is missing from the rest of a text is looked for once.
 """
 

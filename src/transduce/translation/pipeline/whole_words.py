@@ -128,7 +128,7 @@ def _cells(line: str, span: Span, found: Iterable[Found]) -> Iterator[Cell]:
 def words_of(plain: str, written: Mapping[Span, str]) -> Words:
     """Returns all occurrences of the words of a text in their order: how each is written, or None if it had no tags.
 
-    There are none if that cannot be told for sure.
+    There are none if that is not certain.
 
     Args:
         plain: the text as the model reads it.
@@ -214,7 +214,7 @@ class _Element(NamedTuple):
     end: int
     is_bare: bool  # whether it has text, and no letter or white space at its ends
     is_first_letter: bool  # whether it holds the first letter of the text, and the word goes on after it
-    kind: Kind  # how it is read: as a point where it is a reference, behind a word
+    kind: Kind  # how it is read: as a point where it is a reference, after a word
 
 
 def _element(start: int, end: int, cells: Sequence[Cell], cell_of: Sequence[int], text: str) -> _Element:

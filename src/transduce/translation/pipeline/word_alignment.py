@@ -18,7 +18,7 @@ from transduce.translation.result import SpanPair
 from transduce.translation.text_model import TextModel
 
 _WIDTH = 0.1  # of the diagonal, as a share of the sentence, in the weights by order
-_ORDER_WEIGHT = 0.05  # of order, beside attention
+_ORDER_WEIGHT = 0.05  # of order, in addition to attention
 _SAME_WEIGHT = 2.0  # of a number, a name or a sign that occurs once on each side
 
 # Tables of long texts are large, and many texts may be aligned at a time. So an aligner keeps no more than 32 MB of
@@ -54,7 +54,7 @@ class WordAligner:
         """Yields the items. The weights of many items' pairs are computed together, which is faster than one by one.
 
         Args:
-            items: whatever has pairs.
+            items: objects that have pairs.
             pairs_of: returns the pairs of an item.
         """
         group: list[T] = []

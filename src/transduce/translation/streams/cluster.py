@@ -188,7 +188,7 @@ def _connected(ray: Any, address: str) -> Iterator[bool]:
         yield False
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
-    os.environ.setdefault("RAY_worker_niceness", "0")  # not behind everything else: they are what the user waits for
+    os.environ.setdefault("RAY_worker_niceness", "0")  # no lower priority than others: the user waits for them
     # Workers are given their device; Ray need not hide the others.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     alone = {"include_dashboard": False} if address == "local" else {}

@@ -88,7 +88,7 @@ def translate_file(
     """Translates the lines of a file, in order, into a file of the same layout.
 
     Memory holds one window of lines, however long the file is. The output appears under its name when it is complete.
-    Before that, it and a journal lie beside it (`streams.output`); a job that was stopped goes on with `resume`.
+    Before that, a partial file and a journal are next to it (`streams.output`), from which `resume` continues.
 
     Args:
         translator: the model, or workers that have it (`streams.cluster`).

@@ -1,4 +1,4 @@
-"""The output of a long job: a file that grows beside its final name, with a journal from which the job resumes.
+"""The output of a long job: a file that grows next to its final name, with a journal from which the job resumes.
 
     big.de.partial        the rows so far; renamed to big.de when it is complete
     big.de.partial.json   the journal: the job, lines read, bytes written, checksums of both
