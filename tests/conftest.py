@@ -3,6 +3,7 @@
 import importlib.util
 import logging
 import os
+import sqlite3
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from noted_calls import Noting, noting_in
+from transduce.serve.state.sqlite import SqliteDatabase
 from warm_start import warm_interpreter
 
 # A busy machine is no failure: property tests have no deadline. Where CI is set, they try the same examples every time;
@@ -97,6 +99,21 @@ def user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         cache = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(cache))
         yield cache
+
+
+@pytest.fixture(autouse=True)
+def closed_databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Closes the connections to SQLite that a test has made: Python 3.13 warns of those that nothing closes."""
+    connect, made = SqliteDatabase.connect, list[sqlite3.Connection]()
+
+    def noted(database: SqliteDatabase) -> sqlite3.Connection:
+        made.append(connect(database))
+        return made[-1]
+
+    monkeypatch.setattr(SqliteDatabase, "connect", noted)
+    yield
+    for connection in made:
+        connection.close()
 
 
 @pytest.fixture(autouse=True)
