@@ -156,7 +156,8 @@ def test_what_is_measured_of_an_average(noting: Noting, monkeypatch: pytest.Monk
     }
     assert stores == [(("t.arrow",), {}), (("v.arrow", ("sets",)), {})]
     assert made == [((config.model, {}), {})]
-    assert scores[0][0][1] == ("model", "cpu")
+    _, scored, compute = scores[0][0]
+    assert (scored, compute.device.type) == (("model", "cpu"), "cpu")
     runs._measure(TINY, {}, "tokenizer", prepared, progress)  # type: ignore[arg-type]
     assert [given[0].scorer for given, _ in scores] == [None, "scorer"]
     prepared.validation = None
