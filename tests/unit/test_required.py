@@ -24,26 +24,26 @@ Past = tuple[int, ...]
 VOCAB_SIZE = 7
 
 
-def of(asked: Sequence[TokenConstraints]) -> RequiredPhrases | None:
-    return required_phrases(asked)
+def of(constraints: Sequence[TokenConstraints]) -> RequiredPhrases | None:
+    return required_phrases(constraints)
 
 
 def entries_of(entries: tuple[tuple[Past, ...], ...], joining: Past = ()) -> TokenConstraints:
     return TokenConstraints(required=entries, joining=joining)
 
 
-def met(asked: TokenConstraints, ids: Past) -> list[bool]:
-    unmet = asked.unmet(ids)
-    return [entry not in unmet for entry in asked.required]
+def met(constraints: TokenConstraints, ids: Past) -> list[bool]:
+    unmet = constraints.unmet(ids)
+    return [entry not in unmet for entry in constraints.required]
 
 
 def run(
-    table: Table, limits: Sequence[int], asked: Sequence[TokenConstraints], beam_size: int, **more: Any
+    table: Table, limits: Sequence[int], constraints: Sequence[TokenConstraints], beam_size: int, **more: Any
 ) -> list[list[Hypothesis]]:
     model = FakeModel(table)
     n_best = more.get("n_best", beam_size)
     with mock.patch.object(FinishedBeams, "stops_early", more.get("stop_early", True)):
-        return BeamSearch(model.task(limits, constraints=asked), DecodeConfig(beam_size=beam_size), n_best).run()
+        return BeamSearch(model.task(limits, constraints=constraints), DecodeConfig(beam_size=beam_size), n_best).run()
 
 
 words = st.sampled_from([A, B, C])
@@ -58,19 +58,21 @@ seeds = st.integers(0, 2**20)
 
 @settings(max_examples=100, deadline=None)
 @given(asked_of_batch, st.integers(0, 6), seeds)
-def test_progress_is_what_can_be_seen_in_the_tokens(asked: list[TokenConstraints], num_tokens: int, seed: int) -> None:
-    required = of(asked)
+def test_progress_is_what_can_be_seen_in_the_tokens(
+    constraints: list[TokenConstraints], num_tokens: int, seed: int
+) -> None:
+    required = of(constraints)
     if required is None:
-        assert not any(each.required for each in asked)
+        assert not any(each.required for each in constraints)
         return
     dice = torch.Generator().manual_seed(seed)
-    past_BKT = torch.randint(A, C + 1, (len(asked), 3, num_tokens), generator=dice)
-    beams_BN = torch.arange(3).repeat_interleave(4).expand(len(asked), -1)
-    tokens_BN = torch.tensor([EOS, A, B, C]).repeat(3).expand(len(asked), -1)
+    past_BKT = torch.randint(A, C + 1, (len(constraints), 3, num_tokens), generator=dice)
+    beams_BN = torch.arange(3).repeat_interleave(4).expand(len(constraints), -1)
+    tokens_BN = torch.tensor([EOS, A, B, C]).repeat(3).expand(len(constraints), -1)
     progress = required.progress(past_BKT)
     banks_BN, met_BKE = required.banks(progress, beams_BN, tokens_BN), progress.met_BKE
     offered_BKO, valid_BKO = required.offers(progress)
-    for sentence, each in enumerate(asked):
+    for sentence, each in enumerate(constraints):
         assert int(required.total_B[sentence]) == total(each.required)
         for beam in range(3):
             past = tuple(past_BKT[sentence, beam].tolist())
@@ -88,17 +90,17 @@ def test_progress_is_what_can_be_seen_in_the_tokens(asked: list[TokenConstraints
 @settings(max_examples=150, deadline=None)
 @given(asked_of_batch, st.integers(1, 4), st.integers(1, 4), st.integers(0, 5), seeds)
 def test_candidates_are_those_of_the_reference(
-    asked: list[TokenConstraints], beam_size: int, num_beams: int, num_tokens: int, seed: int
+    constraints: list[TokenConstraints], beam_size: int, num_beams: int, num_tokens: int, seed: int
 ) -> None:
-    required = of(asked)
+    required = of(constraints)
     if required is None:
         return
     dice = torch.Generator().manual_seed(seed)
-    past_BKT = torch.randint(A, C + 1, (len(asked), num_beams, num_tokens), generator=dice)
-    logits_RV = torch.randn(len(asked) * num_beams, VOCAB_SIZE, generator=dice)
+    past_BKT = torch.randint(A, C + 1, (len(constraints), num_beams, num_tokens), generator=dice)
+    logits_RV = torch.randn(len(constraints) * num_beams, VOCAB_SIZE, generator=dice)
     gains_RV = log_probabilities_(logits_RV, NEVER_GENERATED)
-    scores_BK = torch.randn(len(asked), num_beams, generator=dice)
-    expected = required_candidates_reference(gains_RV, scores_BK, past_BKT, asked, beam_size)
+    scores_BK = torch.randn(len(constraints), num_beams, generator=dice)
+    expected = required_candidates_reference(gains_RV, scores_BK, past_BKT, constraints, beam_size)
     found = required_candidates(gains_RV, scores_BK, past_BKT, required, beam_size)
     for half in (slice(0, beam_size), slice(beam_size, None)):  # those that do not end, and those that do
         ours, theirs = (possible([part[:, half] for part in parts]) for parts in (found, expected))
@@ -124,21 +126,21 @@ def possible(parts: Sequence[torch.Tensor]) -> list[list[tuple[float, int, int]]
     ],
 )
 def test_a_phrase_that_overlaps_itself(past: Past, expected: int) -> None:
-    asked = entries_of((((A, A, B),),))
-    assert bank(asked, past) == expected
-    required = of([asked])
+    constraints = entries_of((((A, A, B),),))
+    assert bank(constraints, past) == expected
+    required = of([constraints])
     assert required is not None
     before = torch.tensor([[past[:-1]]], dtype=torch.long)
     found = required.banks(required.progress(before), torch.tensor([[0]]), torch.tensor([[past[-1]]]))
     assert found.tolist() == [[expected]]
 
 
-def every_output(table: Table, limit: int, asked: TokenConstraints) -> list[Hypothesis]:
-    """Brute force: all finished outputs that hold what is asked, best first."""
+def every_output(table: Table, limit: int, constraints: TokenConstraints) -> list[Hypothesis]:
+    """Brute force: all finished outputs that hold what is constraints, best first."""
     found = []
     for length in range(limit + 1):
         for ids in itertools.product((A, B, C), repeat=length):
-            if not asked.unmet(ids):
+            if not constraints.unmet(ids):
                 steps = [(ids[:i], token) for i, token in enumerate((*ids, EOS))]
                 total = sum(log_softmax(table(0, past))[token] for past, token in steps)
                 found.append(Hypothesis(list(ids), total / gnmt_penalty(length + 1, 0.6), total, True))
@@ -147,15 +149,15 @@ def every_output(table: Table, limit: int, asked: TokenConstraints) -> list[Hypo
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, asked_of_one, st.integers(0, 3))
-def test_a_wide_beam_is_brute_force(seed: int, asked: TokenConstraints, limit: int) -> None:
+def test_a_wide_beam_is_brute_force(seed: int, constraints: TokenConstraints, limit: int) -> None:
     table = random_table(seed)
-    every = every_output(table, limit, asked)
-    found = run(table, [limit], [asked], 3 ** (limit + 1), n_best=max(1, len(every)))[0]
+    every = every_output(table, limit, constraints)
+    found = run(table, [limit], [constraints], 3 ** (limit + 1), n_best=max(1, len(every)))[0]
     if not every:
         assert not any(h.finished for h in found)
-        fewest = min(len(asked.unmet(h.ids)) for h in found)
+        fewest = min(len(constraints.unmet(h.ids)) for h in found)
         reachable = itertools.product((A, B, C), repeat=limit)
-        assert fewest == min(len(asked.unmet(ids)) for ids in reachable)  # what met most comes back
+        assert fewest == min(len(constraints.unmet(ids)) for ids in reachable)  # what met most comes back
         return
     assert [h.ids for h in found] == [h.ids for h in every]
     for ours, theirs in zip(found, every, strict=True):
@@ -167,11 +169,16 @@ def test_a_wide_beam_is_brute_force(seed: int, asked: TokenConstraints, limit: i
 @settings(max_examples=40, deadline=None)
 @given(seeds, asked_of_batch, st.integers(2, 5), st.lists(st.integers(0, 8), min_size=4, max_size=4))
 def test_whatever_the_beam_what_is_asked_comes_out(
-    seed: int, asked: list[TokenConstraints], beam_size: int, room: list[int]
+    seed: int, constraints: list[TokenConstraints], beam_size: int, room: list[int]
 ) -> None:
     table = random_table(seed, eos_bias=2.0)
-    found = run(table, [total(each.required) + more for each, more in zip(asked, room, strict=False)], asked, beam_size)
-    for each, hypotheses in zip(asked, found, strict=True):
+    found = run(
+        table,
+        [total(each.required) + more for each, more in zip(constraints, room, strict=False)],
+        constraints,
+        beam_size,
+    )
+    for each, hypotheses in zip(constraints, found, strict=True):
         assert hypotheses
         for h in hypotheses:
             if h.finished:
@@ -186,17 +193,17 @@ def test_whatever_the_beam_what_is_asked_comes_out(
     0, [TokenConstraints(), TokenConstraints(), entries_of((((A,),),)), TokenConstraints()], 4, [0, 0, 0, 1]
 )  # the first beam is not the best one
 def test_neighbours_and_stopping_early_do_not_matter(
-    seed: int, asked: list[TokenConstraints], beam_size: int, limits: list[int]
+    seed: int, constraints: list[TokenConstraints], beam_size: int, limits: list[int]
 ) -> None:
-    table, limits = random_table(seed), limits[: len(asked)]
-    together = run(table, limits, asked, beam_size)
-    assert run(table, limits, asked, beam_size, stop_early=False) == together
-    for sentence, (limit, each) in enumerate(zip(limits, asked, strict=True)):
+    table, limits = random_table(seed), limits[: len(constraints)]
+    together = run(table, limits, constraints, beam_size)
+    assert run(table, limits, constraints, beam_size, stop_early=False) == together
+    for sentence, (limit, each) in enumerate(zip(limits, constraints, strict=True)):
 
         def alone(_: int, past: Past, sentence: int = sentence) -> list[float]:
             return table(sentence, past)
 
-        assert run(alone, [limit], [each], beam_size) == [together[sentence]]  # as plain where nothing is asked
+        assert run(alone, [limit], [each], beam_size) == [together[sentence]]  # as plain where nothing is constraints
 
 
 def test_a_neighbour_with_phrases_changes_nothing_of_a_plain_sentence() -> None:
@@ -206,8 +213,8 @@ def test_a_neighbour_with_phrases_changes_nothing_of_a_plain_sentence() -> None:
 
 
 def test_bans_and_required_phrases_together() -> None:
-    asked = TokenConstraints(forbidden=((B, C),), prefix=(C, A), required=(((A, B),),))
-    [found] = run(random_table(5), [6], [asked], 4)
+    constraints = TokenConstraints(forbidden=((B, C),), prefix=(C, A), required=(((A, B),),))
+    [found] = run(random_table(5), [6], [constraints], 4)
     for h in found:
         assert h.finished
         assert h.ids[:2] == [C, A]
@@ -216,8 +223,8 @@ def test_bans_and_required_phrases_together() -> None:
 
 
 def test_where_a_ban_makes_it_impossible_the_output_is_unfinished() -> None:
-    asked = TokenConstraints(forbidden=((B,),), required=(((A, B),), ((C,),)))
-    [found] = run(random_table(5), [5], [asked], 3, n_best=1)
+    constraints = TokenConstraints(forbidden=((B,),), required=(((A, B),), ((C,),)))
+    [found] = run(random_table(5), [5], [constraints], 3, n_best=1)
     assert not found[0].finished
     assert C in found[0].ids
     assert B not in found[0].ids
