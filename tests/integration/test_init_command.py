@@ -118,7 +118,7 @@ def test_the_corpus_must_be_named(files: list[str], tmp_path: Path, capsys: pyte
 def test_every_size_gives_a_recipe_that_loads(num_pairs: int, tmp_path: Path) -> None:
     for name in ("dev.en", "dev.de"):
         (tmp_path / name).write_text("text\n", encoding="utf-8")
-    corpus = Corpus(tmp_path / "a", tmp_path / "b", np.full((2, num_pairs), 20, np.float32))
+    corpus = Corpus((tmp_path / "a", tmp_path / "b"), np.full((2, num_pairs), 20, np.float32))
     dev = (tmp_path / "dev.en", tmp_path / "dev.de")
     config = write_recipe(corpus, ("", ""), tmp_path / "mine.toml", dev)
     assert config.model.d_model == (512 if num_pairs >= 1_000_000 else 128)
@@ -133,7 +133,7 @@ def test_a_small_vocabulary_needs_more_steps_for_as_many_epochs(tmp_path: Path) 
     text.write_text("text\n", encoding="utf-8")
     steps, epochs = {}, {}
     for num_pairs in (6000, 30_000):  # vocabularies of 1000 and 5000; sentences of 100 and of 20 tokens
-        corpus = Corpus(tmp_path / "a", tmp_path / "b", np.full((2, num_pairs), 600_000 / num_pairs, np.float32))
+        corpus = Corpus((tmp_path / "a", tmp_path / "b"), np.full((2, num_pairs), 600_000 / num_pairs, np.float32))
         recipe = tmp_path / f"{num_pairs}.toml"
         steps[num_pairs] = write_recipe(corpus, ("", ""), recipe, (text, text)).train.max_steps
         epochs[num_pairs] = re.findall(r"about (\d+) epochs", recipe.read_text(encoding="utf-8"))

@@ -154,7 +154,7 @@ def test_command_with_a_recipe(config: Config, tmp_path: Path, capsys: pytest.Ca
             ["prepare", "--train", "a", "b", "--output", "x", "--threads", "0"],
             "--threads 0: must be a whole number from 1",
         ),
-        (["prepare", "--train", "a", "b", "c", "--output", "x"], "must be a pair of files or one TSV file"),
+        (["prepare", "--train", "a", "b", "c", "--output", "x"], "must be a pair of files, or one TSV or TMX file"),
     ],
 )
 def test_command_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

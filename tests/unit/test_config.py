@@ -187,7 +187,7 @@ def test_an_unknown_preset_is_refused_with_the_nearest(name: str, nearest: str) 
         (lambda: DataConfig(max_tokens=0), "data.max_tokens = 0: must be from 1 to"),
         (lambda: DataConfig(train=(("a", "b", "c"),)), "data.train = ['a', 'b', 'c']: must be a pair of files"),
         (lambda: DataConfig(validation=("a", "b", "c")), "data.validation = ['a', 'b', 'c']: must be a pair of files"),
-        (lambda: DataConfig(test={"news": ()}), "data.test.news = []: must be a pair of files or one TSV file"),
+        (lambda: DataConfig(test={"news": ()}), "data.test.news = []: must be a pair of files, or one TSV or TMX file"),
         (lambda: TrainConfig(max_steps=0), "train.max_steps = 0: must be from 1 to"),
         (lambda: TrainConfig(label_smoothing=1.0), "train.label_smoothing = 1.0: must be at least 0 and less than 1"),
         (lambda: TrainConfig(seed=-1), "train.seed = -1: must be from 0 to 2^62 - 1."),

@@ -130,7 +130,11 @@ def test_defaults_that_are_not_the_papers() -> None:
         (Data, {"train": (("a",),), "corpora": (CorpusConfig(files=("b",)),)}, "data.train = "),
         (Data, {"validation": ("a",), "validation_sets": (HeldOutSetConfig(files=("b",)),)}, "data.validation = "),
         (Data, {"test": {"x": ("a",)}, "test_sets": (HeldOutSetConfig(files=("b",)),)}, "data.test = "),
-        (Data, {"corpora": (CorpusConfig(),)}, "data.corpora[0].files = []: must be a pair of files or one TSV file"),
+        (
+            Data,
+            {"corpora": (CorpusConfig(),)},
+            "data.corpora[0].files = []: must be a pair of files, or one TSV or TMX file",
+        ),
         (Data, {"validation_sets": (HeldOutSetConfig(),)}, "data.validation_sets[0].files = []"),
         (Data, {"test_sets": (HeldOutSetConfig(files=("a", "b", "c")),)}, "data.test_sets[0].files = ['a', 'b', 'c']"),
         (Data, {"format": "trees", "train": ((),)}, "data.train = []: must be one or more files of trees"),

@@ -1,6 +1,8 @@
 """What is said about lines that are not aligned, and by which words swapped sides are told."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -8,6 +10,7 @@ from transduce.alignment.line_scorer import UNRELATED
 from transduce.data import swapped_sides
 from transduce.data.corpus import Part
 from transduce.data.misalignment import _describe
+from transduce.data.readers import Place
 from transduce.data.shifted_lines import ShiftedLines
 from transduce.data.swapped_sides import _frequent_words_say_swapped
 
@@ -45,7 +48,9 @@ TO_END = "from about line 11 to the end, each line of a.en belongs with "
     ],
 )
 def test_lines_that_are_not_aligned(lines: ShiftedLines, said: str) -> None:
-    assert _describe(Part((Path("a.en"), Path("a.de"))), lines) == said
+    paths = (Path("a.en"), Path("a.de"))
+    reader: Any = SimpleNamespace(place=lambda number: Place(paths, number))
+    assert _describe(Part(paths), reader, lines) == said
 
 
 GERMAN, ENGLISH = "Der Hund ist nicht die Katze", "the dog is that of the cat"  # 4 frequent words, and 4

@@ -21,6 +21,7 @@ from transduce.augmentation.filtering.writing import Examples, Writer
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.data.corpus import Part
 from transduce.data.dropped import Dropped
+from transduce.data.readers import PairReader
 from transduce.translation.forced_scores import TargetScore
 
 PARTS = tuple(Part((Path("folder") / f"{name}.en", Path("folder") / f"{name}.de")) for name in "abc")
@@ -42,9 +43,21 @@ def judgement(**changes: Any) -> Judgement:
     return Judgement(**(values | changes))
 
 
-def test_a_pair_is_located_in_its_own_file() -> None:
-    found = [judgement().location(pair, PARTS) for pair in range(5)]
-    assert found == ["a.en:1", "a.en:2", "c.en:1", "c.en:2", "c.en:3"]
+def test_a_pair_is_located_in_its_own_file(tmp_path: Path) -> None:
+    """In the third part, a translation memory, units 2 and 4 have one language only."""
+    for name in ("a.en", "a.de"):
+        (tmp_path / name).write_text("a\nb\n")
+    units = ('<tu><tuv lang="en"><seg>a</seg></tuv>', '<tuv lang="de"><seg>b</seg></tuv></tu>', "</tu>")
+    both, single = units[0] + units[1], units[0] + units[2]
+    (tmp_path / "c.tmx").write_text(f'<tmx><header srclang="en"/>{both}{single}{both}{single}{both}</tmx>')
+    readers = {0: PairReader([tmp_path / "a.en", tmp_path / "a.de"]), 2: PairReader([tmp_path / "c.tmx"])}
+    assert [len(list(reader)) for reader in readers.values()] == [2, 3]
+    judged = judgement(readers=readers)
+    found = [judged.location(pair) for pair in range(5)]
+    assert found == ["a.en:1", "a.en:2", "c.tmx: unit 1", "c.tmx: unit 3", "c.tmx: unit 5"]
+    report = make_report([["a.en", "a.de"], ["b"], ["c.tmx"]], PROFILE, judged, Examples(), {"off": ()})
+    place = f"{tmp_path / 'c.tmx'}: unit 2"
+    assert report.notes == ["a note", f"2 units without a text in both languages skipped, the first is {place}"]
     assert [judgement().original(pair) for pair in (2, 4)] == [1, 0]
 
 

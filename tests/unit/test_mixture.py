@@ -306,7 +306,7 @@ def test_phases_that_contradict_themselves_are_refused(phases: list[PhaseConfig]
     ("values", "message"),
     [
         ({"train": (("x",),), "corpora": (CorpusConfig(files=("x",)),)}, "it is their short form"),
-        ({"corpora": (CorpusConfig(),)}, "a pair of files or one TSV file"),
+        ({"corpora": (CorpusConfig(),)}, "a pair of files, or one TSV or TMX file"),
         ({"corpora": (CorpusConfig(files=("x",), weight=0.0),)}, "nothing would be left"),
         ({"corpora": (CorpusConfig(files=("x",), name="n"),) * 2}, "two entries have the name 'n'"),
         ({"train": (("x",),), "repeat": (2,), "temperature": 2.0}, "0 if corpora have weights"),

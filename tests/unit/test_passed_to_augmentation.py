@@ -90,6 +90,15 @@ def test_distill_nearest_to_references(noting: Noting, tmp_path: Path) -> None:
         {"corpus": [text, reference], "nearest": "chrf", "n_best": 4},
         {"corpus": [text], "nearest": "chrf", "n_best": None},
     ]
+    asked = noting((augment_distill, "languages_of_memory"), ("en", "fr"))
+    memory = Path(file_of(tmp_path, "t.tmx"))
+    of_memory = ["augment", "distill", "m", str(memory), "--output", "o", "--target", "fr"]
+    assert main(of_memory) == main([*of_memory, *near, "--columns"]) == 0
+    assert asked == [((Path("m"),), {"target": "fr"})] * 2
+    assert [jobs.pop()[0][1].keywords, jobs.pop()[0][1].keywords] == [
+        {"corpus": [memory], "nearest": "chrf", "n_best": None, "languages": ("en", "fr")},
+        {"corpus": memory, "languages": ("en", "fr")},
+    ]
     for wrong in (["--columns"], ["--n-best", "3"], ["--reference", str(reference)], near):
         assert main([*given, *wrong]) == 2
     assert main([*given, *near, "--columns", "--reference", str(reference)]) == 2
@@ -183,7 +192,7 @@ def test_verify(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_init(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = "transduce.data.first_recipe"
-    corpus = SimpleNamespace(num_pairs=1200)
+    corpus = SimpleNamespace(num_pairs=1200, languages=("en", "de"), num_skipped=0)
     measured = noting(f"{place}.measure_corpus", corpus)
     config = SimpleNamespace(
         train=SimpleNamespace(max_steps=900), data=SimpleNamespace(validation=("x/v.en", "x/v.de"))
@@ -192,8 +201,8 @@ def test_init(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     recipe = tmp_path / "my recipe.toml"
     given = ["init", "--train", "a.en", "a.de", "--output", str(recipe)]
     assert main(given) == 0
-    assert measured == [((Path("a.en"), Path("a.de")), {})]
-    assert written == [((corpus, ("en", "de"), recipe, None), {})]
+    assert measured == [(([Path("a.en"), Path("a.de")], ("", "")), {})]
+    assert written == [((corpus, ("en", "de"), recipe, []), {})]
     assert capsys.readouterr().err == (
         f"{recipe}: 1,200 pairs, en → de; 900 steps\n"
         "validation set: v.en v.de, pairs of the corpus that training leaves out\n"
@@ -201,10 +210,14 @@ def test_init(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         f"then: transduce train '{recipe}' --output runs/'my recipe'\n"
     )
     assert main([*given, "--languages", "pt-BR", "fr", "--validation", "v", "w"]) == 0
-    assert written[1] == ((corpus, ("pt-BR", "fr"), recipe, (Path("v"), Path("w"))), {})
+    assert measured[1] == (([Path("a.en"), Path("a.de")], ("pt-BR", "fr")), {})
+    assert written[1] == ((corpus, ("en", "de"), recipe, [Path("v"), Path("w")]), {})
     assert "validation set" not in capsys.readouterr().err
-    assert main(["init", "--train", "a", "b", "--output", str(recipe)]) == 0
-    assert "1,200 pairs, languages unknown: name them in the recipe; 900 steps" in capsys.readouterr().err
+    corpus.languages, corpus.num_skipped = ("", "de"), 7
+    assert main(["init", "--train", "a.tmx", "--output", str(recipe)]) == 0
+    said = capsys.readouterr().err
+    assert "skipped: 7 units without a text in both languages\n" in said
+    assert "1,200 pairs, languages unknown: name them in the recipe; 900 steps" in said
     for wrong in (["--languages", "en!", "de"], ["--languages", "en", "d e"]):
         assert main([*given, *wrong]) == 2
     assert main(["init", "--train", "a", "b", "--output", "r.txt"]) == 2

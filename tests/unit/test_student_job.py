@@ -64,7 +64,10 @@ def test_the_teacher_is_asked_as_the_job_says_and_the_student_gets_its_translati
     asked: list[tuple[tuple[Path, ...], Path, CorpusJob, str]] = []
     trained: list[Config] = []
 
-    def distill(_: object, paths: tuple[Path, ...], folder: Path, job: CorpusJob, *, nearest: str) -> MadeCorpus:
+    def distill(
+        _: object, paths: tuple[Path, ...], folder: Path, job: CorpusJob, *, nearest: str, languages: tuple[str, str]
+    ) -> MadeCorpus:
+        assert languages == ("en", "fr")  # as the recipe has them
         asked.append((paths, folder, job, nearest))
         return MadeCorpus(folder, 1, 1, {}, {})
 

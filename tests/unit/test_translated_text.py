@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from made_memories import write_memory
 from text_engine import text_translator
 from transduce.augmentation import CorpusJob
 from transduce.augmentation import translated_text as module
@@ -122,6 +123,18 @@ def test_a_teacher_translates_the_sources(tmp_path: Path, job: Job, corpus: tupl
     assert {each[3]["layout"] for each in job.translated} == {TranslationRecords("distill")}
     assert [each[1]["input"]["files"] for each in job.written] == [[str(corpus[0])], [*map(str, corpus)]]
     assert {each[2]["text_is_target"] for each in job.written} == {False}
+
+
+def test_a_teacher_translates_the_sources_of_a_memory(tmp_path: Path, job: Job) -> None:
+    """Which of its languages they are is the caller's to say: the header names the other one."""
+    units = [{"de": "ein Hund", "en": "a dog"}, {"de": "nur hier"}, {"en": "a cat", "de": "eine Katze"}]
+    memory = write_memory(tmp_path / "a.tmx", units, source="de")
+    distill(TRANSLATOR, memory, tmp_path / "one", languages=("en", "de"))
+    distill(TRANSLATOR, [memory], tmp_path / "two", nearest="chrf", languages=("en", "de"))
+    distill(TRANSLATOR, memory, tmp_path / "three")
+    plain, nearest, turned = [[*lines] for _, _, lines, _ in job.translated]
+    assert (plain, turned) == (["a dog", "a cat"], ["ein Hund", "eine Katze"])
+    assert [json.loads(line) for line in nearest] == [["a dog", "ein Hund"], ["a cat", "eine Katze"]]
 
 
 @pytest.mark.parametrize(

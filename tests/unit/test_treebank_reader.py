@@ -127,7 +127,7 @@ def test_parts_have_the_weights_of_repeat(folder: Path) -> None:
         ({"train": ((),)}, "data.train = .*one or more files of trees"),
         ({"repeat": (2,)}, "data.repeat = .*each of the 2 entries"),
         ({"repeat": (1, 0)}, "data.repeat"),
-        ({"format": "text", "train": (("a", "b", "c"),)}, "data.train = .*a pair of files or one TSV"),
+        ({"format": "text", "train": (("a", "b", "c"),)}, "data.train = .*a pair of files, or one TSV"),
     ],
 )
 def test_a_wrong_configuration_is_refused(folder: Path, changes: dict[str, object], message: str) -> None:

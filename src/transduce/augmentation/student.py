@@ -145,7 +145,7 @@ def _distil(job: StudentJob, teacher: Bundle, parts: Sequence[Part], open_teache
             texts = TextOptions(guard=True, target=teacher_target(teacher, job.config), domain=domain)
             how = CorpusJob(options=job.search, text_options=texts, progress=job.progress, warn=job.warn)
             folder = job.output / _DISTILLED / str(number)
-            made.append(distill(translator, part.paths, folder, how, nearest=job.nearest))
+            made.append(distill(translator, part.paths, folder, how, nearest=job.nearest, languages=part.languages))
     return made
 
 

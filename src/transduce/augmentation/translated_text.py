@@ -11,7 +11,8 @@ from pathlib import Path
 from transduce.augmentation.made_corpus import RECORDS, MadeCorpus, complete, prepare_folder, write_corpus
 from transduce.augmentation.translation_records import Nearness, TranslationRecords, line_of_pair
 from transduce.config import DecodeConfig
-from transduce.data.readers import PairReader
+from transduce.data.readers import PairReader, read_pairs
+from transduce.data.tmx import is_tmx
 from transduce.errors import ConfigError
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams import FileJob, translate_file
@@ -77,17 +78,19 @@ def distill(
     *,
     nearest: Nearness | None = None,
     n_best: int | None = None,
+    languages: tuple[str, str] = ("", ""),
 ) -> MadeCorpus:
     """Makes pairs of a teacher's translations, for a student (Kim and Rush 2016: sequence-level distillation).
 
     Args:
         translator: the teacher, or workers that have it.
-        corpus: a text in the source language; or a list as in recipes: two aligned files, or one TSV. `nearest` needs
-            a list.
+        corpus: a text in the source language; or a list as in recipes: two aligned files, one TSV or one translation
+            memory. `nearest` needs a list.
         output: a folder: see `made_corpus`.
         nearest: takes of each line's translations the one nearest to the reference, by sentence BLEU or chrF ("sequence
             interpolation"); None takes the best.
         n_best: translations to choose from; None: as many as the beam has.
+        languages: codes of source and target, to choose from a translation memory; "": see `data/tmx.py`.
         job: how; None takes all defaults.
 
     Raises:
@@ -97,16 +100,27 @@ def distill(
     job, records = job or CorpusJob(), TranslationRecords("distill", nearest)
     if nearest is None and n_best is not None:
         raise ConfigError("n_best is for choosing among translations: name `nearest` as well.")
+    if isinstance(corpus, Path) and is_tmx(corpus):
+        corpus = [corpus]
     if isinstance(corpus, Path):
         if nearest is not None:
-            raise ConfigError(f"{corpus}: has no references: give two aligned files, or one TSV in a list.")
+            raise ConfigError(f"{corpus}: has no references: give two aligned files, or one TSV or TMX, in a list.")
         return _make(translator, [corpus], output, records, job)
-    for _ in PairReader(corpus):  # before hours of work: both sides have as many lines, and all are UTF-8
+    for _ in PairReader(
+        corpus, languages=languages
+    ):  # before hours of work: both sides have as many lines, and all are UTF-8
         pass
     if nearest is None:
-        return _make(translator, corpus, output, records, job, lines=(text for text, _ in PairReader(corpus)))
+        return _make(
+            translator,
+            corpus,
+            output,
+            records,
+            job,
+            lines=(text for text, _ in read_pairs(corpus, languages=languages)),
+        )
     options = job.options or translator.options
-    lines = (line_of_pair(*pair) for pair in PairReader(corpus))
+    lines = (line_of_pair(*pair) for pair in read_pairs(corpus, languages=languages))
     return _make(translator, corpus, output, records, job, n_best=n_best or options.beam_size, lines=lines)
 
 

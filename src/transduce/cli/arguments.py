@@ -28,7 +28,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def add_corpora(group: Any) -> None:
     """Declares the files of a training corpus, instead of a recipe's."""
-    about = "two aligned files or one TSV file; may be repeated"
+    about = "two aligned files, or one TSV or TMX file; may be repeated"
     add_text(group, "--train", "FILE", about, nargs="+", action="append")
 
 

@@ -15,9 +15,12 @@ instead of the most probable one. It chooses among all translations of the beam,
 
 import argparse
 from functools import partial
+from typing import Any
 
 from transduce.cli.augment_job import add_job, run_job
+from transduce.cli.open_model import languages_of_memory
 from transduce.cli.options import add_choice, add_number, add_path, add_switch, whole
+from transduce.data.tmx import is_tmx
 from transduce.errors import ConfigError
 
 SUMMARY = "a teacher's translations of training sources, for a student"
@@ -25,10 +28,10 @@ SUMMARY = "a teacher's translations of training sources, for a student"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    add_job(parser, "training text in the source language")
+    add_job(parser, "training text in the source language, or a translation memory (.tmx)")
     group = parser.add_argument_group("references")
     add_path(group, "--reference", "FILE", "the translations of TEXT, line by line")
-    add_switch(group, "--columns", "instead: TEXT is a TSV of sources and references")
+    add_switch(group, "--columns", "instead: TEXT is a TSV or TMX of sources and references")
     add_choice(group, "--nearest-reference", ("bleu", "chrf"), "keep the translation closest to the reference")
     add_number(group, "--n-best", whole(1, 1_000_000), "N", "translations to choose from; default: the beam size")
 
@@ -45,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         for option in (name for name in ("reference", "columns", "n_best") if getattr(args, name)):
             name = option.replace("_", "-")
             raise ConfigError(f"--{name} is for --nearest-reference bleu or chrf: give that as well.")
-        return run_job(args, partial(distill, corpus=args.text))
+        return run_job(args, partial(distill, corpus=args.text, **_languages(args)))
     if not has_references:
         raise ConfigError("--nearest-reference needs references: give --reference FILE, or --columns.")
     if STDIN in (args.text, args.reference):
@@ -55,5 +58,10 @@ def run(args: argparse.Namespace) -> int:
     corpus = [args.text] if args.columns else [args.text, args.reference]
     for path in corpus:
         require_file(path)
-    make = partial(distill, corpus=corpus, nearest=args.nearest_reference, n_best=args.n_best)
+    make = partial(distill, corpus=corpus, nearest=args.nearest_reference, n_best=args.n_best, **_languages(args))
     return run_job(args, make)
+
+
+def _languages(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns the keyword that says which languages of a translation memory the model translates."""
+    return {"languages": languages_of_memory(args.model, target=args.target)} if is_tmx(args.text) else {}

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import add_direction, add_machine, add_options, add_overwrite, decode_changes, require_both
-from transduce.cli.open_model import load_translator, open_translator, require_named_target
+from transduce.cli.open_model import load_translator, open_translator, read_sides, require_named_target
 from transduce.cli.options import add_path, add_switch, add_text
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
@@ -38,7 +38,7 @@ SUMMARY = "fit the confidence of a model's translations to how good they are"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_path(parser, "model", "MODEL", "model folder; the fit is written into it")
-    add_path(parser, "--source", "FILE", "lines to translate", required=True)
+    add_path(parser, "--source", "FILE", "lines to translate; or a TMX, for --reference too", required=True)
     add_path(parser, "--reference", "FILE", "their translations", required=True)
     add_path(parser, "--test-source", "FILE", "other lines, to measure the fit")
     add_path(parser, "--test-reference", "FILE", "their translations")
@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
     from transduce.translation.pipeline.calibration import FILE, save_calibration
 
     require_free(args.model / FILE, overwrite=args.overwrite, option="")
-    sources, references = _pairs(args.source, args.reference)
+    sources, references = _pairs(args, args.source, args.reference)
     require_lines(sum(bool(line.strip() and other.strip()) for line, other in zip(sources, references, strict=True)))
-    test = _pairs(args.test_source, args.test_reference) if args.test_source is not None else None
+    test = _pairs(args, args.test_source, args.test_reference) if args.test_source is not None else None
     opened = open_translator(args)
     require_named_target(opened.bundle, args.target, args.reference)
     translator = load_translator(args, opened)
@@ -79,10 +79,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _pairs(source: Path, reference: Path) -> tuple[list[str], list[str]]:
-    from transduce.data.readers import read_pairs
-
-    pairs = list(read_pairs([source, reference]))
+def _pairs(args: argparse.Namespace, source: Path, reference: Path) -> tuple[list[str], list[str]]:
+    pairs = list(read_sides(source, reference, args.model, args.target))
     if not any(line.strip() and other.strip() for line, other in pairs):
         raise DataError(f"{source} and {reference} have no pair of lines with text.")
     return [line for line, _ in pairs], [other for _, other in pairs]

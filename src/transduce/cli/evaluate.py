@@ -3,6 +3,9 @@
 Line n of the hypothesis is compared with line n of each reference. Text is plain (detokenised) unless --tokenized is
 given. Files may end in .gz or .zst; "-" is standard input. Scores go to standard output, warnings to standard error.
 
+--source and --reference may name one translation memory (.tmx): its texts in the source language, and those in the
+target language. --source-language and --target-language say which these are; else the model does, or the memory itself.
+
 examples:
   transduce evaluate --hypothesis test.out --reference test.de
   transduce translate models/m30k --source test.en | transduce evaluate --hypothesis - --reference test.de
@@ -13,6 +16,7 @@ examples:
   transduce evaluate --model runs/many/model
   transduce evaluate --model runs/many/model --sets de-fr --intervals --corpus corpora/many
   transduce evaluate --model runs/many/model --translate --source test.de --reference test.fr --target fr
+  transduce evaluate --model models/m30k --translate --source memory.tmx --reference memory.tmx
 
 metrics:
   bleu        sacreBLEU with WMT's tokenizer (13a); with --tokenized, on the given tokens
@@ -38,9 +42,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import add_direction, add_machine, add_options, decode_changes
-from transduce.cli.open_model import Opened, load_translator, open_model, open_translator, require_named_target
+from transduce.cli.open_model import (
+    Opened,
+    languages_of_memory,
+    load_translator,
+    open_model,
+    open_translator,
+    require_named_target,
+)
 from transduce.cli.options import add_path, add_switch, add_text
 from transduce.cli.output import print_report, warn
+from transduce.data.tmx import is_tmx
 from transduce.errors import EvaluationError
 from transduce.reporting.tables import counted
 
@@ -50,6 +62,8 @@ if TYPE_CHECKING:
     from transduce.evaluation import Evaluation, Text
     from transduce.evaluation.evaluation import ScoreOptions
     from transduce.translation.set_scores import EvaluationSet
+
+    Texts = dict[tuple[str, int], Text]  # by the name of the file, and the side: 0 is the source
 
 SUMMARY = "score translations: BLEU with signature, chrF, the paper's BLEU"
 
@@ -95,8 +109,11 @@ def run(args: argparse.Namespace) -> int:
         raise EvaluationError("Nothing to compare with: add --reference FILE.")
     if args.model is not None and args.source is None:
         raise EvaluationError("--model measures the perplexity of the reference given the source: add --source FILE.")
-    texts = {name: _read(name) for name in dict.fromkeys(names)}
-    training = _training(args.train)
+    targets = [name for name in (args.hypothesis, *args.reference) if name is not None]
+    sides = [*((name, 1) for name in targets), *([(args.source, 0)] if args.source is not None else [])]
+    languages = _languages(args)
+    texts = {each: _read(*each, languages) for each in dict.fromkeys(sides)}
+    training = _training(args.train, languages)
     measured = _perplexity(args, texts) if args.model is not None else {}
     evaluation = _score(args, texts, training) if args.hypothesis is not None else None
     warnings = _leaks(args, texts, training) if evaluation is None else evaluation.warnings
@@ -140,7 +157,7 @@ def _evaluate_sets(args: argparse.Namespace) -> int:
     if args.translate:
         require_named_target(opened.bundle, args.target, Path(args.reference[0]))
     sets = [_given_set(args)] if args.translate else _sets_of_recipe(args, opened)
-    training = _training(args.train)
+    training = _training(args.train, _languages(args))
     translator = load_translator(args, opened)
     progress = not args.quiet and sys.stderr.isatty()
     options = _score_options(args)
@@ -174,10 +191,11 @@ def _sets_of_recipe(args: argparse.Namespace, opened: Opened) -> list["Evaluatio
 def _given_set(args: argparse.Namespace) -> "EvaluationSet":
     from transduce.translation.set_scores import EvaluationSet
 
+    languages = _languages(args)
     return EvaluationSet(
         name=Path(args.source).name,
-        source=_read(args.source),
-        references=[_read(name) for name in args.reference],
+        source=_read(args.source, 0, languages),
+        references=[_read(name, 1, languages) for name in args.reference],
         source_language=args.source_language,
         target_language=args.target,
         domain=args.domain,
@@ -200,11 +218,11 @@ def _score_options(args: argparse.Namespace) -> "ScoreOptions":
     return options
 
 
-def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str, Any]:
+def _perplexity(args: argparse.Namespace, texts: "Texts") -> dict[str, Any]:
     from transduce.evaluation.texts import require_aligned
     from transduce.translation.forced_scores import ScoreSummary
 
-    source, reference = texts[args.source], texts[args.reference[0]]
+    source, reference = texts[args.source, 0], texts[args.reference[0], 1]
     require_aligned(source, [reference])
     opened = open_model(args, search=False)
     require_named_target(opened.bundle, args.target, Path(args.reference[0]))
@@ -215,37 +233,66 @@ def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str,
     return {"perplexity": summary.perplexity, "subwords": summary.pieces}
 
 
-def _leaks(args: argparse.Namespace, texts: dict[str, "Text"], training: dict[str, "Iterator[str]"]) -> list[str]:
+def _leaks(args: argparse.Namespace, texts: "Texts", training: dict[str, "Iterator[str]"]) -> list[str]:
     from transduce.evaluation import leakage_warnings
 
-    names = [name for name in (args.source, *args.reference) if name is not None]
-    return leakage_warnings([texts[name] for name in names], training) if training else []
+    sides = [*([(args.source, 0)] if args.source is not None else []), *((name, 1) for name in args.reference)]
+    return leakage_warnings([texts[each] for each in sides], training) if training else []
 
 
-def _training(paths: list[Path]) -> dict[str, "Iterator[str]"]:
-    """Returns the lines of each file, read lazily; a missing file is an error at once."""
-    from transduce.data.readers import read_lines
+def _training(paths: list[Path], languages: tuple[str, str]) -> dict[str, "Iterator[str]"]:
+    """Returns the lines of each file, or the pairs of a memory as lines, lazily; a missing file is an error at once."""
+    from transduce.data.readers import read_lines, read_pairs
 
-    return {str(path): read_lines(path) for path in paths}
+    lines = {str(path): read_lines(path) for path in paths if not is_tmx(path)}
+    memories = {f"the pairs of {path}": read_pairs([path], languages=languages) for path in paths if is_tmx(path)}
+    return lines | {name: map("\t".join, pairs) for name, pairs in memories.items()}
 
 
-def _score(args: argparse.Namespace, texts: dict[str, "Text"], training: dict[str, "Iterator[str]"]) -> "Evaluation":
-    from transduce.data.first_recipe import language_of
+def _score(args: argparse.Namespace, texts: "Texts", training: dict[str, "Iterator[str]"]) -> "Evaluation":
     from transduce.evaluation import evaluate
 
-    options: ScoreOptions = {"language": language_of(Path(args.reference[0])), **_score_options(args)}
+    options: ScoreOptions = {"language": _language_of_reference(args), **_score_options(args)}
     return evaluate(
-        texts[args.hypothesis],
-        [texts[name] for name in args.reference],
-        source=texts[args.source] if args.source is not None else None,
+        texts[args.hypothesis, 1],
+        [texts[name, 1] for name in args.reference],
+        source=texts[args.source, 0] if args.source is not None else None,
         metrics=_metrics(args),
         training=training,
         **options,
     )
 
 
-def _read(name: str) -> "Text":
-    from transduce.data.readers import read_lines
+def _language_of_reference(args: argparse.Namespace) -> str:
+    """Returns the target language by the name of the reference's file, or by the memory; "" if they do not say."""
+    from transduce.data.first_recipe import language_of
+    from transduce.data.readers import PairReader
+    from transduce.text.languages import without_region
+
+    path = Path(args.reference[0])
+    if not is_tmx(path):
+        return language_of(path)
+    reader = PairReader([path], languages=_languages(args))
+    for _ in reader:
+        pass
+    return without_region(reader.languages[1])
+
+
+def _languages(args: argparse.Namespace) -> tuple[str, str]:
+    """Returns which languages to read from a memory, "" where neither the command nor the model says."""
+    named = [name for name in (args.hypothesis, args.source, *args.reference, *args.train) if name is not None]
+    if not any(is_tmx(Path(name)) for name in named):
+        return "", ""
+    return languages_of_memory(args.model, args.source_language, args.target or args.target_language or "")
+
+
+def _read(name: str, side: int, languages: tuple[str, str]) -> "Text":
+    """Reads a file; `side` 0 is the source of a memory, 1 its target."""
+    from transduce.data.readers import read_lines, read_pairs
     from transduce.evaluation import Text
 
-    return Text("standard input" if name == _STANDARD_INPUT else name, list(read_lines(Path(name))))
+    path = Path(name)
+    if not is_tmx(path):
+        return Text("standard input" if name == _STANDARD_INPUT else name, list(read_lines(path)))
+    lines = [pair[side] for pair in read_pairs([path], languages=languages)]
+    return Text(f"{name}, {'target' if side else 'source'}", lines)

@@ -5,6 +5,7 @@ examples:
   transduce filter --train train.en.zst train.fr.zst --output clean
   transduce filter --train a.tsv.gz --train b.en b.de --output clean --off near-duplicate --max-ratio 4
   transduce filter --train train.en train.fr --output clean --forward models/en-fr --backward models/fr-en
+  transduce filter --train memory.tmx --languages en fr --output clean
   transduce filter --train train.en train.fr --dry-run
 
 A pair is dropped by the first of these rules that it breaks:
@@ -29,9 +30,9 @@ A pair is dropped by the first of these rules that it breaks:
 No model and no word list is needed. The command learns from the corpus itself what is usual, what the languages look
 like, and which words translate each other. 'alignment' and third languages need at least 2000 pairs.
 
-The output folder gets the clean files, with the names and the compression of the input; dropped.jsonl, with file, line,
-rule and reason of each dropped pair; report.json; and report.html, to open in a browser. The folder appears once
-everything is written.
+The output folder gets the clean files, with the names and the compression of the input, but a TSV file of its pairs for
+a translation memory (.tmx); dropped.jsonl, with file, line, rule and reason of each dropped pair; report.json; and
+report.html, to open in a browser. The folder appears once everything is written.
 """
 
 import argparse

@@ -1,13 +1,15 @@
-"""Writes a first recipe for two aligned files: a commented TOML file, ready for 'transduce train'.
+"""Writes a first recipe for a corpus: a commented TOML file, ready for 'transduce train'.
 
+A corpus is two files aligned line by line, one TSV file, or one translation memory (.tmx); .gz and .zst are accepted.
 The number of pairs decides preset, vocabulary, batch size and steps; comments in the recipe say why. Languages come
-from the names of the files ("train.de"), or from --languages. Without --validation, up to a thousand pairs, evenly
-spread, are written next to the recipe as validation set, and training omits them. The corpus is not changed, and no
-file is overwritten.
+from the names of two files ("train.de"), from the translation memory, or from --languages. Without --validation, up to
+a thousand pairs, evenly spread, are written next to the recipe as validation set, and training omits them. The corpus
+is not changed, and no file is overwritten.
 
 examples:
   transduce init --train train.en train.de --output mine.toml
   transduce init --train train.en train.de --validation dev.en dev.de --output mine.toml
+  transduce init --train memory.tmx --output mine.toml
   transduce init --train corpus/a.txt.gz corpus/b.txt.gz --languages en fr --output corpus/en-fr.toml
 """
 
@@ -20,43 +22,41 @@ from transduce.cli.options import add_path, add_text
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
 
-SUMMARY = "write a first recipe for two files of your own"
+SUMMARY = "write a first recipe for a corpus of your own"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    sides = ("SOURCE", "TARGET")
-    corpus = "the training corpus, .gz or .zst, and its translations, line by line"
-    add_path(parser, "--train", sides, corpus, nargs=2, required=True)
-    add_path(parser, "--validation", sides, "validation set; default: some pairs of the corpus", nargs=2)
-    add_text(parser, "--languages", sides, "codes, such as en de; default: from the file names", nargs=2)
+    add_path(parser, "--train", "FILE", "two aligned files, or one TSV or TMX file", nargs="+", required=True)
+    add_path(parser, "--validation", "FILE", "validation set; default: some pairs of the corpus", nargs="+", default=[])
+    add_text(parser, "--languages", ("SOURCE", "TARGET"), "codes, such as en de; default: see above", nargs=2)
     add_path(parser, "--output", "RECIPE", "the file to write, .toml", required=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the recipe, and returns the exit code."""
-    from transduce.data.first_recipe import language_of, measure_corpus, write_recipe
+    from transduce.data.first_recipe import measure_corpus, write_recipe
 
-    source, target = args.train
     if args.output.suffix != ".toml":
         raise ConfigError(f"--output {args.output}: a recipe's name ends in .toml.")
     if args.output.exists():
         raise ConfigError(f"{args.output}: exists already. Choose another --output, or delete it.")
-    languages = tuple(args.languages or (language_of(source), language_of(target)))
-    for language in languages:
+    source, target = args.languages or ("", "")
+    for language in (source, target):
         if language and not language.replace("-", "").isalnum():
             raise ConfigError(
-                f"--languages {' '.join(languages)}: '{language}' is not a language code, such as en or pt-BR."
+                f"--languages {source} {target}: '{language}' is not a language code, such as en or pt-BR."
             )
-    corpus = measure_corpus(source, target)
-    validation = tuple(args.validation) if args.validation else None
-    config = write_recipe(corpus, (languages[0], languages[1]), args.output, validation)
-    codes = " → ".join(languages) if all(languages) else "languages unknown: name them in the recipe"
+    corpus = measure_corpus(args.train, (source, target))
+    config = write_recipe(corpus, corpus.languages, args.output, args.validation)
+    codes = " → ".join(corpus.languages) if all(corpus.languages) else "languages unknown: name them in the recipe"
     print(
         f"{args.output}: {counted(corpus.num_pairs, 'pair')}, {codes}; {counted(config.train.max_steps, 'step')}",
         file=sys.stderr,
     )
-    if validation is None:
+    if corpus.num_skipped:
+        print(f"skipped: {counted(corpus.num_skipped, 'unit')} without a text in both languages", file=sys.stderr)
+    if not args.validation:
         names = " ".join(Path(name).name for name in config.data.validation)
         print(f"validation set: {names}, pairs of the corpus that training leaves out", file=sys.stderr)
     recipe = shlex.quote(str(args.output))

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_device, add_direction, add_overwrite
-from transduce.cli.open_model import require_named_target
+from transduce.cli.open_model import read_sides, require_named_target
 from transduce.cli.options import add_choice, add_number, add_path, add_switch, add_text, whole
 from transduce.cli.output import open_output, require_no_input, warn, warn_truncated
 from transduce.errors import ConfigError
@@ -142,12 +142,12 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
     """Returns the sources with their targets; None where the model translates."""
     if args.sentence is not None:
         return [(args.sentence, args.translation)]
-    from transduce.data.readers import STDIN, read_lines, read_pairs
+    from transduce.data.readers import STDIN, read_lines
 
     source = args.source or STDIN
     if args.target is None:
         return [(line, None) for line in read_lines(source)]
-    return list(read_pairs([source, args.target]))
+    return list(read_sides(source, args.target, args.model, args.target_language))
 
 
 def _attend(

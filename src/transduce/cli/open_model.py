@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.cli.arguments import decode_changes
 from transduce.cli.output import say
 from transduce.config import DecodeConfig
+from transduce.data.tmx import is_tmx
 from transduce.engines.interface import Engine
 from transduce.errors import ConfigError
 
@@ -110,6 +111,29 @@ def require_named_target(bundle: "Bundle", named: str, reference: Path, option: 
             f"{reference}: is '{language}' by its name, and the model writes '{written}' where no language is named: "
             f"add {option} {language}, or {option} {written} if that is meant."
         )
+
+
+def languages_of_memory(model: Path | None, source: str = "", target: str = "") -> tuple[str, str]:
+    """Returns which languages of a translation memory to read: those given, or else the model's; "" if unknown."""
+    if model is None or (source and target):
+        return source, target
+    from transduce.bundle import Bundle
+
+    known = Bundle.load(model).config.data.held_out_languages
+    return source or known[0], target or known[1]
+
+
+def read_sides(source: Path, target: Path, model: Path, target_language: str) -> Iterator[tuple[str, str]]:
+    """Yields the pairs of two aligned files, or of one translation memory that is named for both.
+
+    Raises:
+        DataError: a file is missing, or what `read_pairs` raises.
+    """
+    from transduce.data.readers import read_pairs
+
+    if source == target and is_tmx(source):
+        return read_pairs([source], languages=languages_of_memory(model, target=target_language))
+    return read_pairs([source, target])
 
 
 def loading_arguments(args: argparse.Namespace, choice: "EngineChoice") -> dict[str, Any]:

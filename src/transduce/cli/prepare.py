@@ -4,10 +4,12 @@ examples:
   transduce prepare recipes/multi30k-en-de.toml --output prepared/m30k
   transduce prepare --train train.en train.de --validation dev.en dev.de --preset tiny --output prepared/mine
   transduce prepare --train a.tsv.gz --train b.en.zst b.de.zst --set text.vocab_size=16000 --output prepared/mine
+  transduce prepare --train memory.tmx --set data.source_language=en --set data.target_language=de --output prepared/tm
   transduce prepare recipes/wmt14-en-de-base.toml --check-only
 
-A corpus is two files aligned line by line, or one TSV file; .gz and .zst are accepted. With data.format set to trees it
-is treebanks, for a parser: see 'transduce parse train --help'.
+A corpus is two files aligned line by line, one TSV file, or one translation memory (.tmx); .gz and .zst are accepted.
+With data.format set to trees it is treebanks, for a parser: see 'transduce parse train --help'. Of a translation memory
+with more than two languages, data.source_language and data.target_language say which are read.
 
 Problems are reported with file and line: hidden line breaks, empty sides, lines in the wrong language, duplicates,
 training pairs that occur in validation or test, pairs that are too long or of unequal length. The [data] section says
@@ -45,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_path(parser, "--output", "DIR", "folder to write; --check-only needs none")
     corpus = parser.add_argument_group("corpus, instead of the recipe's")
     add_corpora(corpus)
-    add_text(corpus, "--validation", "FILE", "two aligned files or one TSV file", nargs="+")
+    add_text(corpus, "--validation", "FILE", "two aligned files, or one TSV or TMX file", nargs="+")
     add_text(corpus, "--preset", "NAME", "configuration to start from, without a recipe")
     add_settings(parser, "set section.key of the configuration")
     add_path(parser, "--tokenizer", "FILE", "use this tokenizer.json, or that of a model folder; learn none")

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_direction, add_ensemble, add_machine, add_option, add_output
-from transduce.cli.open_model import load_translator, open_model, require_named_target
+from transduce.cli.open_model import load_translator, open_model, read_sides, require_named_target
 from transduce.cli.options import add_path, add_switch
 from transduce.cli.output import open_output, say, warn_truncated
 from transduce.errors import ConfigError, DataError
@@ -40,7 +40,7 @@ _WINDOW = 1024  # pairs read at a time, and scored in batches of similar length
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_path(parser, "model", "MODEL", "model folder")
-    add_path(parser, "--source", "FILE", "text, .gz or .zst; - is stdin", required=True)
+    add_path(parser, "--source", "FILE", "text, .gz or .zst; - is stdin; or a TMX, for --target too", required=True)
     add_path(parser, "--target", "FILE", "its translation, line for line", required=True)
     add_output(parser)
     form = parser.add_mutually_exclusive_group()
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scores the pairs, and returns the exit code."""
-    from transduce.data.readers import STDIN, read_pairs
+    from transduce.data.readers import STDIN
     from transduce.data.treebank_reader import sentence_reader
     from transduce.files import require_free
     from transduce.translation.forced_scores import ScoreSummary
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("standard input ('-') can be only one of --source and --target.")
     if args.output is not None:
         require_free(args.output, overwrite=args.overwrite)
-    pairs = read_pairs([args.source, args.target])
+    pairs = read_sides(args.source, args.target, args.model, args.target_language)
     opened = open_model(args, search=False)
     require_named_target(opened.bundle, args.target_language, args.target, "--target-language")
     translator = load_translator(args, opened)

@@ -31,7 +31,7 @@ _COMPRESSED = (".gz", ".zst")
 class CorpusConfig:
     """A part of the training corpus: an entry of `[[data.corpora]]`."""
 
-    files: tuple[str, ...] = ()  # a pair of files or a TSV file; of trees, any number of treebanks
+    files: tuple[str, ...] = ()  # a pair of files, or a TSV or TMX file; of trees, any number of treebanks
     name: str = ""  # in reports and in `train.phases`; empty: the name of the first file, without its endings
     weight: Annotated[float, WEIGHTS] = 1.0  # how often an epoch has each pair; 0.2: every fifth
     source_language: str = ""  # BCP 47 code; empty: `data.source_language`
@@ -48,7 +48,7 @@ class CorpusConfig:
 class HeldOutSetConfig:
     """A validation or test set of several: an entry of `[[data.validation_sets]]` or `[[data.test_sets]]`."""
 
-    files: tuple[str, ...] = ()  # a pair of files or a TSV file
+    files: tuple[str, ...] = ()  # a pair of files, or a TSV or TMX file
     name: str = ""  # in logs and reports; empty: the name of the first file, without its endings
     source_language: str = ""  # BCP 47 code; empty: `data.source_language`
     target_language: str = ""  # BCP 47 code; empty: `data.target_language`

@@ -23,8 +23,9 @@ _SHORT_FORMS = {"train": "corpora", "validation": "validation_sets", "test": "te
 class DataConfig:
     """Where the parallel text is, and which pairs are kept.
 
-    A pair of files is `["a.en", "a.de"]`; one file with tab-separated columns is `["a.tsv"]`. Names may end in
-    `.gz` or `.zst`. Relative names start at `folder`.
+    A pair of files is `["a.en", "a.de"]`; one file with tab-separated columns is `["a.tsv"]`; a translation memory, of
+    which `source_language` and `target_language` choose two languages, is `["a.tmx"]`. Names may end in `.gz` or
+    `.zst`. Relative names start at `folder`.
 
     `train` and `repeat` are the short form of `corpora`, `validation` is that of `validation_sets`, and `test` that of
     `test_sets`. Whoever reads them asks for `training_corpora`, `validation_corpora` and `test_corpora`.
@@ -36,15 +37,15 @@ class DataConfig:
     """
 
     format: Literal["text", "trees"] = "text"  # pairs of lines, or treebanks (§6.3)
-    source_language: str = ""  # BCP 47 code, for model cards, sentence splitting and the paper's BLEU
+    source_language: str = ""  # BCP 47 code, for translation memories, model cards, sentence splitting, BLEU
     target_language: str = ""  # BCP 47 code
     folder: str = ""  # where relative names start; in a recipe: relative to the recipe file
     download: str = ""  # a named corpus (`transduce.data.named_corpora`), fetched into `folder` if it is not there
-    train: tuple[tuple[str, ...], ...] = ()  # pairs of files, or TSV files
+    train: tuple[tuple[str, ...], ...] = ()  # pairs of files, or TSV or TMX files
     repeat: tuple[int, ...] = ()  # how often an epoch repeats each entry of `train`; empty: once
     corpora: tuple[CorpusConfig, ...] = ()  # instead of `train`: files, name, weight and languages of each corpus
     temperature: Temperature = 0.0  # T ≥ 1: a corpus of n pairs has the share n^(1/T) of an epoch; 0: by `weight`
-    validation: tuple[str, ...] = ()  # a pair of files, or a TSV file
+    validation: tuple[str, ...] = ()  # a pair of files, or a TSV or TMX file
     validation_sets: tuple[HeldOutSetConfig, ...] = ()  # instead of `validation`: named sets; their mean decides
     test: dict[str, tuple[str, ...]] = field(default_factory=dict)  # named test sets, never trained on
     test_sets: tuple[HeldOutSetConfig, ...] = ()  # instead of `test`: sets that name their languages and domain
@@ -70,7 +71,7 @@ class DataConfig:
             named += [(f"{key}[{index}].files", each.files) for index, each in enumerate(getattr(self, key))]
         named += [("validation", self.validation)] if self.validation else []
         named += [(f"test.{name}", names) for name, names in self.test.items()]
-        demand = "one or more files of trees" if self.format == "trees" else "a pair of files or one TSV file"
+        demand = "one or more files of trees" if self.format == "trees" else "a pair of files, or one TSV or TMX file"
         for key, names in named:
             if not names or (self.format == "text" and len(names) > 2):
                 raise ConfigError(f"data.{key} = {shown([*names])}: must be {demand}.")

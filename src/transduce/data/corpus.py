@@ -19,7 +19,7 @@ Reader = PairReader | TreeReader
 
 @dataclass(frozen=True)
 class Part:
-    """Files that are read together: two aligned files, one TSV file, or all files of a treebank.
+    """Files that are read together: two aligned files, one TSV file, a translation memory, or all files of a treebank.
 
     Attributes:
         paths: the files.
@@ -35,7 +35,9 @@ class Part:
 
     def open(self) -> Reader:
         """Returns a reader of the part's pairs."""
-        return TreeReader(self.paths) if self.trees else PairReader(self.paths, replace_invalid=self.replace_invalid)
+        if self.trees:
+            return TreeReader(self.paths)
+        return PairReader(self.paths, languages=self.languages, replace_invalid=self.replace_invalid)
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.paths))
@@ -80,7 +82,7 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
     corpora = data.training_corpora
     if not corpora:
         raise DataError(
-            'data.train names no files. Give a pair of files or a TSV, for example [["train.en", "train.de"]].'
+            'data.train names no files. Give a pair of files, a TSV or a TMX, for example [["train.en", "train.de"]].'
         )
     if data.download and not all(path.exists() for path in named_files(data)):
         from transduce.data import named_corpora  # imports the network modules: only when needed
@@ -152,7 +154,7 @@ class Chunk:
     pairs: list[tuple[str, str]]
 
     def location(self, index: int, side: int = 0) -> str:
-        """Returns `file:line` of the pair with this index in the chunk; `side` 1 names the target's file."""
+        """Returns where a pair of the chunk is (`Place.shown`), by its index; `side` 1 names the target's file."""
         return self.reader.place(self.line + index).shown(side)
 
     def locations(self, indices: Sequence[int], side: int = 0) -> list[str]:

@@ -72,6 +72,8 @@ class Findings:
 
     Attributes:
         hidden_breaks: lines of any set with a character at which other tools end a line; by character.
+        skipped_units: units of translation memories, of any set, without a text in one of the two languages. They
+            are no pairs, so no other count has them.
         empty: pairs with a side that is empty or white space; always dropped.
         copies: pairs with equal source and target.
         wrong_language_sources: pairs whose source is in the target's language (`data/wrong_language.py`).
@@ -92,6 +94,7 @@ class Findings:
     """
 
     hidden_breaks: dict[str, Finding] = field(default_factory=dict)
+    skipped_units: Finding = field(default_factory=Finding)
     empty: Finding = field(default_factory=Finding)
     copies: Finding = field(default_factory=Finding)
     wrong_language_sources: Finding = field(default_factory=Finding)
@@ -182,6 +185,8 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool, log: Log = 
         part_characters[chunk.part] += sum(len(target) for _, target in chunk.pairs)
         if chunk.line == 1:
             readers.append((chunk.start, chunk.reader))
+    for _, reader in readers:
+        _count_skipped(reader, findings)
     mask = np.concatenate(kept) if kept else np.zeros(0, dtype=bool)
     repeats = find_repeats(np.frombuffer(hashes, dtype=np.int64), mask)
     examples = [_location(pair, readers) for pair in repeats[0][:NUM_EXAMPLES].tolist()]
@@ -252,9 +257,18 @@ def _read_held_out(
             if overlap := all_sets.overlaps(chunk):
                 findings.held_out_overlap.setdefault(name, Finding()).add(chunk.locations(overlap))
             this_set.append(chunk)
+        if this_set:
+            _count_skipped(this_set[-1].reader, findings)
         for chunk in this_set:
             all_sets.add(chunk, part.languages, targets=not part.trees)
     return all_sets, counts
+
+
+def _count_skipped(reader: Reader, findings: Findings) -> None:
+    """Counts the units of a part that were skipped, once all of it is read."""
+    count, places = reader.skipped
+    findings.skipped_units.add(places)
+    findings.skipped_units.count += count - len(places)
 
 
 def _count_leaks(chunk: Chunk, data: DataConfig, leaks: Leaks, findings: Findings) -> dict[int, tuple[str, str]]:

@@ -14,7 +14,7 @@ class Dropped:
     """A pair that was dropped.
 
     Attributes:
-        location: `file:line`, or `file: tree N`.
+        location: `file:line`, `file: tree N` or `file: unit N`.
         rule: the name of the rule.
         reason: why, in words.
         source: the text.
@@ -43,7 +43,7 @@ def open_log(path: Path) -> Iterator[Log]:
 
 
 def _row(dropped: Dropped) -> str:
-    """Returns the line of a pair. A pair of a treebank has the key `tree` in place of `line`."""
+    """Returns the line of a pair. A tree has the key `tree` in place of `line`, a unit `unit`."""
     file, _, position = dropped.location.rpartition(":")
     unit, _, number = position.strip().rpartition(" ")
     row = {"file": file, unit or "line": int(number), "rule": dropped.rule, "reason": dropped.reason}

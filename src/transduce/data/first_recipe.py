@@ -3,6 +3,7 @@
 import json
 import math
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 from transduce import files
 from transduce.config import Config, load_recipe
 from transduce.data.batching import plan_epoch
-from transduce.data.readers import read_lines, read_pairs, require_file
+from transduce.data.readers import PairReader, read_pairs, require_file
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
+from transduce.text.languages import without_region
 
 _PACKED = (".gz", ".zst")
 _LARGE_PAIRS = 1_000_000  # enough for the paper's base model
@@ -27,18 +29,21 @@ _EPOCHS = 34  # for a small corpus, as in recipes/multi30k-en-de.toml
 
 @dataclass(frozen=True)
 class Corpus:
-    """The size of two aligned files.
+    """The size of a corpus.
 
     Attributes:
-        source: the file of the sources.
-        target: the file of the targets.
+        paths: two aligned files, one TSV file, or one translation memory.
         lengths: (2, pairs) estimated subwords of each source and target, of pairs with text on both sides, with a
             vocabulary of 5000 or more: 1.3 a word, or one for four letters if there are no spaces.
+        languages: codes of source and target: those given, or else what the translation memory, or the names of two
+            files say; "" if they say nothing.
+        num_skipped: units of a translation memory that have not both languages.
     """
 
-    source: Path
-    target: Path
+    paths: tuple[Path, ...]
     lengths: NDArray[np.float32]
+    languages: tuple[str, str] = ("", "")
+    num_skipped: int = 0
 
     @property
     def num_pairs(self) -> int:
@@ -51,31 +56,39 @@ class Corpus:
         return math.ceil(float(self.lengths.sum(axis=1, dtype=np.float64).max()))
 
 
-def measure_corpus(source: Path, target: Path) -> Corpus:
-    """Counts pairs and tokens of two aligned files.
+def measure_corpus(paths: Sequence[Path], languages: tuple[str, str] = ("", "")) -> Corpus:
+    """Counts pairs and tokens of a corpus.
+
+    Args:
+        paths: two aligned files, one TSV file, or one translation memory.
+        languages: of source and target; "": as the names of the files, or the translation memory, say.
 
     Raises:
         DataError: a file is missing or not UTF-8, both are the same file, they differ in length, or there is too little
-            in them.
+            in them; or what `TranslationMemory` raises.
     """
-    for path in (source, target):
+    for path in paths:
         require_file(path)
         if not path.is_file():
             raise DataError(f"{path}: not a regular file. A recipe needs files that can be read again.")
-    if source.samefile(target):
-        raise DataError(f"{source} and {target} are the same file. Name a file of sources and a file of translations.")
+    names = " and ".join(map(str, paths))
+    if len(paths) == 2 and paths[0].samefile(paths[1]):
+        raise DataError(f"{names} are the same file. Name a file of sources and a file of translations.")
     lengths = (array("f"), array("f"))
-    for pair in read_pairs([source, target]):
+    reader = PairReader(paths, languages=languages)
+    for pair in reader:
         if all(line.strip() for line in pair):
             for side, line in zip(lengths, pair, strict=True):
                 side.append(max(1.3 * len(line.split()), len(line) / 4))
     num_pairs = len(lengths[0])
     if num_pairs < _MIN_PAIRS:
         raise DataError(
-            f"{source} and {target}: {counted(num_pairs, 'pair')} of lines with text; a recipe needs at least "
+            f"{names}: {counted(num_pairs, 'pair')} of lines with text; a recipe needs at least "
             f"{_MIN_PAIRS}, and a model that is of use thousands."
         )
-    return Corpus(source, target, np.array(lengths, dtype=np.float32))
+    found = map(language_of, paths) if len(reader.paths) == 2 else map(without_region, reader.languages)
+    known = [given or (code if code.isalnum() else "") for given, code in zip(languages, found, strict=True)]
+    return Corpus(tuple(paths), np.array(lengths, dtype=np.float32), (known[0], known[1]), reader.skipped[0])
 
 
 def language_of(path: Path) -> str:
@@ -85,9 +98,7 @@ def language_of(path: Path) -> str:
     return last if len(last) == 2 and last.isalpha() and last.isascii() and last.islower() else ""
 
 
-def write_recipe(
-    corpus: Corpus, languages: tuple[str, str], output: Path, validation: tuple[Path, Path] | None = None
-) -> Config:
+def write_recipe(corpus: Corpus, languages: tuple[str, str], output: Path, validation: Sequence[Path] = ()) -> Config:
     """Writes a recipe, and a validation set next to it if none is given; returns the loaded recipe.
 
     The validation set consists of pairs of the corpus, evenly spread. The corpus itself is not changed: training leaves
@@ -97,28 +108,31 @@ def write_recipe(
         ConfigError: a file that would be written exists.
         DataError: the validation files are not aligned, or have no text.
     """
-    held_out = validation or _validation_paths(output, corpus)
+    held_out = validation or _validation_paths(output, languages)
     for path in (output, *(() if validation else held_out)):
         if path.exists():
             raise ConfigError(f"{path}: exists and is not overwritten. Choose another --output, or delete it.")
-    if validation is None:
-        _hold_out(corpus, held_out)
-    elif not any(source.strip() and target.strip() for source, target in read_pairs(validation)):
-        raise DataError(f"{validation[0]} and {validation[1]} have no pair of lines with text.")
-    files.write_text(output, _recipe(corpus, languages, output, held_out, is_own=validation is None))
+    if not validation:
+        _hold_out(corpus, languages, held_out)
+    pairs = read_pairs(held_out, languages=languages)
+    num_held_out = sum(1 for pair in pairs if all(line.strip() for line in pair))
+    if not num_held_out:
+        raise DataError(f"{' and '.join(map(str, held_out))}: no pair of lines with text.")
+    files.write_text(output, _recipe(corpus, languages, output, held_out, num_held_out, is_own=not validation))
     return load_recipe(output)
 
 
-def _validation_paths(output: Path, corpus: Corpus) -> tuple[Path, Path]:
-    names = [language_of(path) or side for path, side in ((corpus.source, "source"), (corpus.target, "target"))]
+def _validation_paths(output: Path, languages: tuple[str, str]) -> tuple[Path, Path]:
+    names = [language or side for language, side in zip(languages, ("source", "target"), strict=True)]
     if names[0] == names[1]:
         names = ["source", "target"]
     first, second = (output.with_name(f"{output.stem}.validation.{name}") for name in names)
     return first, second
 
 
-def _hold_out(corpus: Corpus, paths: tuple[Path, Path]) -> None:
-    pairs = (pair for pair in read_pairs([corpus.source, corpus.target]) if all(line.strip() for line in pair))
+def _hold_out(corpus: Corpus, languages: tuple[str, str], paths: Sequence[Path]) -> None:
+    all_pairs = read_pairs(corpus.paths, languages=languages)
+    pairs = (pair for pair in all_pairs if all(line.strip() for line in pair))
     step = max(_VALIDATION_STEP, -(-corpus.num_pairs // _MAX_VALIDATION))
     chosen = list(islice(pairs, 0, None, step))
     for path, lines in zip(paths, zip(*chosen, strict=True), strict=True):
@@ -126,10 +140,9 @@ def _hold_out(corpus: Corpus, paths: tuple[Path, Path]) -> None:
 
 
 def _recipe(
-    corpus: Corpus, languages: tuple[str, str], output: Path, validation: tuple[Path, Path], *, is_own: bool
+    corpus: Corpus, languages: tuple[str, str], output: Path, held_out: Sequence[Path], count: int, *, is_own: bool
 ) -> str:
-    train, held_out = ([_named(path, output) for path in pair] for pair in ((corpus.source, corpus.target), validation))
-    count = sum(1 for _ in read_lines(validation[0]))
+    train, validation = ([_named(path, output) for path in paths] for paths in (corpus.paths, held_out))
     origin = "taken from the corpus, evenly spread; training leaves these pairs out" if is_own else "never trained on"
     large = corpus.num_pairs >= _LARGE_PAIRS
     name = json.dumps(output.stem, ensure_ascii=False)
@@ -150,7 +163,7 @@ source_language = "{languages[0]}"{_unknown(languages[0])}
 target_language = "{languages[1]}"{_unknown(languages[1])}
 train = [{json.dumps(train, ensure_ascii=False)}]
 # {count:,} pairs, {origin}
-validation = {json.dumps(held_out, ensure_ascii=False)}
+validation = {json.dumps(validation, ensure_ascii=False)}
 # test = {{ test = ["test.xx", "test.yy"] }}   # to score the finished model
 
 {_LARGE if large else _small(corpus)}"""

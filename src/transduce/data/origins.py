@@ -1,6 +1,6 @@
 """Where the training pairs of a prepared folder come from: file and line of each source and target.
 
-    lines.bin       for each row of train.arrow, the number of the pair in its files, from 1; int32, little-endian
+    lines.bin       for each row of train.arrow, the number of its line, tree or unit, from 1; int32, little-endian
     manifest.json   under "training_files", which rows were read from which files
 
 Pairs that were left out have no row, so the number of a row does not say its line.
@@ -22,12 +22,12 @@ _TYPE = "<i4"
 
 @dataclass(frozen=True)
 class FileRows:
-    """The rows that were read from two aligned files, one TSV file or one treebank file: up to the next `first_row`.
+    """The rows that were read from two aligned files, one TSV or TMX file, or one treebank: up to the next `first_row`.
 
     Attributes:
         source: path of the source's file.
         target: path of the target's file, which may be the same one.
-        unit: what the pairs of the file are counted by, "line" or "tree".
+        unit: what the pairs of the file are counted by, "line", "tree" or "unit".
         first_row: the first row, from 0.
     """
 

@@ -153,6 +153,7 @@ def describe_findings(findings: Findings) -> dict[tuple[str, str], Finding]:
     training, held_out = "training pair", "validation or test pair"
     phrases = {("pair", f"misaligned: {fault}"): finding for fault, finding in findings.misaligned.items()}
     phrases |= {
+        ("unit", "of a translation memory without a text in both languages (skipped)"): findings.skipped_units,
         (training, "with an empty side (dropped)"): findings.empty,
         (training, "with equal source and target"): findings.copies,
         (training, "with a source in the target's language"): findings.wrong_language_sources,

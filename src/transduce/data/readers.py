@@ -1,4 +1,4 @@
-"""Lines and sentence pairs from text files: plain, `.gz`, `.zst`, two files or one TSV.
+"""Lines and sentence pairs from files: plain, `.gz`, `.zst`; two files, one TSV or one translation memory (TMX).
 
 Only "\\n" ends a line. U+2028, U+0085, form feeds and the like stay inside it, so that line n is the same here as for
 `wc`, `sed` and other tools, and aligned files stay aligned.
@@ -15,6 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import cast
 
+from transduce.data.tmx import TranslationMemory, is_tmx
 from transduce.errors import DataError, suggestion
 from transduce.files import zstd
 from transduce.reporting.tables import counted
@@ -66,7 +67,7 @@ class LineReader:
     def _whole_lines(self) -> Iterator[bytes]:
         """Yields blocks that end where a line ends."""
         rest = b""
-        for block in self._blocks():
+        for block in self.blocks():
             data = rest + block
             end = data.rfind(b"\n") + 1
             if end:
@@ -80,7 +81,12 @@ class LineReader:
         if rest:
             yield rest
 
-    def _blocks(self) -> Iterator[bytes]:
+    def blocks(self) -> Iterator[bytes]:
+        """Yields the content of the file, decompressed, in blocks of at most 1 MiB.
+
+        Raises:
+            DataError: it cannot be opened, or is damaged.
+        """
         if self.path == STDIN:
             stdin = cast(io.BufferedReader, sys.stdin.buffer)
             yield from self._read(stdin, stdin)
@@ -100,10 +106,10 @@ class LineReader:
                     unpacked = zstd.ZstdFile(file)
                 yield from self._read(unpacked, file)
             except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError) as error:
+                line = f"after line {self._num_lines}, " if self._num_lines else ""
                 raise DataError(
                     f"{shown_name(self.path)}: damaged or cut short: {str(error).rstrip('.')}. The error is "
-                    f"after line {self._num_lines}, within the first {file.tell()} bytes of the file. "
-                    "Fetch or compress the file again."
+                    f"{line}within the first {file.tell()} bytes of the file. Fetch or compress the file again."
                 ) from None
 
     def _read(self, unpacked: io.BufferedIOBase, file: io.BufferedIOBase) -> Iterator[bytes]:
@@ -163,8 +169,8 @@ class Place:
 
     Attributes:
         files: of source and target, which may be the same one.
-        number: of the pair in these files, from 1.
-        unit: what is counted: "line" or "tree".
+        number: of the line, tree or unit in these files, from 1.
+        unit: what is counted: "line", "tree", or "unit" of a translation memory.
     """
 
     files: tuple[Path, Path]
@@ -172,34 +178,67 @@ class Place:
     unit: str = "line"
 
     def shown(self, side: int) -> str:
-        """Returns `file:line`, or `file: tree N`; `side` is 0 for source, 1 for target."""
+        """Returns `file:line`, `file: tree N` or `file: unit N`; `side` is 0 for source, 1 for target."""
         return f"{self.files[side]}:{'' if self.unit == 'line' else f' {self.unit} '}{self.number}"
 
 
 class PairReader:
-    """Iterates over the pairs of two aligned files, or of the first two columns of one TSV file.
+    """Iterates over the pairs of two aligned files, of the first two columns of a TSV file, or of a translation memory.
 
     Attributes:
         paths: the two files, or the one.
     """
 
-    def __init__(self, paths: Sequence[Path], *, replace_invalid: bool = False) -> None:
+    def __init__(
+        self, paths: Sequence[Path], *, languages: tuple[str, str] = ("", ""), replace_invalid: bool = False
+    ) -> None:
+        """Checks that the files are there.
+
+        Args:
+            paths: two aligned files, one TSV file, or one translation memory (`.tmx`).
+            languages: codes of source and target, to choose from a translation memory; "": see `data/tmx.py`.
+            replace_invalid: whether U+FFFD stands for bytes of lines that are not UTF-8.
+
+        Raises:
+            DataError: it is another number of files, or one is missing.
+        """
         if len(paths) not in (1, 2):
-            raise DataError(f"{counted(len(paths), 'file')} given: name two aligned files or one TSV file.")
+            raise DataError(f"{counted(len(paths), 'file')} given: name two aligned files, one TSV or one TMX file.")
+        memory = next((path for path in paths if is_tmx(path)), None)
+        if memory is not None and len(paths) == 2:
+            raise DataError(f"{memory}: has both sides of each pair, so it is not one of two aligned files.")
         self.paths = tuple(paths)
         self._files = (self.paths[0], self.paths[-1])
         self._readers = [LineReader(path, replace_invalid=replace_invalid) for path in paths]
+        self._memory = TranslationMemory(str(memory), languages) if memory is not None else None
 
     @property
     def position_bytes(self) -> int:
         """Bytes of the files consumed so far, before decompression."""
         return sum(reader.position_bytes for reader in self._readers)
 
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Codes of source and target of a translation memory, once it is read; else ("", "")."""
+        return self._memory.languages if self._memory is not None else ("", "")
+
+    @property
+    def skipped(self) -> tuple[int, list[str]]:
+        """The number of units of a translation memory that have not both languages, and where the first few are."""
+        if self._memory is None:
+            return 0, []
+        places = [Place(self._files, number, "unit").shown(0) for number in self._memory.skipped]
+        return self._memory.num_units - self._memory.num_pairs, places
+
     def place(self, number: int) -> Place:
         """Returns where the pair with this number (from 1) is."""
+        if self._memory is not None:
+            return Place(self._files, self._memory.unit(number), "unit")
         return Place(self._files, number)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
+        if self._memory is not None:
+            return self._memory.pairs(self._readers[0].blocks())
         return self._columns() if len(self.paths) == 1 else self._two_files()
 
     def _columns(self) -> Iterator[tuple[str, str]]:
@@ -235,10 +274,14 @@ class PairReader:
         )
 
 
-def read_pairs(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Yields (source, target) from two aligned files or from the first two columns of one TSV file.
+def read_pairs(paths: Sequence[Path], *, languages: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
+    """Yields (source, target) from two aligned files, the first two columns of one TSV file, or a translation memory.
+
+    Args:
+        paths: the files, as for `PairReader`.
+        languages: codes of source and target, to choose from a translation memory.
 
     Raises:
-        DataError: the files differ in length, a TSV row has no tab, or what `read_lines` raises.
+        DataError: the files differ in length, a TSV row has no tab, or what `read_lines` and `TranslationMemory` raise.
     """
-    return iter(PairReader(paths))
+    return iter(PairReader(paths, languages=languages))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from transduce.data.corpus import CorpusFiles, Part
+from transduce.data.tmx import is_tmx
 from transduce.data.wrong_language import SideLanguages
 
 _SAMPLE_PAIRS = 2_000
@@ -112,6 +113,8 @@ def _is_copy(pairs: Sequence[tuple[str, str]]) -> bool:
 
 def side_names(part: Part) -> tuple[str, str]:
     """Returns the names that messages give to the two sides of a part."""
+    if is_tmx(part.paths[0]):
+        return f"{part.paths[0]}, source", f"{part.paths[0]}, target"
     if len(part.paths) == 1:
         return f"{part.paths[0]}, column 1", f"{part.paths[0]}, column 2"
     return str(part.paths[0]), str(part.paths[1])

@@ -85,7 +85,10 @@ class TreeReader:
 
     Attributes:
         paths: the files.
+        skipped: nothing, since each tree is a pair.
     """
+
+    skipped: tuple[int, list[str]] = (0, [])
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = tuple(paths)

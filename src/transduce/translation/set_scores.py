@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from transduce.config import DataConfig, DecodeConfig
-from transduce.data.corpus import locate_tests
+from transduce.data.corpus import Part, locate_tests
 from transduce.data.first_recipe import language_of
 from transduce.data.progress import progress_bar
-from transduce.data.readers import read_pairs
+from transduce.data.swapped_sides import side_names
 from transduce.errors import ConfigError, DataError, suggestion
 from transduce.evaluation import Evaluation, Score, Text, evaluate
 from transduce.evaluation.evaluation import ScoreOptions
@@ -119,7 +119,7 @@ def read_test_sets(data: DataConfig, names: Sequence[str] = ()) -> list[Evaluati
         paths = parts[each.name].paths
         if missing := next((path for path in paths if not path.is_file()), None):
             raise DataError(f"test set '{each.name}': {missing}: no such file. Name its folder: --corpus DIR.")
-        source, reference = _read_sides(paths)
+        source, reference = _read_sides(parts[each.name])
         sets.append(
             EvaluationSet(
                 name=each.name,
@@ -133,9 +133,9 @@ def read_test_sets(data: DataConfig, names: Sequence[str] = ()) -> list[Evaluati
     return sets
 
 
-def _read_sides(paths: Sequence[Path]) -> tuple[Text, Text]:
-    names = [*map(str, paths)] if len(paths) == 2 else [f"{paths[0]}, column {number}" for number in (1, 2)]
-    pairs = list(read_pairs(paths))
+def _read_sides(part: Part) -> tuple[Text, Text]:
+    names = side_names(part)
+    pairs = list(part.open())
     return Text(names[0], [source for source, _ in pairs]), Text(names[1], [target for _, target in pairs])
 
 

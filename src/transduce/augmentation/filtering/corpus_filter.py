@@ -32,8 +32,9 @@ def filter_corpus(
 ) -> FilterReport:
     """Cleans the training files of a corpus.
 
-    `output` gets the files that are kept under their names, compressed as before; `dropped.jsonl` with file, line, rule
-    and reason of each pair that is not; `report.json` and `report.html`. It appears when all is written, or not at all.
+    `output` gets the pairs that are kept, in files of the same names and compression (of a translation memory, in a TSV
+    file); `dropped.jsonl` with file, line, rule and reason of each pair that is not; `report.json` and `report.html`.
+    It appears when all is written, or not at all.
 
     Args:
         data: names the training files, which must all be of one pair of languages.

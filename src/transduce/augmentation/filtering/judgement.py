@@ -5,8 +5,9 @@ kept (`writing.py`). Between the last two, what depends on other pairs is decide
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from transduce.augmentation.filtering.near_duplicates import band_keys
 from transduce.augmentation.filtering.profile import CorpusProfile
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
 from transduce.config.filter_options import RULES, FilterOptions
-from transduce.data.corpus import Part, read_chunks
+from transduce.data.corpus import Part, Reader, read_chunks
 from transduce.data.duplicates import find_repeats
 
 KEPT = 0
@@ -41,6 +42,7 @@ class Judgement:
         repeats: indices of the exact duplicates, in order.
         repeated: the pair that each of them repeats.
         cross_entropy: dual conditional cross-entropy, (N,); NaN where it was not computed; N is 0 without models.
+        readers: of each part that has pairs, by its index: they know where a pair is.
     """
 
     part_sizes: list[int]
@@ -52,6 +54,7 @@ class Judgement:
     repeats: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     repeated: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     cross_entropy: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
+    readers: dict[int, Reader] = field(default_factory=dict)
 
     @property
     def kept(self) -> NDArray[np.bool_]:
@@ -63,10 +66,11 @@ class Judgement:
         """The index of the first pair of each part, and the number of all pairs."""
         return np.concatenate([[0], np.cumsum(self.part_sizes)]).astype(np.int64)
 
-    def location(self, pair: int, parts: Sequence[Part]) -> str:
-        """Returns `file:line` of a pair."""
+    def location(self, pair: int) -> str:
+        """Returns `file:line` or `file: unit N` of a pair, without the folder."""
         part = int(np.searchsorted(self.starts, pair, side="right")) - 1
-        return f"{parts[part].paths[0].name}:{pair - int(self.starts[part]) + 1}"
+        place = self.readers[part].place(pair - int(self.starts[part]) + 1)
+        return replace(place, files=(Path(place.files[0].name), Path(place.files[1].name))).shown(0)
 
     def drop(self, pairs: NDArray[np.int64] | NDArray[np.bool_], rule: str) -> None:
         """Drops pairs by a rule; those that are dropped already keep theirs."""
@@ -91,7 +95,9 @@ def judge(parts: Sequence[Part], profile: CorpusProfile, options: FilterOptions,
     model = profile.alignment if options.applies("alignment") else None
     rules, ratios, hashes = [np.zeros(0, np.uint8)], [np.zeros(0, np.float16)], [np.zeros(0, np.int64)]
     odds, keys = [np.zeros((3, 0), np.float16)], []
+    readers: dict[int, Reader] = {}
     for chunk in read_chunks(parts, "judging pairs", progress=progress):
+        readers[chunk.part] = chunk.reader
         block = PairBlock(chunk.pairs, profile)
         part_sizes[chunk.part] += len(chunk.pairs)
         broken = np.zeros(len(chunk.pairs), dtype=np.uint8)
@@ -117,6 +123,7 @@ def judge(parts: Sequence[Part], profile: CorpusProfile, options: FilterOptions,
         log_odds=log_odds,
         states=states,
         keys=np.concatenate(keys) if keys else np.zeros((0, 0), dtype=np.uint32),
+        readers=readers,
     )
     if model is not None:
         judgement.drop(states[:, ALIGNED] < options.min_alignment, "alignment")

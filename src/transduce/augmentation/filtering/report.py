@@ -1,5 +1,6 @@
 """What the filter found in a corpus: as JSON for programs, as text for people."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -92,12 +93,20 @@ def make_report(
         num_kept=int(kept.sum()),
         dropped=dropped,
         settings=settings,
-        notes=list(profile.notes),
+        notes=[*profile.notes, *_skipped(judgement)],
         part_sizes=list(judgement.part_sizes),
         part_kept=[int(kept[low:high].sum()) for low, high in pairwise(judgement.starts)],
         distributions=_distributions(judgement, profile),
         examples={rule: found for rule in dropped if (found := examples.of(rule))},
     )
+
+
+def _skipped(judgement: Judgement) -> Iterator[str]:
+    """Yields a note for each translation memory with units that were skipped."""
+    for reader in judgement.readers.values():
+        count, places = reader.skipped
+        if count:
+            yield f"{counted(count, 'unit')} without a text in both languages skipped, the first is {places[0]}"
 
 
 def _distributions(judgement: Judgement, profile: CorpusProfile) -> list[Distribution]:

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,12 +21,14 @@ from transduce.config.filter_options import RULES, FilterOptions
 from transduce.data.corpus import Chunk, Part, read_chunks
 from transduce.data.dropped import LOG_NAME, Dropped, ignore, open_log
 from transduce.data.readers import LineReader
+from transduce.data.tmx import is_tmx
 from transduce.errors import DataError
 from transduce.files import zstd
 
 _RULE_NAMES = ["", *RULES]
 _NUM_EXAMPLES = 6  # of each rule
 _ZSTD_LEVEL = 3
+_TMX_ENDING = re.compile(r"\.tmx(?=(\.gz|\.zst)?$)", re.IGNORECASE)
 
 
 @dataclass
@@ -76,13 +79,13 @@ class Writer:
             outputs: list[list[IO[str]]] = []
             if folder and corpus:
                 outputs = [
-                    [stack.enter_context(_open(folder / path.name)) for path in part.paths] for part in self.parts
+                    [stack.enter_context(_open(folder / name)) for name in written_names(part)] for part in self.parts
                 ]
             rows: list[Iterator[str]] = []
             for chunk in read_chunks(self.parts, "writing", progress=progress):
                 part = self.parts[chunk.part]
                 if outputs and chunk.line == 1:
-                    is_table = len(part.paths) == 1
+                    is_table = len(part.paths) == 1 and not is_tmx(part.paths[0])
                     rows = [iter(LineReader(part.paths[0], replace_invalid=part.replace_invalid))] if is_table else []
                 for pair, dropped in self._dropped(chunk, near):
                     examples.add(pair, dropped)
@@ -102,12 +105,12 @@ class Writer:
             if rule == "alignment":
                 reason = self.judgement.alignment_reason(pair)
             elif rule == "duplicate":
-                reason = f"repeats {self.judgement.location(self.judgement.original(pair), self.parts)}"
+                reason = f"repeats {self.judgement.location(self.judgement.original(pair))}"
             elif rule == "cross-entropy":
                 reason = f"dual conditional cross-entropy {float(self.judgement.cross_entropy[pair]):.2f}"
             else:
                 reason = reasons[i] if rule == "near-duplicate" else broken[number][1]
-            yield pair, Dropped(self.judgement.location(pair, self.parts), rule, reason, *chunk.pairs[i])
+            yield pair, Dropped(self.judgement.location(pair), rule, reason, *chunk.pairs[i])
 
     def _near_duplicates(self, chunk: Chunk, near: NearDuplicates) -> dict[int, str]:
         """Marks the near-duplicates of the chunk, and returns why each is one."""
@@ -116,7 +119,7 @@ class Writer:
         reasons = {}
         for pair, earlier, similarity in near.find(pairs, *sides):
             self.judgement.rules[pair] = RULE_NUMBERS["near-duplicate"]
-            where = self.judgement.location(earlier, self.parts)
+            where = self.judgement.location(earlier)
             reasons[pair - chunk.start] = f"{similarity:.0%} of its words are those of {where}"
         return reasons
 
@@ -125,6 +128,10 @@ class Writer:
         if rows:  # a TSV file: all of its columns
             lines = list(islice(rows[0], len(chunk.pairs)))
             outputs[0].writelines(f"{line}\n" for line, keep in zip(lines, kept, strict=True) if keep)
+            return
+        if len(outputs) == 1:  # of a translation memory
+            kept_pairs = (pair for pair, keep in zip(chunk.pairs, kept, strict=True) if keep)
+            outputs[0].writelines(f"{source}\t{target}\n" for source, target in kept_pairs)
             return
         for side, output in enumerate(outputs):
             output.writelines(f"{pair[side]}\n" for pair, keep in zip(chunk.pairs, kept, strict=True) if keep)
@@ -143,6 +150,11 @@ def _open(path: Path) -> Iterator[IO[str]]:
         yield text
 
 
+def written_names(part: Part) -> list[str]:
+    """Returns the names of the files that are written for a part: its own, but TSV for a translation memory."""
+    return [_TMX_ENDING.sub(".tsv", path.name) for path in part.paths]
+
+
 def require_distinct_names(parts: Sequence[Part], reports: Sequence[str]) -> None:
     """Checks that the files of a corpus can be written into one folder under their names.
 
@@ -150,12 +162,12 @@ def require_distinct_names(parts: Sequence[Part], reports: Sequence[str]) -> Non
         DataError: two have the same name, or one has the name of one of the `reports` in that folder.
     """
     names: dict[str, Path] = {}
-    for path in (path for part in parts for path in part.paths):
-        if path.name in reports:
+    for path, name in (each for part in parts for each in zip(part.paths, written_names(part), strict=True)):
+        if name in reports:
             raise DataError(f"{path}: has the name of a report that is written to the same folder. Rename it.")
-        if path.name in names:
+        if name in names:
             raise DataError(
-                f"{path} and {names[path.name]} have the same name, and would be written to the same file. Rename one, "
+                f"{path} and {names[name]} have the same name, and would be written to the same file. Rename one, "
                 "or filter them separately."
             )
-        names[path.name] = path
+        names[name] = path
