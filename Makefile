@@ -17,7 +17,7 @@ DOCS_READY := $(VENV)/.docs-ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_OPTIONS)
 TORCH := $(shell grep '^torch==' constraints.txt)
 comma := ,
-EXTRAS := $(if $(TORCH),train$(comma))demo,figures,huggingface,onnx,serve,postgres,dev
+EXTRAS := $(if $(TORCH),train$(comma))demo,figures,hub,huggingface,onnx,serve,postgres,dev
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo serve test skipped test-quick test-isa test-bugs check docs reference format bench gpu gpu-pack clean

@@ -105,7 +105,7 @@ def add_shortlist(model: Path, batch_ids: int) -> dict[str, float]:
     width = max(1, round((batch_ids - 100) / len({index for source in sources for index in source})) - 1)
     candidates = generator.integers(4, vocab_size, size=(vocab_size, width + 1)).astype(np.int32)
     candidates[:, 0] = np.arange(vocab_size)
-    shortlist = Shortlist(candidates, np.arange(4, 104, dtype=np.int32), {"made up": width})
+    shortlist = Shortlist(candidates, np.arange(4, 104, dtype=np.int32), {"made up": width}, vocab_size)
     save_shortlist(bundle, shortlist)
     allowed = shortlist.allowed(sources)
     return {"ids_of_a_batch": int(allowed.any(axis=0).sum()), "ids_of_a_line": float(allowed.sum(axis=1).mean())}

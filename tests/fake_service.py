@@ -53,6 +53,10 @@ class FakeService:
     def hung_models(self) -> list[str]:
         return self.hung
 
+    @property
+    def language_pairs(self) -> list[tuple[str, str]]:
+        return list(PAIRS)
+
     def pairs(self) -> list[ServedPair]:
         attends = self.attended is not None
         return [ServedPair(source, target, "fake", "", attends) for source, target in PAIRS]

@@ -94,7 +94,7 @@ class Serving:
         """Waits until the service says where it serves."""
 
         def is_ready() -> bool:
-            found = re.search(r"serving \S+ at (https?://\S+), ready in", self.log)
+            found = re.search(r"serving .+ at (https?://\S+), ready in", self.log)
             self.address = found[1] if found else ""
             return found is not None
 

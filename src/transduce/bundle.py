@@ -6,6 +6,7 @@
     alignment.json       the heads that align words; folders of earlier versions have none
     metrics.json         what was measured when it was made
     README.md            the model card
+    ORIGINAL_README.md   the card of the model that this one was made from, and its licence files
 
 Reading one needs no torch. Weights and tokeniser are checked against their checksums whenever they are read.
 """
@@ -23,10 +24,12 @@ from transduce.__about__ import __version__
 from transduce.config import Config, from_dict, to_dict
 from transduce.config.aligning_heads import AligningHeads
 from transduce.config.checked_json import format_problem
+from transduce.config.model_card import model_card
 from transduce.config.tensors import read_header, read_weights, require_finite
+from transduce.config.terms import Terms, write_terms
 from transduce.config.weights import count_parameters, require_shapes
 from transduce.errors import BundleError
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     import numpy as np  # imported where weights are read: an engine with its own copy of them starts faster without it
@@ -37,39 +40,6 @@ _CONFIG, _METRICS, _CARD = "config.json", "metrics.json", "README.md"
 CHECKED = (WEIGHTS, _TOKENIZER)  # the files whose checksums are in config.json
 # What the folder is made of, and what commands add: the fit of `calibrate`, the shortlist, conversions.
 OWN_FILES = (_CONFIG, *CHECKED, ALIGNMENT, _METRICS, _CARD, "confidence.json", "shortlist.safetensors", "ctranslate2")
-
-_TRANSLATOR_USE = """```sh
-echo "…" | transduce translate PATH_OF_THIS_FOLDER
-```
-
-```python
-from transduce import Translator
-
-print(Translator.load("PATH_OF_THIS_FOLDER").translate(["…"]))
-```
-
-## Limits
-
-It knows what its training text knew, in the domain of that text; other input may come out wrong and fluent.
-Check translations that matter. The terms of the training corpus may bind uses of the model."""
-
-_PARSER_USE = """Sentences are tokenised as the training trees are, words with a space between them.
-
-```sh
-echo "…" | transduce parse run PATH_OF_THIS_FOLDER
-```
-
-```python
-from transduce import Parser
-
-print(*Parser.load("PATH_OF_THIS_FOLDER").parse(["…"]))
-```
-
-## Limits
-
-Each output is a tree over the words of its sentence: malformed ones are repaired (`repaired`: % of them).
-It knows the kind of text that it was trained on, and that treebank's labels. The terms of the treebank may bind uses of
-the model. Scores are of labelled brackets as EVALB counts them with COLLINS.prm, in %, punctuation by the gold tags."""
 
 
 @dataclass(frozen=True)
@@ -124,15 +94,19 @@ class Bundle:
         return bundle
 
     @cached_property
-    def tokenizer(self) -> SubwordTokenizer:
+    def tokenizer(self) -> Tokenizer:
         """The model's tokeniser; raises BundleError if it is damaged or belongs to another model."""
         self.check_checksum(_TOKENIZER)
-        tokenizer = SubwordTokenizer.load(self.path / _TOKENIZER)
-        if tokenizer.vocab_size != self.config.model.vocab_size:
-            raise BundleError(
-                f"{self.path / _TOKENIZER}: has {tokenizer.vocab_size} pieces, but {_CONFIG} says "
-                f"{self.config.model.vocab_size}: it is the tokenizer of another model."
-            )
+        tokenizer, model = load_tokenizer(self.path / _TOKENIZER), self.config.model
+        for size, said in (
+            (tokenizer.vocab_size, model.vocab_size),
+            (tokenizer.target_vocab_size, model.target_vocab_size),
+        ):
+            if size != said:
+                raise BundleError(
+                    f"{self.path / _TOKENIZER}: has {size} pieces, but {_CONFIG} says {said}: it is the tokenizer of "
+                    "another model."
+                )
         return tokenizer
 
     @cached_property
@@ -217,11 +191,21 @@ def save_bundle(
     path: Path,
     config: Config,
     weights: "Mapping[str, np.ndarray]",
-    tokenizer: SubwordTokenizer,
+    tokenizer: Tokenizer,
     metrics: Mapping[str, Any],
     heads: AligningHeads | None = None,
+    terms: Terms | None = None,
 ) -> Bundle:
-    """Writes a complete model folder, or none; an existing one is replaced. `heads` are those that align words.
+    """Writes a complete model folder, or none; an existing one is replaced.
+
+    Args:
+        path: the folder.
+        config: of the model.
+        weights: by name.
+        tokenizer: of both sides.
+        metrics: what was measured.
+        heads: those that align words.
+        terms: files about the model that this one was made from.
 
     Raises:
         BundleError: a weight is NaN or infinite, or the folder cannot be written.
@@ -246,6 +230,7 @@ def save_bundle(
             files.write_json(folder / ALIGNMENT, counted)
             checked.append(ALIGNMENT)
         files.write_json(folder / _METRICS, dict(metrics))
+        write_terms(terms or {}, folder)
         num_parameters = sum(value.size for value in weights.values())
         files.write_text(folder / _CARD, model_card(config, num_parameters, metrics))
         files.write_json(
@@ -265,66 +250,6 @@ def save_metrics(bundle: Bundle, metrics: Mapping[str, Any]) -> None:
     """Writes other metrics into a model folder, and the card that shows them; all else in the folder stays."""
     files.write_json(bundle.path / _METRICS, dict(metrics))
     files.write_text(bundle.path / _CARD, model_card(bundle.config, count_parameters(bundle.config.model), metrics))
-
-
-def model_card(config: Config, num_parameters: int, metrics: Mapping[str, Any]) -> str:
-    """Returns the card as Markdown; it uses only the configuration and the measurements."""
-    model, data, train = config.model, config.data, config.train
-    is_parser = data.format == "trees"
-    languages = (
-        f"{data.source_language} sentences → trees".strip()
-        if is_parser
-        else data.described_languages("source", "target")
-    )
-    corpus = data.download or ", ".join(" + ".join(corpus.files) for corpus in data.training_corpora) or "not recorded"
-    rows = "\n".join(
-        f"| {name} | {format_metric(value)} |" for name, value in metrics.items() if not isinstance(value, dict)
-    )
-    measured = (
-        f"| measure | value |\n|---|---|\n{rows}" if rows else "Nothing was measured when this folder was written."
-    )
-    return f"""# {config.name}: {languages}
-
-A Transformer encoder-decoder (Vaswani et al., 2017), trained with Transduce {__version__}.
-
-| | |
-|---|---|
-| parameters | {num_parameters:,} |
-| layers | {model.num_encoder_layers} encoder, {model.num_decoder_layers} decoder |
-| d_model, d_ff | {model.d_model}, {model.d_ff} |
-| heads, d_k, d_v | {model.num_heads}, {model.d_k}, {model.d_v} |
-| norm, positions | {model.norm}-norm, {model.positions} |
-| vocabulary | {model.vocab_size:,} {config.text.algorithm} pieces, shared |
-| trained on | {corpus} |{_ancestor_row(metrics)}
-| training | at most {train.max_steps:,} steps, dropout {model.dropout}, label smoothing {train.label_smoothing} |
-
-## Measured
-
-{measured}
-
-## Use
-
-{_PARSER_USE if is_parser else _TRANSLATOR_USE}
-"""
-
-
-def _ancestor_row(metrics: Mapping[str, Any]) -> str:
-    """Returns the row of the card about the model that training started from; empty where there is none."""
-    ancestor = metrics.get("ancestor")
-    if not isinstance(ancestor, dict):
-        return ""
-    words = f", {ancestor.get('new_words')} new words" if ancestor.get("new_words") else ""
-    name, path, checksum = (ancestor.get(key, "not recorded") for key in ("name", "path", "sha256"))
-    return f"\n| started from | {name} (`{path}`{words}), SHA-256 of its weights `{checksum}` |"
-
-
-def format_metric(value: Any) -> str:
-    """Returns a measured value as text: two decimals, and large numbers as 3.2e+15; of a table, each entry."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {format_metric(entry)}" for name, entry in value.items())
-    if isinstance(value, int | float) and abs(value) >= 1e12:
-        return f"{value:.3e}"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def _checksum_of(config: Any) -> str:

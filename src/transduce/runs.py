@@ -15,6 +15,7 @@ import numpy as np
 from transduce import files
 from transduce.bundle import Bundle, save_bundle, save_metrics
 from transduce.config import Config, DecodeConfig
+from transduce.config.terms import licence_in, terms_of
 from transduce.config.weights import require_memory
 from transduce.data.corpus import locate_tests
 from transduce.data.prepare import prepare
@@ -22,13 +23,14 @@ from transduce.data.prepared import Prepared, difference_from, load_prepared
 from transduce.data.store import ParallelStore
 from transduce.data.treebank_reader import beginnings, read_normalised
 from transduce.engines.head_search import find_aligning_heads
+from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, TrainingError
 from transduce.evaluation.bleu import Metric, bleu
 from transduce.model import Transformer
 from transduce.parser import Parser
 from transduce.reporting.tables import counted
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer, load_tokenizer
 from transduce.training.ancestor import record_ancestor, require_ancestor, start_from_ancestor
 from transduce.training.averaging import average_checkpoints, compare_with_single
 from transduce.training.checkpoints import set_aside_damaged
@@ -39,6 +41,7 @@ from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 from transduce.training.resume import changes_on_resume, finished, save_run_config, trainable_config
 from transduce.training.run_folder import (
+    TERMS,
     ancestor_metrics,
     checkpoints,
     data_folder,
@@ -112,7 +115,7 @@ def train(
         ranks.wait_for_long_work()
         if not ranks.is_main:
             prepared = load_run_data(run, checksums=False)  # the main process has compared them
-        config = with_vocabulary(config, SubwordTokenizer.load(prepared.tokenizer))
+        config = with_vocabulary(config, load_tokenizer(prepared.tokenizer))
         if ranks.is_main:
             save_run_config(run, config, settings)
             record_ancestor(run, config, prepared)
@@ -153,7 +156,7 @@ def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None,
 
 
 def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, show_progress: bool) -> Trainer:
-    tokenizer = SubwordTokenizer.load(prepared.tokenizer)
+    tokenizer = load_tokenizer(prepared.tokenizer)
     validation = None
     if prepared.validation is not None:
         store = ParallelStore.open(prepared.validation, prepared.validation_sets)
@@ -180,15 +183,18 @@ def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, sh
     )
 
 
-def with_vocabulary(config: Config, tokenizer: SubwordTokenizer) -> Config:
-    """Returns `config` with the model's table as large as the tokeniser's vocabulary."""
-    return dataclasses.replace(config, model=dataclasses.replace(config.model, vocab_size=tokenizer.vocab_size))
+def with_vocabulary(config: Config, tokenizer: Tokenizer) -> Config:
+    """Returns `config` with the model's tables as large as the tokeniser's vocabulary, or vocabularies."""
+    model = dataclasses.replace(
+        config.model, vocab_size=tokenizer.vocab_size, target_vocab_size=tokenizer.target_vocab_size
+    )
+    return dataclasses.replace(config, model=model)
 
 
 # --- how a model does on the validation set: BLEU of a translator, F1 of a parser ------------------------------------
 
 
-def scorer_of(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore, ranks: Ranks = ALONE) -> Scorer:
+def scorer_of(config: Config, tokenizer: Tokenizer, validation: ParallelStore, ranks: Ranks = ALONE) -> Scorer:
     """Returns what all `ranks` call together: a function that decodes validation sources and scores the result."""
     given = (config, tokenizer, validation, ranks)
     if config.data.format == "trees":
@@ -198,7 +204,7 @@ def scorer_of(config: Config, tokenizer: SubwordTokenizer, validation: ParallelS
 
 def bleu_scorer(
     config: Config,
-    tokenizer: SubwordTokenizer,
+    tokenizer: Tokenizer,
     validation: ParallelStore,
     ranks: Ranks = ALONE,
     *,
@@ -213,15 +219,18 @@ def bleu_scorer(
     """
     chosen = (range(len(validation)) if rows is None else rows)[: config.train.validate_bleu_sentences]
     sources = [validation.source(row).tolist() for row in chosen]
-    references = tokenizer.decode_batch([validation.target(row).tolist() for row in chosen])
+    targets = [validation.target(row).tolist() for row in chosen]
+    references = tokenizer.target.decode_batch(targets)
+    num_tags = 0 if config.data.language_tags == "source" else 1
+    starts = [tuple(target[:num_tags]) for target in targets]
 
     def score(model: Transformer) -> dict[str, float]:
-        return {"bleu": metric(_decode(model, sources, config, tokenizer, ranks), [references]).value}
+        return {"bleu": metric(_decode(model, sources, config, tokenizer, ranks, starts), [references]).value}
 
     return score
 
 
-def bracket_scorer(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore, ranks: Ranks) -> Scorer:
+def bracket_scorer(config: Config, tokenizer: Tokenizer, validation: ParallelStore, ranks: Ranks) -> Scorer:
     """Returns a function that parses the validation sentences with a model, repairs the trees and scores them (§6.3).
 
     If only some are parsed, they are spread evenly: a validation set may consist of several treebanks.
@@ -230,7 +239,7 @@ def bracket_scorer(config: Config, tokenizer: SubwordTokenizer, validation: Para
     rows = [index * len(validation) // count for index in range(count)]
     sources = [validation.source(row).tolist() for row in rows]
     words = [sentence_words(text) for text in tokenizer.decode_batch(sources)]
-    targets = tokenizer.decode_batch([validation.target(row).tolist() for row in rows])
+    targets = tokenizer.target.decode_batch([validation.target(row).tolist() for row in rows])
     gold = [delinearise(text.split(" "), each) for text, each in zip(targets, words, strict=True)]
 
     def score(model: Transformer) -> dict[str, float]:
@@ -241,19 +250,28 @@ def bracket_scorer(config: Config, tokenizer: SubwordTokenizer, validation: Para
 
 
 def _decode(
-    model: Transformer, sources: list[list[int]], config: Config, tokenizer: SubwordTokenizer, ranks: Ranks
+    model: Transformer,
+    sources: list[list[int]],
+    config: Config,
+    tokenizer: Tokenizer,
+    ranks: Ranks,
+    starts: Sequence[tuple[int, ...]] = (),
 ) -> list[str]:
+    """Returns the best outputs for the sources as text; `starts` are the tokens that each output is begun with."""
     options = DecodeConfig(
         beam_size=config.train.validate_beam_size,
         length_penalty=config.decode.length_penalty,
         max_extra_tokens=config.decode.max_extra_tokens,
     )
-    engine = TorchEngine(model, tags=tokenizer.tags.values(), record_steps=False)
+    engine = TorchEngine(model, tags=tokenizer.target.tags.values(), record_steps=False)
 
-    def decode(own: Sequence[list[int]], at_once: int) -> list[Sequence[int]]:
-        return [best.ids for best, *_ in engine.translate(own, dataclasses.replace(options, batch_size=at_once))]
+    def decode(own: Sequence[tuple[list[int], TokenConstraints]], at_once: int) -> list[Sequence[int]]:
+        given, constraints = [source for source, _ in own], [each for _, each in own]
+        found = engine.translate(given, dataclasses.replace(options, batch_size=at_once), 1, constraints)
+        return [best.ids for best, *_ in found]
 
-    return tokenizer.decode_batch(decode_shares(decode, sources, ranks))
+    constraints = [TokenConstraints(start=start) for start in starts or [()] * len(sources)]
+    return tokenizer.target.decode_batch(decode_shares(decode, [*zip(sources, constraints, strict=True)], ranks))
 
 
 # --- the model folder ------------------------------------------------------------------------------------------------
@@ -279,14 +297,17 @@ def average_run(
     if not best and len(progress) < last and show_progress:
         print(f"note: {run} has {counted(len(progress), 'checkpoint')} to average, not {last}", file=sys.stderr)
     prepared = load_run_data(run)
-    tokenizer = SubwordTokenizer.load(prepared.tokenizer)
+    tokenizer = load_tokenizer(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress) | ancestor_metrics(run)
     heads = find_aligning_heads(config.model, weights, tokenizer)
-    return save_bundle(output, config, weights, tokenizer, metrics, heads)
+    terms = terms_of(run / TERMS)
+    if licence := licence_in(terms):
+        metrics["licence"] = licence
+    return save_bundle(output, config, weights, tokenizer, metrics, heads, terms)
 
 
 def _measure(
-    config: Config, weights: dict[str, Any], tokenizer: SubwordTokenizer, prepared: Prepared, steps: Sequence[Progress]
+    config: Config, weights: dict[str, Any], tokenizer: Tokenizer, prepared: Prepared, steps: Sequence[Progress]
 ) -> dict[str, Any]:
     metrics = steps[-1].metrics() | {"averaged_steps": ", ".join(str(each.step) for each in steps)}
     if config.data.format != "trees":
@@ -301,7 +322,7 @@ def _measure(
     return metrics
 
 
-def _usual_sentences(config: Config, tokenizer: SubwordTokenizer, store: ParallelStore) -> int:
+def _usual_sentences(config: Config, tokenizer: Tokenizer, store: ParallelStore) -> int:
     """Returns the number of sentences that 95 of 100 training lines do not exceed, by an evenly spread sample."""
     chosen = np.unique(np.linspace(0, len(store) - 1, _SENTENCES_SAMPLE).astype(np.int64))
     lines = tokenizer.decode_batch([store.source(int(index)).tolist() for index in chosen])

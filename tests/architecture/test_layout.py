@@ -180,6 +180,7 @@ _OF_0_1 = {
     "evaluation/evaluation.py: evaluate",  # 9
     "export/exports.py: export_model",  # 12: 7 are the fields of `Comparison`, which checks them
     "export/imports.py: import_huggingface",  # 9
+    "export/imports.py: import_model",  # 10: those of `import_huggingface`, and the format
     "export/imports.py: import_torch",  # 11
     "translation/streams/cluster.py: ray_workers",  # 9: 6 are those of `Translator.load`
     "verification/run.py: verify",  # 9

@@ -47,9 +47,14 @@ def test_module_is_explained_and_of_a_size_to_read(path: Path) -> None:
 
 
 def test_nothing_is_unpickled() -> None:
-    """A model file must not run code: no pickle, and no torch.load, anywhere in the package."""
-    dangerous = re.compile(r"\b(?:import pickle|from pickle|torch\.load\(|joblib|dill|marshal\.load|np\.load\()")
-    assert not [path for path in _MODULES if dangerous.search(path.read_text(encoding="utf-8"))]
+    """A model file must not run code: the only loader is for weights only, and pickle names its error."""
+    modules = r"pickle|joblib|dill|marshal"
+    calls = r"torch\.load\(|np\.load\(|pickle\.(?!UnpicklingError)\w|marshal\.load"
+    dangerous = re.compile(rf"(?:\b(?:import|from) (?:{modules})\b|\b(?:{calls})).*")
+    found = {name_of(path): dangerous.findall(path.read_text(encoding="utf-8")) for path in _MODULES}
+    assert {name: lines for name, lines in found.items() if lines} == {
+        "export/checkpoint_files.py": ["import pickle", 'torch.load(file, map_location="cpu", weights_only=True)']
+    }
 
 
 def test_no_file_names_a_folder_of_somebodys_machine() -> None:

@@ -116,7 +116,7 @@ def test_sweep(model: Path, translator: Translator, tmp_path: Path) -> None:
 
 
 def test_the_models_of_a_filter(model: Path, translator: Translator, capsys: pytest.CaptureFixture[str]) -> None:
-    scores = ScorerTowards(translator, "fr").score(LINES, LINES)
+    scores = ScorerTowards(translator, "", "fr").score(LINES, LINES)
     assert scores == translator.score(LINES, LINES, target_language="fr") != translator.score(LINES, LINES)
     files = [str(model.parent / "dev.en"), str(model.parent / "dev.fr")]
     command = ["filter", "--train", *files, "--dry-run", "--quiet", "--engine", "torch"]

@@ -19,6 +19,7 @@ _GPU = _ROOT / "benchmarks" / "gpu"
 _ABSENT = (
     "backports",
     "ctranslate2",
+    "sentencepiece",
     "sentencex",
     "tensorboard",
     "hypothesis",

@@ -18,7 +18,7 @@ METAVARS = {"DIR", "DOCUMENT", "FILE", "FOLDER", "JSON", "MODEL", "PATH", "RECIP
 METAVARS |= {"TREES", "TSV"}
 # What is read; a new option belongs here or in `OUTPUTS`.
 INPUTS = """ancestor baseline compare data description document ensemble export forbid forbid_by_line forward backward
-    glossary mirror model path prefix raw recipe recipes reference require_by_line run_folder
+    glossary list mirror model path prefix raw recipe recipes reference require_by_line run_folder
     silver source subject target text tokenizer train trees validation"""
 
 

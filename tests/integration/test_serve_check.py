@@ -75,3 +75,14 @@ def test_a_service_that_asks_for_a_restart_is_told(
         service.hung = ["m30k"]
         assert command_line([*arguments, "--check"]) == 1
     assert "is not alive: status 503" in capsys.readouterr().err
+
+
+def test_the_check_does_not_search_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A probe comes every few seconds: it must not hash or import packages."""
+    folder = tmp_path / "not-there"
+    arguments = ["serve", "--models", str(folder), "--port", str(free_port()), "--check"]
+    assert command_line(arguments) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert "no service answers at 127.0.0.1" in line
+    with running(fake_app(FakeService())) as address:
+        assert command_line([*arguments[:-2], address.rpartition(":")[2], "--check"]) == 0

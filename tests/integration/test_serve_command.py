@@ -413,7 +413,7 @@ def test_a_port_in_use_is_one_line(config: Path, capsys: pytest.CaptureFixture[s
     ("arguments", "code", "message"),
     [
         (["nowhere"], 4, "nowhere"),
-        ([], 2, "No model: name at least one model folder to serve."),
+        ([], 2, "No model: name at least one model folder to serve, or a folder of them with --models."),
         (["--config", "nowhere.toml"], 2, "nowhere.toml: no such"),
         (["--add-key", "a"], 2, "give --keys FILE as well"),
         (["--bulk"], 2, "give --add-key NAME as well"),

@@ -313,6 +313,7 @@ class MeanModel(nn.Module):
         self.embedding = nn.Parameter(torch.randn(vocab_size, width) / width**0.5)
         self.mix = nn.Linear(2 * width, width)
         self.checkpointing, self.rounded_shapes, self.max_positions = False, False, None
+        self.output_bias: Tensor | None = None
 
     def forward(self, source_BS: Tensor, source_lengths_B: Tensor, target_BT: Tensor, lengths_B: Tensor) -> Tensor:
         source_BSD, previous_BT = self.embedding[source_BS], nn.functional.pad(target_BT[:, :-1], (1, 0))

@@ -119,7 +119,7 @@ def test_each_search_finds_the_same(name: str) -> None:
 
 def test_an_ensemble_and_a_shortlist_find_the_same() -> None:
     candidates = np.concatenate([np.arange(40)[:, None], np.full((40, 3), [11, 17, 30])], axis=1).astype(np.int32)
-    shortlist = Shortlist(candidates, np.array([2, 20, 21], np.int32), {})
+    shortlist = Shortlist(candidates, np.array([2, 20, 21], np.int32), {}, len(candidates))
     engine = TorchEngine(_model(), others=[_model(replace(_BASE, norm="pre"))], shortlist=shortlist)
     expected = _found(engine, "beam")
     engine.graph_decoders = [GraphDecoder(model, record=False) for model in engine.models]

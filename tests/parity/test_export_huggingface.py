@@ -40,11 +40,16 @@ SUPPORTED_MODELS: dict[str, dict[str, Any]] = {
     "pre-norm, zero start, target space": {"norm": "pre", "decoder_start": "zero", "target_space_embedding": True},
     "target space": {"target_space_embedding": True},
     "unequal stacks": {"num_encoder_layers": 1, "num_decoder_layers": 3},
+    "swish, a bias on the logits": {"activation": "swish", "output_bias": True},
+    "gelu, zero start, a bias on the logits": {"activation": "gelu", "decoder_start": "zero", "output_bias": True},
+    "gelu by tanh": {"activation": "gelu_tanh"},
+    "gelu by a sigmoid, pre-norm, later positions": {"activation": "gelu_sigmoid", "norm": "pre", "first_position": 2},
 }
 UNSUPPORTED_MODELS: dict[str, tuple[dict[str, Any], str]] = {
     "window": ({"attention_window": 4}, "model.attention_window = 4"),
     "post-norm, learned": ({"positions": "learned", "max_positions": 40}, "model.positions = 'learned'"),
     "post-norm, sines first": ({"sinusoid_layout": "concatenated"}, "model.sinusoid_layout = 'concatenated'"),
+    "post-norm, later positions": ({"first_position": 2}, "model.first_position = 2"),
     "epsilon": ({"layer_norm_epsilon": 1e-3}, "model.layer_norm_epsilon = 0.001"),
     "wide heads": ({"d_k": 16}, "d_k = 16"),
 }

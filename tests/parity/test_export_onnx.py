@@ -34,6 +34,10 @@ AXES: dict[str, dict[str, Any]] = {
     "window": {"attention_window": 4},
     "window, pre-norm": {"attention_window": 7, "norm": "pre"},
     "unequal stacks": {"num_encoder_layers": 1, "num_decoder_layers": 3},
+    "swish, a bias on the logits": {"activation": "swish", "output_bias": True},
+    "gelu, later positions": {"activation": "gelu", "first_position": 2},
+    "gelu by tanh": {"activation": "gelu_tanh"},
+    "gelu by a sigmoid": {"activation": "gelu_sigmoid"},
     "odd width": {"positions": "learned", "max_positions": 40, "d_model": 21},
 }
 

@@ -1,5 +1,9 @@
 """Our layers against PyTorch's own, given the same weights."""
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -217,6 +221,29 @@ def test_whole_transformer(norm: str) -> None:
     (our_gradient,) = torch.autograd.grad((got * weights).sum(), ours.source_embedding)
     (their_gradient,) = torch.autograd.grad((expected * weights).sum(), table)
     torch.testing.assert_close(our_gradient, their_gradient, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("activation", "formula"),
+    [
+        ("relu", lambda x: max(0.0, x)),
+        ("swish", lambda x: x / (1 + math.exp(-x))),
+        ("gelu", lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2),
+        ("gelu_tanh", lambda x: x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2),
+        ("gelu_sigmoid", lambda x: x / (1 + math.exp(-1.702 * x))),
+    ],
+)
+def test_activations_by_their_formulas(activation: str, formula: Callable[[float], float]) -> None:
+    network = FeedForward(replace(config("post"), activation=activation))  # type: ignore[arg-type]
+    values = [-30.0, -2.5, -1.0, -0.1, 0.0, 0.3, 1.0, 4.0, 30.0]
+    with torch.no_grad():
+        for linear in (network.inner, network.outer):
+            linear.weight.zero_()
+            linear.bias.zero_()
+        network.inner.bias[: len(values)] = torch.tensor(values)
+        network.outer.weight[: len(values), : len(values)] = torch.eye(len(values))
+    found = network(torch.zeros(1, D_MODEL))[0, : len(values)].tolist()
+    assert found == pytest.approx([formula(x) for x in values], abs=2e-6)
 
 
 def test_the_feed_forward_network_is_two_convolutions_of_kernel_size_1() -> None:

@@ -43,6 +43,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "sinusoid_layout": "concatenated",
     },
     "learned positions": {"positions": "learned", "max_positions": 48},
+    "sources without an end": {"source_end": "none"},
     "d_k is not d_v": {"d_k": 5, "d_v": 12, "num_heads": 3, "dropout": 0.0},
     "window": {"attention_window": 6},
     "parser": {"data": DataConfig(format="trees")},

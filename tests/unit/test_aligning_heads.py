@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fake_tokenizer import FakeTokenizer
 from made_models import made_bundle, made_tokenizer
 from transduce import files
 from transduce.bundle import Bundle
@@ -34,8 +35,9 @@ def test_sources_are_ordinary_pieces(changes: dict[str, Any], length: int) -> No
 
 
 def test_sources_of_a_vocabulary_without_words_are_of_any_pieces_but_the_special_ones() -> None:
-    tokenizer = made_tokenizer()
-    found = np.array(sample_sources(ModelConfig(**_SHAPE), tokenizer))  # of the first 40 pieces, none is a word
+    # Of the first 40 pieces, none is a word.
+    tokenizer: Any = FakeTokenizer(vocab_size=40, piece_bytes=made_tokenizer().piece_bytes)
+    found = np.array(sample_sources(ModelConfig(**_SHAPE), tokenizer))
     # Without special ids there are 36 pieces, and 7919 = 219 × 36 + 35: each is the one before the last.
     assert found[0, :4].tolist() == [4, 39, 38, 37]
 

@@ -159,8 +159,7 @@ class Grown:
         config = inherited(apply_settings(Config(), settings[:1]), bundle.config)
         self.config = apply_settings(config, [*settings, f"model.vocab_size={bundle.config.model.vocab_size + 3}"])
         self.prepared: Any = SimpleNamespace(tokenizer="t.json", folder=Path("d"))
-        stand_in = SimpleNamespace(load=lambda _: SimpleNamespace(tags={"<law>": 301}))
-        monkeypatch.setattr(ancestor, "SubwordTokenizer", stand_in)
+        monkeypatch.setattr(ancestor, "load_tokenizer", lambda _: SimpleNamespace(tags={"<law>": 301}))
         monkeypatch.setattr(ancestor, "added_pieces", lambda *_: ["▁zebra", "▁yak", "<law>"])
         monkeypatch.setattr(ancestor, "former_pieces", lambda tokenizer, new, read: [(4, 6), (5,), (3,)])
 

@@ -54,7 +54,9 @@ def test_every_exporter_refuses_what_it_does_not_know(tmp_path: Path, writer: st
 
 
 def test_the_keys_that_are_choices_are_declared_by_all() -> None:
-    assert choices().keys() == {"positions", "sinusoid_layout", "tie_embeddings", "norm", "decoder_start"}
+    assert choices().keys() == {
+        "activation", "positions", "sinusoid_layout", "tie_embeddings", "norm", "decoder_start", "source_end"
+    }  # fmt: skip
     assert IN_EVERY_FORMAT.keys() <= choices().keys()
     for key, kinds in IN_EVERY_FORMAT.items():
         assert set(kinds) <= set(choices()[key])
@@ -91,7 +93,7 @@ def test_a_third_position_encoding_is_not_treated_as_one_of_the_two(
         with pytest.raises(AssertionError):
             call()
     for learned in (False, True):
-        monkeypatch.setattr(positions, "learns_positions", lambda config, learned=learned: learned)
+        monkeypatch.setattr(positions, "longest_sequence", lambda config, learned=learned: 9 if learned else None)
         with pytest.raises(AssertionError):
             Positions(config)
 

@@ -340,7 +340,7 @@ def test_an_impossible_output_of_any_length_is_none(engine: CTranslate2Engine) -
     options = DecodeConfig(beam_size=2, length_penalty=2.0)
     tokens = [engine._tokens[40]] * 60
     found = SimpleNamespace(hypotheses=[tokens, tokens], scores=[-1e10 / 60**2, -100 / 60**2])  # as CTranslate2 ranks
-    [possible] = engine._outputs(found, options)
+    [possible] = engine._outputs(found, options, 0)
     assert possible.log_probability == pytest.approx(-100)
 
 

@@ -128,7 +128,7 @@ def test_a_phrase_need_not_be_in_the_shortlist(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     bundle = Bundle.load(untied_folder(tmp_path / "model", max_extra_tokens=10))
     ends = np.full((bundle.config.model.vocab_size, 2), EOS, np.int32)
-    save_shortlist(bundle, Shortlist(ends, np.arange(20, 40, dtype=np.int32), {}))
+    save_shortlist(bundle, Shortlist(ends, np.arange(20, 40, dtype=np.int32), {}, len(ends)))
     engine = CTranslate2Engine.load(bundle, device="cpu", shortlisted=True)
     constraints = TokenConstraints(required=(((50, 51),),))
     [[found]] = engine.translate(SOURCES[:1], OPTIONS, 1, [constraints])

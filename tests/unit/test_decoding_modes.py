@@ -189,7 +189,7 @@ def test_a_part_of_the_vocabulary_holds_what_each_line_must_have() -> None:
     """Source 10 may become 15; the first line begins with 6, and must hold 7, or 8 and 9, and 11."""
     table = np.full((20, 1), EOS, np.int32)
     table[10] = 15
-    shortlist = Shortlist(table, np.array([5], np.int32), {})
+    shortlist = Shortlist(table, np.array([5], np.int32), {}, len(table))
     first = TokenConstraints(prefix=(6,), required=(((7,), (8, 9)), ((11,),)))
     batch = Batch.of([[10], [12]], [first, TokenConstraints()], (0, 1, 3), shortlist, torch.device("cpu"))
     part = batch.vocabulary
@@ -208,7 +208,7 @@ def test_conditions_of_a_part_of_the_vocabulary_are_its_columns() -> None:
     """
     table = np.full((20, 1), EOS, np.int32)
     table[10], table[12] = 10, 12
-    shortlist = Shortlist(table, np.array([5], np.int32), {})
+    shortlist = Shortlist(table, np.array([5], np.int32), {}, len(table))
     given = TokenConstraints(
         prefix=(10, 5),
         completions=((5, 12), (13,), (10,)),
@@ -253,7 +253,7 @@ def test_a_coverage_bonus_leaves_padding_out() -> None:
 
 def test_no_output_holds_a_tag_with_a_shortlist_either() -> None:
     tags = tuple(range(5, 14))
-    shortlist = Shortlist(np.full((20, 1), EOS, np.int32), np.arange(4, 20, dtype=np.int32), {})
+    shortlist = Shortlist(np.full((20, 1), EOS, np.int32), np.arange(4, 20, dtype=np.int32), {}, 20)
     plain, tagged = (TorchEngine(_model(), shortlist=shortlist, tags=each) for each in ((), tags))
     written = [
         {token for found in engine.translate(_sources(12), _BASE, 4) for each in found for token in each.ids}

@@ -93,7 +93,6 @@ NO_PAIRS = Directions((("", ""),), ("de", "fr"), ())
         (TWO_SOURCES, {"source": "nl"}, "nl", "de", True),
         (TWO_SOURCES, {"source": "FR-ca"}, "FR-ca", "de", False),
         (UNKNOWN, {"source": "nl"}, "nl", "", False),
-        (NO_PAIRS, {}, "", "de", False),
         (NO_PAIRS, {"source": "nl", "target": "fr"}, "nl", "fr", False),
     ],
 )
@@ -119,6 +118,7 @@ def test_what_is_not_asked_for_is_the_default(
         (ONE, {"target": "dx"}, "target language 'dx': this model does not know it. It knows: de."),
         (MANY, {"source": "it"}, "source language 'it': this model does not know it. It knows: en, es, fr, de."),
         (MANY, {"domain": "law-x"}, "domain 'law-x': this model does not know it. It knows: law."),
+        (NO_PAIRS, {}, "this model has several target languages: name one (--target). It knows: de, fr."),
     ],
 )
 def test_what_is_not_known_is_refused(known: Directions, asked: dict[str, str], message: str) -> None:

@@ -162,8 +162,8 @@ def test_what_is_kept_of_a_document_that_is_accepted(source: str, detected: str,
         calls.append((key, content))
         return given
 
-    pairs = [SimpleNamespace(source=source, target=target) for source, target in (("en", "de"), ("he", "en"))]
-    backend = SimpleNamespace(sources_of=sources_of, service=SimpleNamespace(pairs=lambda: pairs))
+    pairs = [("en", "de"), ("he", "en")]
+    backend = SimpleNamespace(sources_of=sources_of, serves=lambda *pair: pair in pairs)
     requests: Any = DocumentRequests(backend, SimpleNamespace(survey=survey, accept=accept))  # type: ignore[arg-type]
     upload = Upload({}, "a.md", io.BytesIO(b"# A dog."))
     upload.file.seek(3)

@@ -8,18 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fake_tokenizer import FakeTokenizer
 from transduce.config import DataConfig
 from transduce.data.corpus import Chunk
 from transduce.data.encoding import EncodedPart, EncodedSplit, _encode_chunk, _in_order, _tokenizer_threads
 from transduce.data.mixture import CorpusRows
 from transduce.data.readers import PairReader, Place
 
+_TARGETS = 1000  # what the target's ids begin with
 
-class Letters:
-    """A tokeniser whose pieces are letters, by their code."""
+
+class Letters(FakeTokenizer):
+    """A tokeniser whose pieces are letters, by their code plus `first`."""
+
+    first = 0
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        return [[ord(letter) for letter in text] for text in texts]
+        return [[self.first + ord(letter) for letter in text] for text in texts]
 
 
 @pytest.fixture
@@ -35,25 +40,25 @@ def encoded(
 ) -> Any:
     """Encodes pairs of the second part, in front of which others were read: 3 in the part, and 5 in the corpus."""
     chunk = Chunk(PairReader(files), part=1, start=5, line=4, pairs=pairs)
-    tokenizer: Any = Letters()
+    tokenizer: Any = Letters(target_side=Letters(first=_TARGETS))
     examination: Any = None
     if kept is not None:
         examination = SimpleNamespace(kept=kept, dropped_repeats=lambda chunk: {})
     same, places, sources, targets, dropped = _encode_chunk(
-        chunk, tokenizer, str.lower, [[1], [2, 3]], examination, limits
+        chunk, tokenizer, str.lower, [[[1], [2, 3]], [[], [4]]], examination, limits
     )
     assert same is chunk
     return SimpleNamespace(places=places, sources=sources, targets=targets, dropped=dropped)
 
 
-def ids(*texts: str, before: tuple[int, ...] = ()) -> list[list[int]]:
-    return [[*before, *map(ord, text)] for text in texts]
+def ids(*texts: str, before: tuple[int, ...] = (), first: int = 0) -> list[list[int]]:
+    return [[*before, *(first + ord(letter) for letter in text)] for text in texts]
 
 
 def test_pairs_with_text_on_both_sides_are_encoded(files: tuple[Path, Path]) -> None:
     found = encoded(files, [("AB", "X"), (" ", "y"), ("c", ""), ("D", "Zz")])
     assert found.sources == ids("ab", "d", before=(2, 3))  # as the model reads them, behind the tags of their part
-    assert found.targets == ids("X", "Zz")
+    assert found.targets == ids("X", "Zz", before=(4,), first=_TARGETS)
     assert found.places == [Place(files, 4), Place(files, 7)]
     assert found.dropped == []
 
@@ -62,7 +67,7 @@ def test_what_is_kept_is_said_of_the_whole_corpus(files: tuple[Path, Path]) -> N
     kept = np.array([False] * 5 + [False, True, True, False] + [True] * 3)
     found = encoded(files, [("a", "w"), ("b", "x"), ("", "y"), ("d", "z")], kept)
     assert found.sources == ids("b", "", before=(2, 3))
-    assert found.targets == ids("x", "y")
+    assert found.targets == ids("x", "y", before=(4,), first=_TARGETS)
     assert found.places == [Place(files, 5), Place(files, 6)]
 
 
@@ -73,9 +78,9 @@ def test_pairs_beyond_the_limits_are_left_out_and_located(files: tuple[Path, Pat
     pairs = [("a" * source, "x" * target) for source, target in lengths]
     kept = np.array([True] * 5 + [True] * 5 + [False, True, True])
     found = encoded(files, pairs, kept, limits)
-    assert [(len(source) - 2, len(target)) for source, target in zip(found.sources, found.targets, strict=True)] == [
-        *((9, 9), (2, 5), (8, 4))
-    ]
+    assert [
+        (len(source) - 2, len(target) - 1) for source, target in zip(found.sources, found.targets, strict=True)
+    ] == [*((9, 9), (2, 5), (8, 4))]
     assert found.places == [Place(files, number) for number in (4, 6, 11)]
     assert [(each.location, each.rule, each.reason) for each in found.dropped] == [
         (f"{files[0]}:5", "length", "10 to 9 subwords"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fake_tokenizer import FakeTokenizer
 from transduce.verification import engines
 from transduce.verification.engines import Other
 from transduce.verification.findings import Finding
@@ -17,10 +18,9 @@ def other_engine(ours: list[list[float]], theirs: list[list[float]], outputs: tu
     tested = SimpleNamespace(
         sources=[[5]] * len(ours),
         sample=SimpleNamespace(names=[f"sentence {number}" for number in range(1, len(ours) + 1)]),
-        search=SimpleNamespace(found=found[0]),
-        engine=SimpleNamespace(score=lambda sources, targets: ours),
+        search=SimpleNamespace(found=found[0], engine=SimpleNamespace(score=lambda sources, targets: ours)),
         bundle=SimpleNamespace(
-            tokenizer=SimpleNamespace(decode_batch=list),
+            tokenizer=FakeTokenizer(target_side=FakeTokenizer(decode_batch=list)),
             config=SimpleNamespace(data=SimpleNamespace(format="text")),
         ),
     )

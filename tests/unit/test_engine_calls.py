@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fake_tokenizer import FakeTokenizer
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.engines import ctranslate2, ctranslate2_forced
 from transduce.engines.automatic import AutomaticEngine
@@ -43,7 +44,8 @@ class Noting:
         return self._note("translate", sources, options, n_best, constraints)
 
     def score(self, sources: Any, targets: Any) -> Any:
-        return self._note("score", sources, targets)
+        self._note("score", sources, targets)
+        return [[-float(token) for token in (*target, 2)] for target in targets]
 
     def align(self, sources: Any, targets: Any) -> Any:
         self._note("align", sources, targets)
@@ -72,7 +74,7 @@ def test_tags_stand_in_front_and_all_else_is_handed_on() -> None:
     long = [10, 11, 12, 13, 14, 15, 16, 17]  # of which seven are read
     given = [TokenConstraints(prefix=(8,)), TokenConstraints()]
     assert engine.translate([long, []], OPTIONS, 3, given) == "noting: translate"
-    assert engine.score([long, []], [[4], []]) == "noting: score"
+    assert engine.score([long, []], [[4], []]) == [[-4.0, -2.0], [-2.0]]
     assert engine.next_scores(long, [4]) == "noting: next_scores"
     assert engine.attend(long, [4]) == "noting: attend"
     tagged = [5, 6, *long[:7]]
@@ -198,7 +200,9 @@ def test_a_conversion_is_opened_as_it_was_asked_for(
     noting("compute_type", "numbers")
     noting("converted", Path("conversion"))
     noting("load_model", SimpleNamespace(num_translators=5, device=device))
-    tokenizer = SimpleNamespace(tokens=lambda: NAMES, tags={"<2de>": 9, "<2fr>": 8})
+    written = FakeTokenizer(tokens=lambda: NAMES, tags={"<2de>": 9, "<2fr>": 8})
+    read = [f"source {name}" for name in NAMES]
+    tokenizer = FakeTokenizer(tokens=lambda: read, tags={"<2de>": 7}, target_side=written)
     config = ModelConfig(positions="learned", max_positions=30)
     bundle: Any = SimpleNamespace(tokenizer=tokenizer, config=SimpleNamespace(model=config))
     engine = CTranslate2Engine.load(bundle, "wished", 4, "int8", shortlisted=shortlisted)
@@ -212,6 +216,7 @@ def test_a_conversion_is_opened_as_it_was_asked_for(
     name = f"{shown}, with a shortlist" if shortlisted else shown
     assert attributes(engine) == (name, not shortlisted, 29, 5, batch_tokens)
     assert engine.never == (0, 1, 3, 9, 8)
+    assert (engine._source_tokens, engine._tokens) == (read, NAMES)
     undivided = engine.undivided()
     assert (attributes(undivided), undivided._divides, engine._divides) == (attributes(engine), False, True)
 
@@ -239,7 +244,7 @@ class Library:
 
 def made_engine(**options: Any) -> tuple[Any, Library]:
     library = Library()
-    return CTranslate2Engine(library, NAMES, ModelConfig(), "made", tags=[9], **options), library
+    return CTranslate2Engine(library, (NAMES, NAMES), ModelConfig(), "made", tags=[9], **options), library
 
 
 def made_line(index: int, source: tuple[int, ...], limit: int, **options: Any) -> Line:
@@ -329,7 +334,7 @@ def test_a_line_is_searched_again_at_its_own_limit_or_without_what_is_never_writ
     engine, _ = made_engine()
     line = made_line(0, (4, 5), 3, **of_line)
     given = SimpleNamespace(hypotheses=outputs, scores=[-1.0] * len(outputs))
-    found = engine._retry(line, engine._outputs(given, DecodeConfig()))
+    found = engine._retry(line, engine._outputs(given, DecodeConfig(), 0))
     assert found == (None if expected is None else made_line(0, (4, 5), 3, **of_line | expected))
 
 
@@ -345,7 +350,7 @@ def test_a_line_is_searched_again_at_its_own_limit_or_without_what_is_never_writ
 def test_the_limit_of_a_conversion(
     config: ModelConfig, num_source: int, settings: dict[str, int], expected: int | str
 ) -> None:
-    engine = CTranslate2Engine(Library(), NAMES, config, "made")
+    engine = CTranslate2Engine(Library(), (NAMES, NAMES), config, "made")
     options = DecodeConfig(**settings)
     if isinstance(expected, str):
         with pytest.raises(ConfigError, match=expected):

@@ -18,8 +18,9 @@ from transduce.errors import BundleError, ConfigError, DataError, ExportError, M
 from transduce.export import exports, imports
 from transduce.export.card import export_card
 from transduce.export.certificate import EXACT, ROUNDED, Certificate, Measured, Thresholds, versions
-from transduce.export.huggingface_reading import Checkpoint
-from transduce.export.huggingface_tokenizer import ForeignTokenizer
+from transduce.export.foreign_model import ForeignModel
+from transduce.export.foreign_vocabulary import ForeignTokenizer
+from transduce.export.hub import Origin
 from transduce.export.options import Comparison
 from transduce.export.sentences import Sentences, choose_sentences, spread, validation_part
 from transduce.export.torch_description import TorchDescription
@@ -38,7 +39,12 @@ def tokenizer(*tags: str) -> SubwordTokenizer:
 def made(*tags: str, **parts: Any) -> Any:
     """Returns a model folder that is no more than its configuration and its tokeniser."""
     return SimpleNamespace(
-        path=Path("m"), config=Config(name="mine", **parts), tokenizer=tokenizer(*tags), weights=dict, checksums={}
+        path=Path("m"),
+        config=Config(name="mine", **parts),
+        tokenizer=tokenizer(*tags),
+        weights=dict,
+        checksums={},
+        aligning_heads=None,
     )
 
 
@@ -301,10 +307,14 @@ def test_lines_of_white_space_are_no_sentences_and_their_translations_go_with_th
 def test_all_files_that_an_import_read_are_under_a_checksum(tmp_path: Path) -> None:
     for name in ("b.safetensors", "a.safetensors", "tokenizer.json", "notes.txt"):
         (tmp_path / name).write_text(name)
-    read = ("a.safetensors", "b.safetensors", "tokenizer.json")
-    assert imports._checksums(tmp_path) == {name: files.sha256(tmp_path / name) for name in read}
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "model.onnx").write_text("in a folder")
+    read = ("a.safetensors", "b.safetensors", "notes.txt", "onnx/model.onnx", "tokenizer.json")
+    found = imports._checksums(Origin(tmp_path))
+    assert found == {name: files.sha256(tmp_path / name) for name in read}
+    assert [*found] == [*read]
     alone = tmp_path / "a.safetensors"
-    assert imports._checksums(alone) == {"a.safetensors": files.sha256(alone)}
+    assert imports._checksums(Origin(alone)) == {"a.safetensors": files.sha256(alone)}
 
 
 def test_where_nothing_runs_the_original_the_folder_has_no_certificate(
@@ -322,9 +332,9 @@ def test_where_nothing_runs_the_original_the_folder_has_no_certificate(
         d_v=4,
     )
     config = Config(name="in", model=model, text=TextConfig(vocab_size=270))
-    read = Checkpoint(config, {"w": np.zeros(2, np.float32)}, ForeignTokenizer(own, np.arange(own.vocab_size)))
+    read = ForeignModel(config, {"w": np.zeros(2, np.float32)}, ForeignTokenizer(own, np.arange(own.vocab_size)))
     monkeypatch.setattr(imports, "find_spec", lambda name: None)  # without PyTorch
-    assert imports._write(tmp_path / "m", tmp_path / "state", read, None, Comparison()) is None
+    assert imports._write(tmp_path / "m", Origin(tmp_path / "state"), read, Comparison()) is None
     made = Bundle.load(tmp_path / "m")
     assert made.metrics == {"imported_from": str(tmp_path / "state")}
     assert made.aligning_heads is None

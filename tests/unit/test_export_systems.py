@@ -42,7 +42,7 @@ class Tokenizer:
 
 
 # Their ids of ours: PAD, BOS, EOS, UNK and two pieces. Their row 1, where a decoder starts, is none of ours.
-ORDER = [5, 6, 4, 0, 3, 2]
+ORDER, TARGET_ORDER = [5, 6, 4, 0, 3, 2], [5, 6, 4, 0, 2, 3]
 
 
 def hugging_face(**settings: Any) -> Any:
@@ -51,8 +51,9 @@ def hugging_face(**settings: Any) -> Any:
     system.name, system.tokenizer, system.num_positions = "transformers", Tokenizer(), 20
     generation = SimpleNamespace(max_length=None, max_new_tokens=None)
     system.model = SimpleNamespace(config=SimpleNamespace(decoder_start_token_id=1), generation_config=generation)
-    system._theirs = np.array([*ORDER, 1])
-    system._ours = {theirs: ours for ours, theirs in enumerate(system._theirs.tolist())}
+    system._source_ids, system._target_ids = np.array([*ORDER, 1]), np.array([*TARGET_ORDER, 1])
+    system._ours = {theirs: ours for ours, theirs in enumerate(system._source_ids.tolist())}
+    system._repeats_start, system._before, system._first = False, "", ()
     for name, value in settings.items():
         setattr(system, name, value)
     return system
@@ -91,7 +92,7 @@ def test_their_ids_become_ours_and_their_end_is_taken_off() -> None:
 def test_lines_are_generated_from_in_batches_cut_at_what_is_read(longest: int, positions: int, cut: int) -> None:
     system = hugging_face(num_positions=positions)
     system.tokenizer.model_max_length = longest
-    system.model.generate = lambda input_ids: input_ids
+    system.model.generate = lambda input_ids: [[1, *row] for row in input_ids]  # the decoder starts with 1
     lines = [f"{index % 10}3" for index in range(35)]
     assert system.translate(lines) == [f"{line[0]} 3 4" for line in lines], "with no line ends of their own"
     options = {"return_tensors": "pt", "padding": True, "truncation": True, "max_length": cut}
@@ -106,7 +107,7 @@ def test_whole_targets_are_scored_in_their_ids() -> None:
         calls.append(given)
         rows, length = given["decoder_input_ids"].shape
         logits = torch.zeros(rows, length, 7)
-        logits[:, :, 2] = math.log(5)  # our last: 5 of 11
+        logits[:, :, 3] = math.log(5)  # our last: 5 of 11
         return SimpleNamespace(logits=logits)
 
     model.config = system.model.config  # type: ignore[attr-defined]
@@ -123,9 +124,12 @@ def test_whole_targets_are_scored_in_their_ids() -> None:
     first, second = calls
     assert first["input_ids"][:2].tolist() == [[3, 2, 3, 4], [2, 4, 0, 0]]
     assert first["attention_mask"][:2].tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
-    assert first["decoder_input_ids"][:3].tolist() == [[1, 2, 0], [1, 3, 2], [1, 0, 0]]
+    assert first["decoder_input_ids"][:3].tolist() == [[1, 3, 0], [1, 2, 3], [1, 0, 0]]
     assert (len(first["input_ids"]), second["input_ids"].tolist()) == (16, [[2, 4]])
     assert second["decoder_input_ids"].tolist() == [[1]]
+    assert [row[:, BOS].tolist() for row in system.logits([[4]], [[5]])] == [[0.0, 0.0]]
+    system._repeats_start = True  # of padding, say: it is never written, whatever its row gives
+    assert [row[:, BOS].tolist() for row in system.logits([[4]], [[5]])] == [[-100.0, -100.0]]
 
 
 # --- onnxruntime ------------------------------------------------------------------------------------------------
@@ -137,11 +141,7 @@ class Script:
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
         self.steps: list[tuple[list[list[int]], Any, int]] = []
-        self.tokenizer = SimpleNamespace(encode_batch=self.encode_batch)
-
-    def encode_batch(self, lines: list[str], *, add_special_tokens: bool) -> list[Any]:
-        assert not add_special_tokens, "the script's own: EOS"
-        return [SimpleNamespace(ids=[*map(int, line)]) for line in lines]
+        self.tokenizer = SimpleNamespace(encode=lambda line: [*map(int, line)])
 
     def translate(self, line: str) -> str:
         return line[::-1]

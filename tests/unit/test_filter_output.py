@@ -40,5 +40,5 @@ def test_a_model_of_several_languages_is_asked_for_one() -> None:
             asked.append((given, options))
             return []
 
-    assert ScorerTowards(Model(), "fr").score(["a"], ["b"]) == []  # type: ignore[arg-type]
-    assert asked == [((["a"], ["b"]), {"target_language": "fr"})]
+    assert ScorerTowards(Model(), "en", "fr").score(["a"], ["b"]) == []  # type: ignore[arg-type]
+    assert asked == [((["a"], ["b"]), {"source_language": "en", "target_language": "fr"})]

@@ -138,7 +138,13 @@ def test_an_epsilon_up_to_twice_theirs_is_near_enough(epsilon: float, is_support
             shape_of(config, num_positions=50)
 
 
-_SIZES = {"vocab_size": 9, "d_model": 4, "max_position_embeddings": 5, "decoder_start_token_id": 0}
+_SIZES = {
+    "vocab_size": 7,
+    "decoder_vocab_size": 9,
+    "d_model": 4,
+    "max_position_embeddings": 5,
+    "decoder_start_token_id": 0,
+}
 _SIZES |= {f"{side}_{key}": 1 for side in ("encoder", "decoder") for key in ("layers", "attention_heads", "ffn_dim")}
 
 
@@ -150,7 +156,7 @@ _SIZES |= {f"{side}_{key}": 1 for side in ("encoder", "decoder") for key in ("la
         ({"dropout": 1.0}, "dropout = 1.0: must be a number from 0 to 1, 1 excluded"),
         ({"activation_dropout": -0.1}, "activation_dropout = -0.1: must be a number"),
         ({"attention_dropout": True}, "attention_dropout = True: must be a number"),
-        ({"decoder_start_token_id": 9}, "decoder_start_token_id = 9: must be less than vocab_size = 9"),
+        ({"decoder_start_token_id": 9}, "decoder_start_token_id = 9: must be less than 9, the vocabulary"),
         ({"decoder_start_token_id": -1}, "decoder_start_token_id = -1: must be a whole number, 0 or greater"),
         ({"decoder_layers": 0}, "decoder_layers = 0: must be a whole number, 1 or greater"),
         ({"encoder_ffn_dim": 2.0}, "encoder_ffn_dim = 2.0: must be a whole number"),

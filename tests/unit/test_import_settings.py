@@ -3,15 +3,19 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from transduce.config import Config, DecodeConfig, ModelConfig, to_dict
-from transduce.errors import BundleError, ConfigError, ExportError
+from transduce.errors import BundleError, ConfigError
 from transduce.export import huggingface_reading as reading
+from transduce.export.checkpoint_files import read_arrays, weight_files
+from transduce.export.foreign_vocabulary import ForeignTokenizer
 from transduce.export.huggingface_shape import model_settings, shape_of
+from transduce.export.huggingface_vocabulary import _special_tokens
 from transduce.export.torch_description import TorchDescription, read_description
 
 
@@ -40,13 +44,13 @@ def test_a_search_that_is_no_number_is_refused(tmp_path: Path) -> None:
 
 
 def test_special_tokens_are_those_of_the_tokenizer_s_own_settings(tmp_path: Path) -> None:
-    assert reading._special_tokens(tmp_path) == {}
+    assert _special_tokens(tmp_path) == {}
     old = {"bos_token": "<a>", "eos_token": {"content": "<b>"}, "mask_token": "<m>", "unk_token": 5}
     (tmp_path / "special_tokens_map.json").write_text(json.dumps(old), encoding="utf-8")
-    assert reading._special_tokens(tmp_path) == {"bos_token": "<a>", "eos_token": "<b>"}
+    assert _special_tokens(tmp_path) == {"bos_token": "<a>", "eos_token": "<b>"}
     new = {"eos_token": "<c>", "pad_token": "<p>"}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(new), encoding="utf-8")
-    assert reading._special_tokens(tmp_path) == {"bos_token": "<a>", "eos_token": "<c>", "pad_token": "<p>"}
+    assert _special_tokens(tmp_path) == {"bos_token": "<a>", "eos_token": "<c>", "pad_token": "<p>"}
 
 
 _SETTINGS = {
@@ -60,6 +64,13 @@ _SETTINGS = {
 }
 
 
+def vocabulary(order: list[int], target_order: list[int] | None = None) -> ForeignTokenizer:
+    """Returns what an import knows of a tokenizer whose ids, in the checkpoint, are these."""
+    target_size = len(target_order or ())
+    own: Any = SimpleNamespace(vocab_size=len(order), target_vocab_size=target_size)
+    return ForeignTokenizer(own, np.array(order), np.array(target_order) if target_order else None)
+
+
 @pytest.mark.parametrize(
     ("settings", "dropouts"),
     [
@@ -68,23 +79,51 @@ _SETTINGS = {
     ],
 )
 def test_the_model_of_a_checkpoint(settings: dict[str, Any], dropouts: tuple[float, ...]) -> None:
-    table = np.arange(6 * 16, dtype=np.float32).reshape(6, 16)
+    table, own = np.arange(6 * 16, dtype=np.float32).reshape(6, 16), vocabulary([0, 1, 2, 3, 4, 5])
     arrays = {"source": table, "target": table, "output": table, "x.q_proj.bias": np.zeros(4, np.float32)}
-    found = reading._model_config(_SETTINGS | settings, arrays, 6, extra_start=False)
-    assert (found.vocab_size, found.d_model, found.d_ff) == (6, 16, 24)
+    found = reading._model_config(_SETTINGS | settings, arrays, own, extra_start=False)
+    assert (found.vocab_size, found.target_vocab_size, found.d_model, found.d_ff) == (6, 0, 16, 24)
     assert (found.num_encoder_layers, found.num_decoder_layers) == (2, 3)
-    assert (found.num_heads, found.d_k, found.d_v, found.max_positions) == (4, 4, 4, 50)
+    assert (found.num_heads, found.d_k, found.d_v, found.max_positions, found.max_length) == (4, 4, 4, 50, 50)
     assert (found.dropout, found.attention_dropout, found.ffn_dropout) == dropouts
     assert (found.norm, found.positions, found.decoder_start) == ("post", "sinusoidal", "bos")
+    assert (found.sinusoid_layout, found.first_position) == ("interleaved", 0)
     assert (found.tie_embeddings, found.attention_bias, found.layer_norm_epsilon) == ("all", False, 1e-5)
+    assert (found.activation, found.output_bias) == ("gelu", False)  # that of a Marian model that names none
     arrays |= {"x.q_proj.bias": np.ones(4, np.float32), "source": table + 1}
     arrays["model.decoder.embed_positions.weight"] = np.ones((50, 16), np.float32)
-    found = reading._model_config(_SETTINGS | {"model_type": "pegasus"}, arrays, 6, extra_start=True)
+    found = reading._model_config(_SETTINGS | {"model_type": "pegasus"}, arrays, own, extra_start=True)
     assert (found.norm, found.positions, found.decoder_start) == ("pre", "learned", "zero")
-    assert (found.tie_embeddings, found.attention_bias) == ("target", True)
-    assert reading._model_config(_SETTINGS, arrays | {"output": table + 2}, 6, extra_start=False).tie_embeddings == (
-        "none"
-    )
+    assert (found.tie_embeddings, found.attention_bias, found.max_length) == ("target", True, 0)
+    arrays |= {"output": table + 2}
+    assert reading._model_config(_SETTINGS, arrays, own, extra_start=False).tie_embeddings == "none"
+
+
+def test_the_model_of_fairseq_and_of_two_vocabularies() -> None:
+    table = np.arange(6 * 16, dtype=np.float32).reshape(6, 16)
+    arrays = {"source": table, "target": table[:5], "output": table[:5]}
+    settings = _SETTINGS | {"model_type": "m2m_100", "activation_function": "relu"}
+    found = reading._model_config(settings, arrays, vocabulary([1, 2, 0, 3, 4, 5], [1, 2, 0, 3, 4]), extra_start=False)
+    assert (found.vocab_size, found.target_vocab_size, found.tie_embeddings) == (6, 5, "target")
+    assert (found.norm, found.positions, found.activation) == ("pre", "sinusoidal", "relu")
+    assert (found.sinusoid_layout, found.first_position, found.output_bias) == ("concatenated", 2, False)
+
+
+@pytest.mark.parametrize(
+    ("order", "written", "expected"),
+    [
+        ([0, 1, 2, 3, 4], 4, True),
+        ([0, 1, 2, 3, 4], 5, False),  # a row that no token of ours has
+        ([5, 5, 0, 1, 2, 3, 4], None, True),  # the decoder starts from padding, which is never written
+        ([1, 0, 0, 2, 3, 4], None, True),  # … or from the end
+    ],
+)
+def test_a_bias_on_the_logits(order: list[int], written: int | None, expected: bool) -> None:
+    table, bias = np.ones((6, 16), np.float32), np.zeros((1, 6), np.float32)
+    if written is not None:
+        bias[0, written] = 0.5
+    arrays = {"source": table, "target": table, "output": table, "final_logits_bias": bias}
+    assert reading._model_config(_SETTINGS, arrays, vocabulary(order), extra_start=False).output_bias is expected
 
 
 @pytest.mark.parametrize(
@@ -117,7 +156,7 @@ def test_the_weights_of_several_files_are_one_checkpoint(tmp_path: Path) -> None
         save_file({name: np.full(2, ord(name), np.float32)}, tmp_path / f"{name}.safetensors")
     index = {"weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
-    assert {name: array.tolist() for name, array in reading._read_arrays(tmp_path).items()} == {
+    assert {name: array.tolist() for name, array in read_arrays(weight_files(tmp_path)).items()} == {
         "a": [97.0, 97.0],
         "b": [98.0, 98.0],
     }
@@ -173,27 +212,23 @@ def test_a_description_that_cannot_be_is_refused(tmp_path: Path, line: str, mess
     [
         (5, -1e9, 0.0, True),
         (5, -1e8, 0.0, True),
-        (5, -9e7, 0.0, "final_logits_bias is not zero"),
+        (5, -9e7, 0.0, False),
         (5, 0.0, 0.0, False),  # padding that a decoder starts from, as in Marian's own
-        (5, -1e9, 0.5, "final_logits_bias is not zero"),  # a token with a meaning
-        (4, -1e9, 0.0, "final_logits_bias is not zero"),
-        (5, 0.5, 0.0, "final_logits_bias is not zero"),
+        (5, -1e9, 0.5, False),  # a token with a meaning
+        (4, -1e9, 0.0, False),
+        (5, 0.5, 0.0, False),
         (0, 0.0, 0.5, False),
     ],
 )
-def test_a_start_that_is_no_token(start: int, last_bias: float, last_row: float, expected: bool | str) -> None:
-    """It is the last of six, with an embedding of zero, and is never written."""
+def test_a_start_that_is_no_token(start: int, last_bias: float, last_row: float, expected: bool) -> None:
+    """It is the last of six of the target's, with an embedding of zero, and is never written."""
     table, bias = np.ones((6, 2), np.float32), np.zeros((1, 6), np.float32)
     table[5], bias[0, 5] = last_row, last_bias
-    given = {"target": table, "final_logits_bias": bias}, {"vocab_size": 6, "decoder_start_token_id": start}
-    if isinstance(expected, str):
-        with pytest.raises(ExportError, match=expected):
-            reading._has_extra_start(*given)
-    else:
-        assert reading._has_extra_start(*given) is expected
-    bias[0, 2] = 0.25
-    with pytest.raises(ExportError, match="final_logits_bias is not zero"):
-        reading._has_extra_start(*given)
+    settings = {"vocab_size": 9, "decoder_vocab_size": 6, "decoder_start_token_id": start}
+    assert reading._has_extra_start({"target": table, "final_logits_bias": bias}, settings) is expected
+    bias[0, 2] = 0.25  # that of another token does not matter
+    assert reading._has_extra_start({"target": table, "final_logits_bias": bias}, settings) is expected
+    assert not reading._has_extra_start({"target": table}, settings)
 
 
 _OWN = Config(
@@ -217,6 +252,7 @@ _OWN = Config(
         {"decoder_layers": 2},
         {"encoder_attention_heads": 4},
         {"decoder_ffn_dim": 25},
+        {"activation_function": "gelu"},
     ],
     ids=str,
 )
@@ -252,5 +288,8 @@ def test_tables_that_were_tied_may_be_trained_apart(
     names = ("source", "target", "output")
     arrays = {name: np.full((300, 16), number, np.float32) for name, number in zip(names, tables, strict=True)}
     assert (reading._original_config(tmp_path / "t.json", settings, arrays) is not None) is fits
-    trained = arrays | {"model.encoder.layers.0.self_attn.q_proj.bias": np.ones(16, np.float32)}
-    assert reading._original_config(tmp_path / "t.json", settings, trained) is None  # it says that there are no biases
+    for name, bias in (
+        ("model.encoder.layers.0.self_attn.q_proj.bias", np.ones(16, np.float32)),
+        ("final_logits_bias", np.ones((1, 300), np.float32)),
+    ):  # the configuration says that there are none
+        assert reading._original_config(tmp_path / "t.json", settings, arrays | {name: bias}) is None

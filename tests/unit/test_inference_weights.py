@@ -218,7 +218,7 @@ def test_a_part_of_a_projection_is_in_the_numbers_of_the_whole(
         torch.ops.mkldnn, "_reorder_linear_weight", lambda weight, rows: asked.append((weight.dtype, rows))
     )
     whole = PrepackedLinear(torch.zeros(6, 4), torch.zeros(6), dtype)
-    part = whole.with_weight(torch.ones(2, 4))
+    part = whole.with_weight(torch.ones(2, 4), None)
     assert asked == [(dtype, 128)] * 2
     assert (part._dtype, part._bias, part._single) == (dtype, None, None)
     assert whole._bias is not None
@@ -230,7 +230,7 @@ def test_a_part_of_a_projection_in_int8_is_in_int8() -> None:
     weight, x = torch.randn(6, 8, generator=torch.Generator().manual_seed(1)), torch.ones(1, 8)
     with torch.inference_mode():
         whole = QuantizedLinear(weight, None)
-        part = whole.with_weight(weight[[1, 4]])
+        part = whole.with_weight(weight[[1, 4]], None)
         assert torch.equal(part(x), whole(x)[:, [1, 4]])
 
 

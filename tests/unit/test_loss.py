@@ -1,6 +1,8 @@
 """The smoothed loss, fused with its projection, against the formula and against numbers worked out by hand."""
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from torch import Tensor
 
 from transduce.training import loss as loss_module
 from transduce.training.loss import Smoothing, projected_loss, smoothed_cross_entropy_reference
+from transduce.training.step import with_bias
 
 pytestmark = pytest.mark.computes
 
@@ -133,6 +136,22 @@ def test_bf16_states_give_a_close_loss_and_a_float32_gradient_of_the_matrix(
     assert (by_states.dtype, by_embedding.dtype) == (torch.bfloat16, torch.float32)
     for ours, theirs in zip((by_states, by_embedding), gradients(reference, states, embedding), strict=True):
         assert float((ours - theirs).norm() / theirs.norm()) < 0.02
+
+
+def test_a_bias_on_the_logits_is_part_of_the_product() -> None:
+    states, embedding, targets = inputs()
+    bias = torch.randn(37).requires_grad_()
+    model: Any = SimpleNamespace(output_embedding=embedding, output_bias=bias)
+    smoothing = Smoothing.of(0.1, 37, "uniform")
+    loss, _ = projected_loss(*with_bias(states, model), targets, smoothing)
+    reference = smoothed_cross_entropy_reference(states @ embedding.t() + bias, targets, smoothing)
+    torch.testing.assert_close(loss, reference)
+    for ours, theirs in zip(
+        gradients(loss, states, embedding, bias), gradients(reference, states, embedding, bias), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    model.output_bias = None
+    assert with_bias(states, model) == (states, embedding)
 
 
 def test_a_shared_matrix_gets_both_gradients() -> None:

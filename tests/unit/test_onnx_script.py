@@ -12,8 +12,11 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="the script needs transduce[onnx]")
 
+from made_marian import SOURCE_TEXT, learned, pieces_of
 from transduce.export import translate_onnx
-from transduce.export.translate_onnx import OnnxTranslator, log_softmax, penalty
+from transduce.export.sentencepiece_files import write_pieces
+from transduce.export.translate_onnx import OnnxTranslator, Pieces, log_softmax, penalty
+from transduce.text import SPECIAL_TOKENS, SentencePieceTokenizer
 
 PAD, BOS, EOS, UNK, A, B, TAG = range(7)
 
@@ -114,12 +117,12 @@ def test_lines_have_the_tags_that_are_asked_for() -> None:
 
     table = Noting(np.zeros((7, 7, 7)), beam_size=4, length_penalty=0.6, default_tags=[TAG])
     table.tokenizer = SimpleNamespace(
-        encode=lambda line, add_special_tokens: SimpleNamespace(ids=[len(line), int(add_special_tokens)]),
-        decode=lambda ids, skip_special_tokens: f"{ids}\n{skip_special_tokens}",
+        encode=lambda line: [len(line), 0],
+        decode=lambda ids: f"{ids}\nend",
     )
-    assert table.translate("abc") == "[4] False"
-    assert table.translate("abc", 1, 0.0, []) == "[4] False"
-    assert table.translate("abc", tags=[5, 6]) == "[4] False"
+    assert table.translate("abc") == "[4] end"
+    assert table.translate("abc", 1, 0.0, []) == "[4] end"
+    assert table.translate("abc", tags=[5, 6]) == "[4] end"
     assert table.translate(" \t") == ""
     assert searched == [([TAG, 3, 0], 4, 0.6), ([3, 0], 1, 0.0), ([5, 6, 3, 0], 4, 0.6)]
 
@@ -168,3 +171,15 @@ def test_the_command_translates_each_line_with_its_options(
     monkeypatch.setattr("sys.stdin", io.StringIO("d\n"))
     translate_onnx.main()
     assert (made[1], calls[3]) == ((Path(translate_onnx.__file__).parent, 0), ("d", None, None, None))
+
+
+def test_the_pieces_of_a_folder_with_sentencepiece(tmp_path: Path) -> None:
+    model = learned(SOURCE_TEXT)
+    names = [*SPECIAL_TOKENS, *pieces_of(model), "<2de>", "<0xC3>", "<0xA9>"]
+    tokenizer = SentencePieceTokenizer.of(names, model)
+    write_pieces(tokenizer, tmp_path)
+    pieces = Pieces(tmp_path)
+    for line in (*SOURCE_TEXT, "ﬁne 日本", " two  dogs ", "<2de> </s>"):
+        assert pieces.encode(line) == tokenizer.encode(line)
+    assert pieces.decode(pieces.encode(SOURCE_TEXT[0])) == SOURCE_TEXT[0]
+    assert pieces.decode([names.index("<0xC3>"), names.index("<0xA9>")]) == "é"

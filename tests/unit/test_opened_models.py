@@ -153,7 +153,9 @@ def test_workers_of_a_cluster_load_the_same(noting: Noting, capsys: pytest.Captu
 def test_a_reference_in_another_language_is_refused_unless_one_is_named(
     reference: str, named: str, refused: bool, noting: Noting
 ) -> None:
-    directions = SimpleNamespace(targets=("de", "fr"), choose=lambda: SimpleNamespace(target="de"))
+    directions = SimpleNamespace(
+        targets=("de", "fr"), pairs=[("en", "de"), ("en", "fr")], example=lambda: SimpleNamespace(target="de")
+    )
     noting("transduce.translation.directions.Directions.of", directions)
     bundle: Any = SimpleNamespace(tokenizer=None)
     said = r"test\.fr: is 'fr' by its name.*'de'.*add --to fr, or --to de if that"

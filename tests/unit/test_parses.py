@@ -93,7 +93,7 @@ def test_some_of_the_sentences_lie_evenly_spread(monkeypatch: pytest.MonkeyPatch
         def __init__(self, model: object, *, tags: Collection[int], record_steps: bool) -> None:
             pass
 
-        def translate(self, sources: Sequence[Sequence[int]], options: object) -> list[list[Hypothesis]]:
+        def translate(self, sources: Sequence[Sequence[int]], *_: object) -> list[list[Hypothesis]]:
             read.extend(validation.tokenizer.decode(source) for source in sources)
             tree = validation.tokenizer.encode(validation.texts[0][1])
             return [[Hypothesis(tree, -1.0, -1.0, True)] for _ in sources]

@@ -11,6 +11,7 @@ from transduce.cli import calibrate, student
 from transduce.cli.main import main
 from transduce.config import DecodeConfig
 from transduce.config.filter_options import FilterOptions
+from transduce.export.hub import Origin
 from transduce.translation.translator import Translator
 
 _CERTIFICATE = SimpleNamespace(to_markdown=lambda: "as good")
@@ -37,22 +38,27 @@ def test_export(noting: Noting, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_import(noting: Noting, capsys: pytest.CaptureFixture[str]) -> None:
     of_torch = noting("transduce.export.imports.import_torch", _CERTIFICATE)
-    of_others = noting("transduce.export.imports.import_huggingface")
+    of_others = noting("transduce.export.imports.import_model")
+    noting("transduce.export.hub.find_origin", Origin(Path("s")))
     given = "import s --output o --format"
     assert main(f"{given} torch --description d --tokenizer t {_COMPARED}".split()) == 0
-    assert of_torch == [((Path("s"), Path("d"), Path("t"), Path("o")), _COMPARISON)]
+    assert of_torch == [((Path("s"), Path("d"), Path("t"), Path("o")), _COMPARISON | {"compare": True})]
     assert "nothing was compared" not in capsys.readouterr().err
-    assert main(f"{given} huggingface {_COMPARED}".split()) == 0
-    assert of_others == [((Path("s"), Path("o")), _COMPARISON)]
+    for form in ("huggingface", "marian"):
+        assert main(f"{given} {form} {_COMPARED}".split()) == 0
+        assert of_others.pop() == ((Origin(Path("s")), Path("o"), form), _COMPARISON | {"compare": True})
     assert "nothing was compared" in capsys.readouterr().err
     for wrong in ("torch --description d", "torch --tokenizer t", "huggingface --tokenizer t"):
         assert main(f"{given} {wrong}".split()) == 2
-    assert len(of_torch) == len(of_others) == 1
+    assert (len(of_torch), len(of_others)) == (1, 0)
 
 
 def test_filter(noting: Noting, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = noting("transduce.augmentation.filtering.filter_corpus", "report")
-    one, many = (SimpleNamespace(directions=SimpleNamespace(targets=targets)) for targets in ((), ("de", "fr")))
+    one, many = (
+        SimpleNamespace(directions=SimpleNamespace(targets=targets, language_tags="source"))
+        for targets in ((), ("de", "fr"))
+    )
     many.directions.choose = lambda source, target: SimpleNamespace(target=target)
     loaded: Calls = []
 
@@ -239,11 +245,12 @@ def test_calibrate(noting: Noting, tmp_path: Path) -> None:
     files = {name: str(tmp_path / name) for name in "srtu"}
     given = ["calibrate", str(tmp_path), "--source", files["s"], "--reference", files["r"], "--threshold", "70"]
     given += ["--test-source", files["t"], "--test-reference", files["u"], "--target", "fr", "--domain", "law"]
+    given += ["--source-language", "en"]
     assert main([*given, "--beam-size", "3"]) == 0
     texts = [[[f"{name} one", f"{name} two"] for name in pair] for pair in ("sr", "tu")]
     assert [list(args[1:]) for args, _ in measured] == texts
     asked = [{key: value for key, value in options.items() if value is not None} for _, options in measured]
-    assert asked == [{"target": "fr", "domain": "law", "beam_size": 3}] * 2
+    assert asked == [{"source_language": "en", "target": "fr", "domain": "law", "beam_size": 3}] * 2
     assert fits[0][0] == ("confidences", "scores", 70.0)
     assert tested[0][0][1:] == ("confidences", "scores")
     assert (named[0][0][1], saved[0][0][0]) == ("fr", bundle)
@@ -271,9 +278,11 @@ def test_inspect(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[s
     given += ["--output", str(page), "--figure", str(figure), "--arrays", str(data), "--pharaoh", str(links)]
     given += ["--words", "--attention", "cross", "--layer", "3", "--heads", "1, 4", "--word", "one"]
     given += ["--align-heads", "best:5", "--target-language", "fr", "--domain", "law", "--device", "cpu"]
+    given += ["--source-language", "en"]
     assert main([*given, "--threads", "2"]) == 0
     assert loaded == [((Path("m"),), {"engine": "torch", "device": "cpu", "threads": 2})]
-    assert attended == [(("s two", "t two"), {"target_language": "fr", "domain": "law"})]
+    languages = {"source_language": "en", "target_language": "fr", "domain": "law"}
+    assert attended == [(("s two", "t two"), languages)]
     assert views == [((attention, "cross"), {"words": True})]
     assert drawn == [(("view", figure), {"layer": 3, "heads": [1, 4], "word": "one"})]
     assert arrays == [((attention, data), {})]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fake_tokenizer import FakeTokenizer
 from noted_calls import Noting
 from transduce.augmentation import CorpusJob
 from transduce.augmentation.made_corpus import MadeCorpus
@@ -106,7 +107,9 @@ def test_distill_nearest_to_references(noting: Noting, tmp_path: Path) -> None:
 
 
 def test_shortlist(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bundle = SimpleNamespace(path=tmp_path, tokenizer=SimpleNamespace(vocab_size=300))
+    bundle = SimpleNamespace(
+        path=tmp_path, tokenizer=FakeTokenizer(vocab_size=400, target_side=FakeTokenizer(vocab_size=300))
+    )
     noting("transduce.bundle.Bundle.load", bundle)
     place = "transduce.engines.shortlist"
     read, held = (
@@ -114,6 +117,7 @@ def test_shortlist(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture
         noting(f"{place}.learning.hold_out", ("some", "rest")),
     )
     prepared = noting(f"{place}.learning.read_prepared", ("pairs", ["validation"]))
+    noting(f"{place}.learning.same_pieces", "same")
     learned = noting(f"{place}.learning.learn", "learned")
     facts = {"pairs": 1200, "candidates": 20, "frequent": 30, "coverage": {"pairs": 1}}
     rows = [Coverage(num_candidates=n, share_of_tokens=0.5, share_of_sentences=0.25, mean_ids=1234.0) for n in (10, 20)]
@@ -125,7 +129,7 @@ def test_shortlist(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture
     assert main([*given, *numbers.split()]) == 0
     assert read == [(((source, target), bundle.tokenizer, 40), {"progress": False})]
     assert held == [((["pair"],), {})]
-    assert learned == [(("some", 300), {"iterations": 2, "progress": False})]
+    assert learned == [(("some", 300, "same"), {"iterations": 2, "progress": False})]
     assert made == [(("learned", "rest"), {"num_candidates": 20, "num_frequent": 30})]
     assert capsys.readouterr().out == (
         "list: learned from 1,200 pairs; 20 candidates of each piece, 30 frequent pieces.\n"
@@ -140,13 +144,13 @@ def test_shortlist(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture
         (((other, reference), bundle.tokenizer, 500_000), {}),
     ]
     assert (learned[1], made[1][0]) == (
-        (((["pair"], 300)), {"iterations": 5, "progress": False}),
+        ((["pair"], 300, "same"), {"iterations": 5, "progress": False}),
         ("learned", ["pair"]),
     )
     assert made[1][1] == {"num_candidates": 100, "num_frequent": 300}
     assert main(["shortlist", "m", "--data", "d"]) == 0
     assert prepared == [((Path("d"), bundle.tokenizer, 500_000), {})]
-    assert (learned[2][0], made[2][0]) == (("pairs", 300), ("learned", ["validation"]))
+    assert (learned[2][0], made[2][0]) == (("pairs", 300, "same"), ("learned", ["validation"]))
     for wrong in (given[:4], [*given, "--test-source", "u"], [*given, "--data", "d"], given[:2]):
         assert main(wrong) == 2
     (tmp_path / "shortlist.safetensors").write_text("mine")
@@ -202,7 +206,7 @@ def test_init(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     given = ["init", "--train", "a.en", "a.de", "--output", str(recipe)]
     assert main(given) == 0
     assert measured == [(([Path("a.en"), Path("a.de")], ("", "")), {})]
-    assert written == [((corpus, ("en", "de"), recipe, []), {})]
+    assert written == [((corpus, ("en", "de"), recipe, [], None), {})]
     assert capsys.readouterr().err == (
         f"{recipe}: 1,200 pairs, en → de; 900 steps\n"
         "validation set: v.en v.de, pairs of the corpus that training leaves out\n"
@@ -211,7 +215,7 @@ def test_init(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     )
     assert main([*given, "--languages", "pt-BR", "fr", "--validation", "v", "w"]) == 0
     assert measured[1] == (([Path("a.en"), Path("a.de")], ("pt-BR", "fr")), {})
-    assert written[1] == ((corpus, ("en", "de"), recipe, [Path("v"), Path("w")]), {})
+    assert written[1] == ((corpus, ("en", "de"), recipe, [Path("v"), Path("w")], None), {})
     assert "validation set" not in capsys.readouterr().err
     corpus.languages, corpus.num_skipped = ("", "de"), 7
     assert main(["init", "--train", "a.tmx", "--output", str(recipe)]) == 0

@@ -158,9 +158,9 @@ def test_score(
     noting((score, "load_translator"), SimpleNamespace(score=scored, bundle=None, engine=engine))
     source, target = file_of(tmp_path, "s", "a\nb\nlong\n"), file_of(tmp_path, "t", "x\ny\nz\n")
     given = ["score", "m", "--source", source, "--target", target]
-    options = "--tokens --length-penalty 0.5 --target-language fr --domain law"
+    options = "--tokens --length-penalty 0.5 --source-language en --target-language fr --domain law"
     assert main([*given, *options.split()]) == 0
-    asked_for = {"length_penalty": 0.5, "target_language": "fr", "domain": "law"}
+    asked_for = {"length_penalty": 0.5, "source_language": "en", "target_language": "fr", "domain": "law"}
     assert asked == [((["a", "b"], ("x", "y")), asked_for), ((["long"], ("z",)), asked_for)]
     assert opened[0][1] == {"search": False}
     assert named == [(("bundle", "fr", Path(target), "--target-language"), {})]
@@ -169,7 +169,7 @@ def test_score(
     assert f"{source}, line 3: longer than the 9 tokens that the model reads; only its beginning is read." in shown.err
     assert main([*given, "--json", "--output", str(tmp_path / "o")]) == 0
     assert [json.loads(row)["line"] for row in (tmp_path / "o").read_text().splitlines()] == [1, 2, 3]
-    assert asked[-1][1] == {"length_penalty": None, "target_language": "", "domain": ""}
+    assert asked[-1][1] == {"length_penalty": None, "source_language": "", "target_language": "", "domain": ""}
     assert main([*given, "--json", "--output", str(tmp_path / "o")]) == 3
     file_of(tmp_path, "t", "x\ny\nbroken\n")
     capsys.readouterr()
@@ -192,7 +192,7 @@ def test_evaluate_files(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFi
     out, first, second, source, train = (file_of(tmp_path, name) for name in ("h", "r.de", "q.de", "s.en", "t"))
     given = ["evaluate", "--hypothesis", out, "--reference", first, second]
     options = f"--metrics chrf --paper --tokenized --lowercase --target-language cs --intervals --train {train}"
-    options += f" --model m --source {source} --target fr --domain law"
+    options += f" --model m --source {source} --source-language en --target fr --domain law"
     assert main([*given, *options.split()]) == 0
     [((hypothesis, references), further)] = calls
     assert (hypothesis.name, [each.name for each in references]) == (out, [first, second])
@@ -206,7 +206,8 @@ def test_evaluate_files(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFi
         "lowercase": True,
         "confidence": True,
     }
-    assert asked == [((["a", "b"], ["a", "b"]), {"target_language": "fr", "domain": "law"})]
+    languages = {"source_language": "en", "target_language": "fr", "domain": "law"}
+    assert asked == [((["a", "b"], ["a", "b"]), languages)]
     assert (opened[0][1], named[0][0]) == ({"search": False}, ("bundle", "fr", Path(first)))
     shown = capsys.readouterr()
     assert shown.out == "perplexity 1.000 per subword of m (2 subwords, EOS counted)\nscores\n"

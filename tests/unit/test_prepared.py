@@ -39,7 +39,7 @@ OTHER = (
     "data.drop_wrong_language=true data.drop_duplicates=true data.format=trees text.vocab_size=400 "
     "text.min_frequency=3 text.sample_pairs=9 text.algorithm=wordpiece"
 )
-ARRAYS = {"corpora", "validation_sets", "test_sets", "rare_words"}  # see below
+ARRAYS = {"corpora", "validation_sets", "test_sets", "rare_words", "language_tags"}  # see below
 
 
 @pytest.fixture
@@ -63,6 +63,9 @@ def test_what_the_files_depend_on(config: Config) -> None:
     trees = apply_settings(config, ["data.format=trees"])
     signatures = apply_settings(trees, ["data.rare_words=signatures"])
     assert difference_from(signatures, prepared_with(trees)) == "data.rare_words was 'pieces', now 'signatures'"
+    german = apply_settings(config, ["data.target_language=de"])
+    tagged = apply_settings(german, ["data.language_tags=target"])
+    assert "data.language_tags was 'source', now 'target'" in difference_from(tagged, prepared_with(german))
     named = {setting.split("=")[0].split(".")[1] for setting in f"{SAME} {OTHER}".split() if setting.startswith("data")}
     assert {each.name for each in fields(DataConfig)} == named | ARRAYS  # whoever adds a key decides
 

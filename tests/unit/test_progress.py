@@ -123,7 +123,7 @@ def test_the_loss_of_a_batch_has_that_of_a_guidance(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(step_module, "projected_loss", projected)
 
     class Model:
-        output_embedding = "matrix"
+        output_embedding, output_bias = "matrix", None
 
         def __call__(self, *_: Any) -> torch.Tensor:
             return torch.ones(2, 3)

@@ -15,7 +15,6 @@ from transduce.cli.main import main
         "augment distill m t",
         "export m --format onnx",
         "export m --output o",
-        "import p",
         "init --train a b",
         "sweep run --source s --reference r",
         "sweep run --source s --output o",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from transduce.bundle import format_metric, model_card
 from transduce.config import Config, ModelConfig, TrainConfig
+from transduce.config.model_card import format_metric, model_card
 from transduce.reporting import intervals, machine
 from transduce.reporting.page import histogram, page, share_bar
 from transduce.reporting.tables import aligned, clock, counted, mebibytes, seconds, short, table

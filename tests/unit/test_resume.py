@@ -83,6 +83,9 @@ def test_a_vocabulary_that_was_learned_is_no_change_and_a_missing_configuration_
     assert changes_on_resume(tmp_path, other, []) == {}
     run_of(config, tmp_path)
     assert changes_on_resume(tmp_path, apply_settings(config, ["model.vocab_size=300"]), []) == {}
+    two = ["model.tie_embeddings=none", "model.target_vocab_size=300"]  # of an imported tokenizer
+    save_run_config(tmp_path, apply_settings(config, two), [])
+    assert changes_on_resume(tmp_path, apply_settings(config, two[:1]), []) == {}
     (tmp_path / CONFIG).unlink()
     with pytest.raises(TrainingError, match=r"config\.json: missing"):
         changes_on_resume(tmp_path, config, [])

@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from fake_tokenizer import FakeTokenizer
 from noted_calls import Noting
 from transduce import files, runs
 from transduce.config import Config, DecodeConfig, apply_settings, preset
+from transduce.decoding.constraints import TokenConstraints
 from transduce.errors import BundleError, TrainingError
 from transduce.reporting.tables import counted
 from transduce.training.cost import CostAccount
@@ -24,9 +26,7 @@ TINY = apply_settings(preset("tiny"), ["data.train=[['a.tsv']]", "train.device=c
 
 
 class Texts:
-    """Stands for a tokeniser and a store: row n has the source "sN" and the target "tN"."""
-
-    vocab_size, tags = 300, {"x": 7}
+    """Stands for a store: row n has the source N, which is "sN", and the target 100 + N, which is "tN"."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -40,11 +40,18 @@ class Texts:
     def target(self, row: int) -> np.ndarray:
         return np.array([100 + row])
 
-    def decode_batch(self, ids: list[list[int]]) -> list[str]:
-        return [f"t{each[0] - 100}" if each[0] >= 100 else f"s{each[0]}" for each in ids]
-
     def rows_of_corpora(self) -> dict[str, range]:
         return {"a": range(2), "b": range(2, 4)}
+
+
+def names_of(side: str, first: int) -> FakeTokenizer:
+    """Returns a tokenizer that names each row of one side."""
+    return FakeTokenizer(decode_batch=lambda ids: [f"{side}{each[0] - first}" for each in ids])
+
+
+TOKENIZER: Any = names_of("s", 0)
+TOKENIZER.target_side = names_of("t", 100)
+TOKENIZER.tags, TOKENIZER.target_side.tags = {"x": 8}, {"x": 7}
 
 
 class Echo:
@@ -56,7 +63,8 @@ class Echo:
     def __init__(self, model: Any, **options: Any) -> None:
         Echo.made.append((model, options))
 
-    def translate(self, sources: Any, options: DecodeConfig) -> list[Any]:
+    def translate(self, sources: Any, options: DecodeConfig, n_best: int, constraints: Any) -> list[Any]:
+        assert (n_best, constraints) == (1, [TokenConstraints()] * len(sources))
         Echo.asked.append((list(sources), options))
         return [[SimpleNamespace(ids=[100 + source[0]]), "another"] for source in sources]
 
@@ -78,7 +86,7 @@ def test_validation_sentences_are_decoded_as_the_recipe_says(echo: type[Echo]) -
         scored.append((lines, references))
         return SimpleNamespace(value=12.5)
 
-    found = runs.bleu_scorer(config, texts, texts, metric=metric)("model")
+    found = runs.bleu_scorer(config, TOKENIZER, texts, metric=metric)("model")
     assert found == {"bleu": 12.5}
     assert scored == [(["t0", "t1", "t2"], [["t0", "t1", "t2"]])]
     assert [(model, options["record_steps"], [*options["tags"]]) for model, options in echo.made] == [
@@ -86,8 +94,8 @@ def test_validation_sentences_are_decoded_as_the_recipe_says(echo: type[Echo]) -
     ]
     search = DecodeConfig(beam_size=2, length_penalty=0.3, max_extra_tokens=9, batch_size=64)
     assert echo.asked == [([[0], [1], [2]], search)]
-    runs.bleu_scorer(config, texts, texts, rows=range(4, 9), metric=metric)("model")
-    runs.bleu_scorer(config, texts, texts, rows=range(4, 6), metric=metric)("model")
+    runs.bleu_scorer(config, TOKENIZER, texts, rows=range(4, 9), metric=metric)("model")
+    runs.bleu_scorer(config, TOKENIZER, texts, rows=range(4, 6), metric=metric)("model")
     assert [lines for lines, _ in scored[1:]] == [["t4", "t5", "t6"], ["t4", "t5"]]
 
 
@@ -99,14 +107,14 @@ def test_sentences_of_a_parser_are_spread_over_its_treebanks(noting: Noting, mon
     monkeypatch.setattr(runs, "delinearise", lambda symbols, words: (symbols, words))
     monkeypatch.setattr(runs, "from_output", lambda text, words: (text, words))
     ranks = Ranks(1, 2)
-    assert runs.scorer_of(config, texts, texts, ranks)("model") == {"f1": 1.0}
+    assert runs.scorer_of(config, TOKENIZER, texts, ranks)("model") == {"f1": 1.0}
     rows = [0, 2, 5, 7]  # of ten, every two and a half
-    assert decoded == [(("model", [[row] for row in rows], config, texts, ranks), {})]
+    assert decoded == [(("model", [[row] for row in rows], config, TOKENIZER, ranks), {})]
     gold, parses = [[symbols[0] for symbols, _ in scores[0][0][0]], scores[0][0][1]]
     assert gold == [f"t{row}" for row in rows]
     assert parses == [(f"p{row}", [f"s{row}"]) for row in rows]
     noting((runs, "_decode"), ["p0", "p1", "p2"])
-    assert runs.scorer_of(config, texts, Texts(3))("model") == {"f1": 1.0}  # type: ignore[arg-type]
+    assert runs.scorer_of(config, TOKENIZER, Texts(3))("model") == {"f1": 1.0}  # type: ignore[arg-type]
 
 
 def test_each_validation_set_has_a_scorer_of_its_own(noting: Noting) -> None:
@@ -173,7 +181,7 @@ def test_a_run_is_averaged_into_a_model_folder(
     noting((runs, "load_run_config"), TINY)
     averaged = noting((runs, "average_checkpoints"), ([Progress(step=3)], {"a": 1}))
     noting((runs, "load_run_data"), SimpleNamespace(tokenizer="t"))
-    noting("transduce.runs.SubwordTokenizer.load", "tokenizer")
+    noting("transduce.runs.load_tokenizer", "tokenizer")
     noting((runs, "_measure"), {"steps": 3})
     noting((runs, "ancestor_metrics"), {"ancestor": {"name": "general"}})
     found = noting((runs, "find_aligning_heads"), "heads")
@@ -183,7 +191,7 @@ def test_a_run_is_averaged_into_a_model_folder(
     assert made == "bundle"
     assert averaged == [((run, 4), {"best": best})]
     metrics = {"steps": 3, "ancestor": {"name": "general"}}
-    assert saved == [((output, TINY, {"a": 1}, "tokenizer", metrics, "heads"), {})]
+    assert saved == [((output, TINY, {"a": 1}, "tokenizer", metrics, "heads", {}), {})]
     assert found == [((TINY.model, {"a": 1}, "tokenizer"), {})]
     said = f"note: {run} has {counted(1, 'checkpoint')} to average, not 4\n"
     assert capsys.readouterr().err == (said if note else "")
@@ -240,7 +248,7 @@ def parts(noting: Noting, monkeypatch: pytest.MonkeyPatch) -> Callable[[Outcome]
         calls["load"] = noting((runs, "load_prepared"), prepared)
         noting((runs, "save_run_data"))
         noting((runs, "record_ancestor"))
-        noting("transduce.runs.SubwordTokenizer.load", SimpleNamespace(vocab_size=321))
+        noting("transduce.runs.load_tokenizer", SimpleNamespace(vocab_size=321, target_vocab_size=0))
         calls["saved"] = noting((runs, "save_run_config"))
         calls["trainer"] = noting((runs, "_trainer"), trainer)
         calls["aside"] = noting((runs, "set_aside_damaged"), ["broken."])
@@ -335,7 +343,7 @@ def test_data_prepared_elsewhere_are_used_as_they_are(
 
 
 def test_early_stopping_needs_validation_data(noting: Noting) -> None:
-    noting("transduce.runs.SubwordTokenizer.load")
+    noting("transduce.runs.load_tokenizer")
     config: Config = apply_settings(TINY, ["train.early_stopping=2"])
     prepared: Any = SimpleNamespace(tokenizer="t", validation=None)
     with pytest.raises(TrainingError, match=r"train\.early_stopping needs data\.validation"):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fake_tokenizer import FakeTokenizer
 from text_engine import TextEngine, text_translator
 from transduce.config import DataConfig
 from transduce.errors import ConfigError, TokenizerError
@@ -93,7 +94,7 @@ def test_a_long_sentence_is_cut_at_the_best_place() -> None:
     assert all(not part.startswith("og") for part in parts("A dog " * 20, 5))  # between words, not in them
 
 
-class Characters:
+class Characters(FakeTokenizer):
     """A tokenizer whose tokens are single characters; the first one has the space before a text."""
 
     def encode(self, text: str) -> list[int]:
@@ -121,12 +122,11 @@ def test_a_cut_is_near_the_end_of_an_equal_share(text: str, first: str) -> None:
     assert [text[a:b] for a, b in fitting_spans(text, (0, 30), 28, tokenizer)] == [first, text[len(first) :].strip()]
 
 
-class Counting:
+class Counting(FakeTokenizer):
     """A tokenizer that counts the characters that it is given."""
 
     def __init__(self) -> None:
-        self.num_characters = 0
-        self.piece_bytes = SHORT.tokenizer.piece_bytes
+        super().__init__(num_characters=0, piece_bytes=SHORT.tokenizer.piece_bytes)
 
     def encode(self, text: str) -> list[int]:
         self.num_characters += len(text)

@@ -12,7 +12,7 @@ from transduce.config import DecodeConfig
 from transduce.engines.interface import TokenConstraints
 from transduce.serve import whole_texts
 from transduce.serve.calls import CancelledRequestError, Ticket
-from transduce.serve.config import BatchingConfig, PivotConfig, ServeConfig, ServerConfig
+from transduce.serve.config import BatchingConfig, ServeConfig, ServerConfig
 from transduce.serve.queued_engine import _Translating
 from transduce.serve.requests import (
     DeadlineError,
@@ -78,7 +78,7 @@ class Models:
     """Those of a service."""
 
     def __init__(self, *slots: Model) -> None:
-        self.slots = slots
+        self.slots, self.pivot = slots, "p"
 
     def route(self, source: str, target: str) -> tuple[Model, ...]:
         return tuple(each for each in self.slots if (source, target) in each.pairs) or self.slots
@@ -93,7 +93,7 @@ class Calls:
 
 def service_of(monkeypatch: pytest.MonkeyPatch, *models: Model, **batching: Any) -> Service:
     monkeypatch.setattr("transduce.serve.service.Models", lambda *_: Models(*models))
-    service = Service(ServeConfig(batching=BatchingConfig(**batching), pivot=PivotConfig(language="p")))
+    service = Service(ServeConfig(batching=BatchingConfig(**batching)))
     service._ready, service._calls = True, Calls()  # type: ignore[assignment]
     return service
 

@@ -6,7 +6,7 @@ import pytest
 
 from transduce.engines.interface import THREADS
 from transduce.errors import ConfigError
-from transduce.serve.config import LimitsConfig, ModelEntry, ServeConfig, read_config
+from transduce.serve.config import FolderConfig, LimitsConfig, ModelEntry, ServeConfig, read_config
 from transduce.translation.pipeline import TextOptions
 
 WHOLE = """
@@ -85,6 +85,14 @@ def test_what_the_command_line_leaves_open_stays(tmp_path: Path) -> None:
     assert changed.models == read_config(path).models
 
 
+def test_a_folder_of_models_is_enough(tmp_path: Path) -> None:
+    path = written(tmp_path, '[folder]\npath = "packages"\nengine = "torch"\n')
+    assert read_config(path).folder == FolderConfig(path=str(tmp_path / "packages"), engine="torch")
+    changed = read_config(path, ["m"], {"folder": {"path": "p", "max_loaded": 3}}, {"engine": "ctranslate2"})
+    assert changed.folder == FolderConfig(path="p", max_loaded=3, engine="ctranslate2")
+    assert changed.models == (ModelEntry(path="m", engine="ctranslate2"),)
+
+
 @pytest.mark.parametrize(
     ("section", "key", "least", "most", "below", "above"),
     [
@@ -95,6 +103,8 @@ def test_what_the_command_line_leaves_open_stays(tmp_path: Path) -> None:
         ("batching", "deadline_seconds", 0.001, 86_400, 0, 86_401),
         ("batching", "max_batch_seconds", 0.001, 86_400, 0, 86_401),
         ("batching", "max_requests", 1, 4096, 0, 4097),
+        ("folder", "max_loaded", 0, 1_000_000_000, -1, 1_000_000_001),
+        ("folder", "threads", 0, THREADS.most, -1, THREADS.most + 1),
         ("limits", "body_bytes", 1, 2**40, 0, 2**40 + 1),
         ("limits", "document_bytes", 1, 2**40, 0, 2**40 + 1),
         ("documents", "running", 1, 64, 0, 65),
@@ -132,6 +142,7 @@ def test_without_a_file_models_are_named_on_the_command_line() -> None:
         ('[[models]]\npath = "a"\npth = "b"\n', "unknown key 'models.pth'. Did you mean 'path'?"),
         ('[[models]]\npath = "a"\nengine = "torh"\n', "Did you mean 'torch'?"),
         ('[[models]]\npath = "a"\nshortlist = "yes"\n', "shortlist"),
+        ('[folder]\nengine = "torh"\n', "Did you mean 'torch'?"),
         ('[text]\nsplit = "alwys"\n', "Did you mean 'always'?"),
         ("[batching]\ndeadline_seconds = 0\n", "batching.deadline_seconds = 0.0"),
         ("[batching\n", "not a TOML file"),

@@ -164,7 +164,7 @@ def test_how_a_model_searches_for_a_request(
     options: dict[str, int], n_best: int, language: str, expected: tuple[int, int, str]
 ) -> None:
     model = object.__new__(ServedModel)
-    model.translator, model._language = text_translator(), "en"
+    model.translator, model._language, model._has_targets = text_translator(), "en", False
     made = model._new_request(tuple(options.items()), n_best, TextOptions(language=language))
     assert (made.options.beam_size, made.options.batch_size, made.text_options.language) == expected
     assert made.n_best == n_best
@@ -259,13 +259,13 @@ def test_an_idle_model_is_unloaded_and_one_in_use_is_not(made: Slot) -> None:
     made.slot.load()
     lent = made.slot.acquire_loaded()
     assert lent is not None
-    made.slot._last_used -= 200
+    made.slot.last_used -= 200
     assert not made.slot.unload_if_idle(), "somebody uses it"
     made.slot.release(lent)
     assert not made.slot.unload_if_idle(), "somebody has used it just now"
-    made.slot._last_used -= 99
+    made.slot.last_used -= 99
     assert not made.slot.unload_if_idle()
-    made.slot._last_used -= 2
+    made.slot.last_used -= 2
     assert made.slot.unload_if_idle()
     assert made.slot.loaded is None
 

@@ -107,7 +107,7 @@ def test_a_parser_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
 class _Directions:
     """Those of a model that was trained on en-de and de-en, and knows fr."""
 
-    def choose(self, source: str, target: str) -> Any:
+    def example(self, source: str, target: str) -> Any:
         return SimpleNamespace(source=source.lower(), target=target.lower())
 
     def served(self, *, zero_shot: bool) -> dict[tuple[str, str], bool]:

@@ -311,7 +311,9 @@ def test_a_model_is_loaded_as_its_entry_says_and_tried(
 
     def load(*arguments: Any, **named: Any) -> Any:
         calls.append((arguments, named))
-        return SimpleNamespace(translate=lambda texts: calls.append(texts))
+        return SimpleNamespace(
+            tokenizer=SimpleNamespace(target_languages=()), translate=lambda texts, text_options: calls.append(texts)
+        )
 
     monkeypatch.setattr("transduce.serve.served_model.Translator.load", load)
     monkeypatch.setattr(ServedModel, "__init__", lambda _, *arguments: calls.append(arguments))

@@ -65,11 +65,11 @@ def test_each_set_is_translated_and_scored_in_its_own_direction() -> None:
     found = score_sets(cast(Any, model), SETS, search=search, metrics=["bleu-paper"], options={"lowercase": True})
     assert model.asked == [
         ("a dog", "a cat", search, "en", "de", "law"),
-        ("a dog", "a cat", "A DOG", "A CAT", {"target_language": "de", "domain": "law"}),
+        ("a dog", "a cat", "A DOG", "A CAT", {"source_language": "en", "target_language": "de", "domain": "law"}),
         ("two big dogs run", search, "", "", ""),
-        ("two big dogs run", "DEUX CHIENS", {"target_language": "", "domain": ""}),
+        ("two big dogs run", "DEUX CHIENS", {"source_language": "", "target_language": "", "domain": ""}),
         ("a", search, "", "fr", ""),
-        ("a", "B", {"target_language": "fr", "domain": ""}),
+        ("a", "B", {"source_language": "", "target_language": "fr", "domain": ""}),
     ]
     assert [each.name for each in found] == ["one", "two", "three"]
     assert [each.perplexity for each in found] == [pytest.approx(math.exp(n)) for n in (2, 1, 1)]

@@ -4,12 +4,14 @@ import random
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import save_file
 
+from fake_tokenizer import FakeTokenizer
 from made_models import made_bundle, made_tokenizer
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
@@ -29,6 +31,7 @@ from transduce.engines.shortlist.learning import (
     learn,
     learn_shortlist,
     read_files,
+    same_pieces,
 )
 from transduce.engines.shortlist.table import Shortlist, load_shortlist, save_shortlist
 from transduce.engines.torch import TorchEngine
@@ -51,7 +54,7 @@ def made_shortlist(width: int = 4, seed: int = 0) -> Shortlist:
     table = generator.integers(4, _VOCAB, size=(_VOCAB, width + 1)).astype(np.int32)
     table[:, 0] = np.arange(_VOCAB)
     table[:4] = EOS
-    return Shortlist(table, np.array([50, 60, 70], np.int32), {"candidates": width, "frequent": 3})
+    return Shortlist(table, np.array([50, 60, 70], np.int32), {"candidates": width, "frequent": 3}, len(table))
 
 
 def made_sources(count: int, seed: int = 0, longest: int = 14) -> list[list[int]]:
@@ -99,13 +102,28 @@ def test_the_most_frequent_targets_are_in_every_shortlist() -> None:
 
 def test_a_piece_that_translates_to_itself_takes_no_place_of_another() -> None:
     targets = [np.array([], np.int32)] * 5 + [np.array([5, 7, 8, 9], np.int32)]
-    made = Learned(SimpleNamespace(targets=targets), np.array([9, 8]), 10, 1, 1).shortlist(2, 1)  # type: ignore[arg-type]
+    lexicon = SimpleNamespace(targets=targets)
+    made = Learned(lexicon, np.array([9, 8]), 10, np.arange(6), 1, 1).shortlist(2, 1)  # type: ignore[arg-type]
     assert made.candidates_VK[5].tolist() == [5, 7, 8]
     assert made.frequent_F.tolist() == [9]
 
 
+def test_a_piece_of_the_source_has_another_id_or_none_on_the_target_side() -> None:
+    written = FakeTokenizer(tokens=lambda: ["<pad>", "<s>", "</s>", "<unk>", "b", "a", "d"])
+    read = FakeTokenizer(tokens=lambda: ["<pad>", "<s>", "</s>", "<unk>", "a", "c"], target_side=written)
+    read.target_vocab_size = 7
+    same_V = same_pieces(cast(Any, read))
+    assert same_V.tolist() == [0, 1, 2, 3, 5, EOS]
+    pairs = Pairs([np.array([4, 5], np.int32)] * 3, [np.array([4, 6], np.int32)] * 3)
+    made = learn(pairs, 7, same_V, iterations=1).shortlist(2, 1)
+    assert made.candidates_VK.shape == (6, 3)
+    assert made.candidates_VK[4:, 0].tolist() == [5, EOS]
+    assert [sorted(row[1:]) for row in made.candidates_VK[4:].tolist()] == [[4, 6], [4, 6]]
+    assert made.vocab_size == 7
+
+
 def test_coverage_counts_tokens_sentences_and_sizes() -> None:
-    shortlist = Shortlist(np.full((_VOCAB, 1), EOS, np.int32), np.array([30, 31], np.int32), {"candidates": 1})
+    shortlist = Shortlist(np.full((_VOCAB, 1), EOS, np.int32), np.array([30, 31], np.int32), {"candidates": 1}, _VOCAB)
     shortlist.candidates_VK[10, 0] = 40
     found = coverage(shortlist, Pairs([np.array([10]), np.array([11])], [np.array([40, 30]), np.array([40, 31])]))
     assert (found.share_of_tokens, found.share_of_sentences, found.mean_ids) == (0.75, 0.5, 3.5)
@@ -235,7 +253,7 @@ def test_a_map_has_the_first_ordinary_piece_and_no_special_one() -> None:
     table = np.full((7, 2), EOS, np.int32)
     table[0], table[3], table[4], table[5] = (5, 6), (3, 6), (4, EOS), (5, 6)
     names = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "c"]
-    found = Shortlist(table, np.array([6, 4], np.int32), {}).vocabulary_map(names)
+    found = Shortlist(table, np.array([6, 4], np.int32), {}, len(table)).vocabulary_map(names, names)
     assert list(found) == ["\tc a", "a\ta", "b\tb c"]
 
 

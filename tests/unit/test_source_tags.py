@@ -105,7 +105,7 @@ def data_of(*targets: str, **changes: object) -> DataConfig:
 
 def test_languages_have_tags_where_there_are_several() -> None:
     assert CorpusTags.of(data_of("de", "de")).all == []
-    assert CorpusTags.of(data_of("de", "de"), languages=True).train == (("<2de>",), ("<2de>",))
+    assert CorpusTags.of(data_of("de", "de"), known=("fr",)).train == (("<2de>",), ("<2de>",))
     sets = (HeldOutSetConfig(files=("y",), target_language="fr"),)
     tags = CorpusTags.of(data_of("de", "fr", validation_sets=sets))
     assert (tags.train, tags.validation, tags.all) == ((("<2de>",), ("<2fr>",)), (("<2fr>",),), ["<2de>", "<2fr>"])
@@ -276,7 +276,7 @@ def test_an_engine_with_tags_is_the_engine_with_tagged_sources(bundle: Bundle, e
     assert (ours[0] == theirs[0][:, 2:]).all()
     assert (tagged_engine.next_scores(sources[0], [5]) == engine.next_scores(tagged_sources[0], [5])).all()
     assert tagged_engine.max_source_tokens == engine.max_source_tokens - 2
-    assert (tags_of(tagged_engine), tags_of(engine)) == (tuple(tags), ())
+    assert (tags_of(tagged_engine), tags_of(engine)) == ((tuple(tags), ()), ((), ()))
     assert with_tags(engine, ()) is engine
 
 

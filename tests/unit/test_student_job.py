@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fake_tokenizer import FakeTokenizer
 from made_models import made_bundle, made_tagged_bundle
 from text_engine import text_translator
 from transduce.augmentation import CorpusJob
@@ -156,7 +157,7 @@ def test_the_shortlist_is_learned_unless_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: dict[str, int] | None, is_there: bool, held_out: list[str]
 ) -> None:
     done: list[Any] = []
-    bundle = SimpleNamespace(tokenizer=SimpleNamespace(vocab_size=300))
+    bundle = SimpleNamespace(tokenizer=FakeTokenizer(vocab_size=400, target_side=FakeTokenizer(vocab_size=300)))
 
     def note(name: str, result: Any) -> Any:
         def noted(*arguments: Any, **options: Any) -> Any:
@@ -169,6 +170,7 @@ def test_the_shortlist_is_learned_unless_it_is_there(
     monkeypatch.setattr(students, "shortlist_facts", lambda _: facts)
     monkeypatch.setattr(students.learning, "read_prepared", note("read", (["pairs"], held_out)))
     monkeypatch.setattr(students.learning, "hold_out", note("hold out", (["most"], ["a tenth"])))
+    monkeypatch.setattr(students.learning, "same_pieces", lambda tokenizer: ("same of", tokenizer))
     monkeypatch.setattr(students.learning, "learn", note("learn", "learned"))
     monkeypatch.setattr(students.learning, "learn_shortlist", note("shortlist", ("table", "coverage")))
     monkeypatch.setattr(students, "save_shortlist", note("save", None))
@@ -178,7 +180,7 @@ def test_the_shortlist_is_learned_unless_it_is_there(
     learned = [
         ("read", (tmp_path / "data", bundle.tokenizer, 500_000), {}),
         *([] if held_out else [("hold out", (["pairs"],), {})]),
-        ("learn", (pairs, 300), {"iterations": 5, "progress": True}),
+        ("learn", (pairs, 300, ("same of", bundle.tokenizer)), {"iterations": 5, "progress": True}),
         ("shortlist", ("learned", held), {"num_candidates": 7, "num_frequent": 3}),
         ("save", (bundle, "table"), {}),
     ]
@@ -204,7 +206,7 @@ def test_the_student_is_trained_on_what_was_prepared(
     asked: list[Any] = []
     monkeypatch.setattr(students, "prepare", lambda *given, **options: asked.append((given, options)))
     monkeypatch.setattr(students, "load_prepared", lambda folder: SimpleNamespace(tokenizer=f"of {folder.name}"))
-    monkeypatch.setattr(students.SubwordTokenizer, "load", lambda path: path)
+    monkeypatch.setattr(students, "load_tokenizer", lambda path: path)
     monkeypatch.setattr(
         students, "with_vocabulary", lambda config, tokenizer: wanted if tokenizer == "of data" else None
     )

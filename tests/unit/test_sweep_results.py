@@ -122,7 +122,7 @@ def test_a_point_of_a_run_is_decoded_with_the_mean_of_its_checkpoints(
     made = noting(
         "transduce.experiments.sweep.sweep.Transformer.from_weights", SimpleNamespace(to=lambda device: device)
     )
-    monkeypatch.setattr(sweep, "SubwordTokenizer", SimpleNamespace(load=lambda path: f"tokenizer {path}"))
+    monkeypatch.setattr(sweep, "load_tokenizer", lambda path: f"tokenizer {path}")
     noting((sweep, "TorchEngine"), "engine")
     translators = noting((sweep, "Translator"), "translator")
     found, weights = sweep._translator(run, 2, "cpu")

@@ -127,7 +127,7 @@ def test_the_next_scores_are_those_of_each_target() -> None:
 
 
 def test_an_engine_says_what_it_is() -> None:
-    shortlist = Shortlist(np.full((12, 1), 2, np.int32), np.arange(4, 12, dtype=np.int32), {})
+    shortlist = Shortlist(np.full((12, 1), 2, np.int32), np.arange(4, 12, dtype=np.int32), {}, 12)
     assert _engine().name == "torch on cpu"
     assert _pair(9, 12, shortlist=shortlist).name == "torch on cpu, 2 models as one, with a shortlist"
     assert _pair(9, 12).max_source_tokens == 8

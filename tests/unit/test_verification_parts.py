@@ -148,11 +148,14 @@ def test_another_engine_searches_what_it_reads_with_its_own_tolerance(
     monkeypatch.setattr(engines, "load_engine", load)
     options, settings = DecodeConfig(), Settings()
     own = Search("reference", ("a",), [[5, 6, 7], [8]], options, "tokenizer", settings, 9.0)  # type: ignore[arg-type]
+    begun: list[Any] = []
     tested: Any = SimpleNamespace(bundle="m", device=torch.device("cpu"), sources=own.sources, search=own)
+    tested.begun = lambda given: begun.append(given) or given  # with the target's tags
     other = Other(tested, "ctranslate2", quantization, 3)
     assert other.loads() == Finding("it")
     assert other.search == replace(own, engine=engine, sources=[[5, 6], [8]], tolerance=tolerance)
     [((bundle, choice), further)] = loaded  # once
+    assert begun == [engine]
     assert (bundle, choice.name, choice.fallback) == ("m", "ctranslate2", "")
     assert further == {"device": "cpu", "threads": 3, "quantization": quantization}
 
@@ -349,7 +352,7 @@ def test_targets_are_changed_from_spread_positions_on(longest: int, number: int,
 
 
 def test_all_tokens_but_the_end_are_changed_into_others() -> None:
-    model = SimpleNamespace(vocab_size=12)
+    model = SimpleNamespace(vocab_size=40, output_vocab_size=12)
     tested: Any = SimpleNamespace(bundle=SimpleNamespace(config=SimpleNamespace(model=model)))
     pairs = Pairs(("a", "b", "c"), ((5, 2),) * 3, ((5, 6, 7, 8, 2), (5, 2), (5, 6, 11, 2)))
     first, second, third = invariances._changed(tested, pairs, 2).targets

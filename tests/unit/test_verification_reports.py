@@ -209,6 +209,7 @@ def test_a_piece_behind_the_vocabulary_is_a_fault() -> None:
     def tested(first: int) -> Any:
         tokens = SimpleNamespace(
             vocab_size=9,
+            exact=True,
             encode_batch=lambda texts: [[first if text == "a" else 8] for text in texts],
             encode=lambda text: [first if text == "a" else 8],
             decode=lambda ids: texts.pop(0),

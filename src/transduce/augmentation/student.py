@@ -32,6 +32,7 @@ from transduce.augmentation.translation_records import Nearness
 from transduce.bundle import Bundle
 from transduce.config import Config, DecodeConfig
 from transduce.config.checked_json import digest
+from transduce.config.terms import terms_of, write_terms
 from transduce.data.corpus import Part, locate
 from transduce.data.prepare import prepare
 from transduce.data.prepared import load_prepared
@@ -42,7 +43,7 @@ from transduce.errors import ConfigError, DataError
 from transduce.export.exports import export_model
 from transduce.files import read_json_object, sha256, write_json, write_text
 from transduce.runs import train, with_vocabulary
-from transduce.text import SubwordTokenizer
+from transduce.text import load_tokenizer
 from transduce.training.ancestor import require_ancestor
 from transduce.training.outcome import End, Outcome
 from transduce.training.run_folder import checkpoints, load_run_config
@@ -183,12 +184,14 @@ def _train(job: StudentJob, config: Config) -> Outcome | None:
     inherits = bool(config.init.model)  # the tokeniser too
     tokenizer = None if job.own_vocabulary or inherits else job.teacher / "tokenizer.json"
     prepare(config, data, tokenizer=tokenizer, progress=job.progress)
-    wanted = with_vocabulary(config, SubwordTokenizer.load(load_prepared(data).tokenizer))
+    wanted = with_vocabulary(config, load_tokenizer(load_prepared(data).tokenizer))
     # `prepare` has compared the data, wherever the folder is by now.
     if (run / "model").is_dir() and replace(load_run_config(run), data=wanted.data) == wanted:
         return None
     resume = bool(checkpoints(run))
-    return train(config, run, resume=resume, data=data, settings=job.settings, show_progress=job.progress)
+    outcome = train(config, run, resume=resume, data=data, settings=job.settings, show_progress=job.progress)
+    write_terms(terms_of(job.teacher), run / "model")
+    return outcome
 
 
 def _learn_shortlist(job: StudentJob, model: Path) -> None:
@@ -200,8 +203,8 @@ def _learn_shortlist(job: StudentJob, model: Path) -> None:
     pairs, held_out = learning.read_prepared(job.output / _DATA, bundle.tokenizer, _MAX_SHORTLIST_PAIRS)
     if not len(held_out):
         pairs, held_out = learning.hold_out(pairs)
-    size = bundle.tokenizer.vocab_size
-    learned = learning.learn(pairs, size, iterations=_SHORTLIST_ITERATIONS, progress=job.progress)
+    size, same = bundle.tokenizer.target.vocab_size, learning.same_pieces(bundle.tokenizer)
+    learned = learning.learn(pairs, size, same, iterations=_SHORTLIST_ITERATIONS, progress=job.progress)
     shortlist, _ = learning.learn_shortlist(learned, held_out, num_candidates=job.candidates, num_frequent=job.frequent)
     save_shortlist(bundle, shortlist)
 

@@ -40,7 +40,7 @@ def add_document(parser: argparse.ArgumentParser) -> None:
     add_text(group, "--target-language", "CODE", "written where a format names it; default: the model's", default="")
 
 
-def add_direction(parser: argparse.ArgumentParser, *, target: str = "--target", source: bool = False) -> None:
+def add_direction(parser: argparse.ArgumentParser, *, target: str = "--target", source: bool = True) -> None:
     """Declares which translation is meant, of a model of several target languages or domains.
 
     Args:
@@ -49,10 +49,10 @@ def add_direction(parser: argparse.ArgumentParser, *, target: str = "--target", 
         source: whether to declare the source language too.
     """
     group = parser.add_argument_group("direction (for a model of several languages or domains)")
-    add_text(group, target, "CODE", "target language; default: that of the recipe", default="")
+    add_text(group, target, "CODE", "target language; default: that of the recipe, if it has one", default="")
     add_text(group, "--domain", "NAME", "domain; default: none", default="")
     if source:
-        add_text(group, "--source-language", "CODE", "source language; default: the model's", default="")
+        add_text(group, "--source-language", "CODE", "source language; default: the model's, if it has one", default="")
 
 
 def add_overwrite(parser: Any, what: str = "an existing output") -> None:

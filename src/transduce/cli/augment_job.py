@@ -71,7 +71,9 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     arguments.require_cluster(args)
     opened = open_translator(args)
     # As the model spells them: the lines of the recipe name them, and there FR and fr are two languages.
-    direction = Directions.of(opened.bundle.tokenizer, opened.bundle).choose("", args.target, args.domain)
+    direction = Directions.of(opened.bundle.tokenizer, opened.bundle).choose(
+        args.source_language, args.target, args.domain
+    )
     say(f"{opened.bundle.path}: {opened.bundle.summary}", quiet=args.quiet)
     with loaded_workers(args, opened) as translator:
         made = make(
@@ -82,6 +84,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
                 text_options=TextOptions(
                     split=args.split_sentences,
                     guard=not args.no_guard,
+                    language=args.source_language,
                     target=direction.target if args.target else "",
                     domain=direction.domain,
                 ),

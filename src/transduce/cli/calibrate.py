@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
     opened = open_translator(args)
     require_named_target(opened.bundle, args.target, args.reference)
     translator = load_translator(args, opened)
-    asked = {"target": args.target, "domain": args.domain, **decode_changes(args)}
+    asked = {"source_language": args.source_language, "target": args.target, "domain": args.domain}
+    asked |= decode_changes(args)
     assert translator.bundle is not None  # it was loaded from one
     calibration = calibrate(*measure(translator, sources, references, **asked), args.threshold)
     report = _report(calibration)

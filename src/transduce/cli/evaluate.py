@@ -92,7 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_path(sets, "--recipe", "FILE", "whose test sets; default: the model's own recipe")
     add_path(sets, "--corpus", "DIR", "their folder; default: as the recipe says")
     add_options(parser, "search")
-    add_direction(parser, source=True)
+    add_direction(parser)
     add_machine(parser)
 
 
@@ -153,7 +153,7 @@ def _evaluate_sets(args: argparse.Namespace) -> int:
     """Translates the test sets of a recipe, or one that is given, and prints a row for each."""
     from transduce.translation.set_scores import score_sets, scores_table
 
-    opened = open_translator(args)
+    opened = open_translator(args, directed=args.translate)
     if args.translate:
         require_named_target(opened.bundle, args.target, Path(args.reference[0]))
     sets = [_given_set(args)] if args.translate else _sets_of_recipe(args, opened)
@@ -228,7 +228,13 @@ def _perplexity(args: argparse.Namespace, texts: "Texts") -> dict[str, Any]:
     require_named_target(opened.bundle, args.target, Path(args.reference[0]))
     translator = load_translator(args, opened)
     summary = ScoreSummary()
-    scores = translator.score(source.lines, reference.lines, target_language=args.target, domain=args.domain)
+    scores = translator.score(
+        source.lines,
+        reference.lines,
+        source_language=args.source_language,
+        target_language=args.target,
+        domain=args.domain,
+    )
     summary.add(scores)
     return {"perplexity": summary.perplexity, "subwords": summary.pieces}
 

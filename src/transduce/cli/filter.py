@@ -92,7 +92,9 @@ def run(args: argparse.Namespace) -> int:
         data,
         args.output,
         options,
-        models=(_load(args, "forward", target), _load(args, "backward", source)) if args.forward else None,
+        models=(
+            (_load(args, "forward", source, target), _load(args, "backward", target, source)) if args.forward else None
+        ),
         dry_run=args.dry_run,
         overwrite=args.overwrite,
         progress=not args.quiet,
@@ -126,7 +128,7 @@ def _of_languages(data: "DataConfig", source: str, target: str) -> "DataConfig":
     return dataclasses.replace(data, source_language=source, target_language=target)
 
 
-def _load(args: argparse.Namespace, option: str, target: str) -> "Scorer":
+def _load(args: argparse.Namespace, option: str, source: str, target: str) -> "Scorer":
     """Loads a model of the rule cross-entropy; one of several target languages writes `target`."""
     from transduce.augmentation.filtering.cross_entropy import ScorerTowards
     from transduce.translation.translator import Translator
@@ -139,4 +141,5 @@ def _load(args: argparse.Namespace, option: str, target: str) -> "Scorer":
     if not target:
         known = ", ".join(directions.targets)
         raise ConfigError(f"--{option} {model}: writes {known}: say which pair this is: --languages SOURCE TARGET.")
-    return ScorerTowards(translator, directions.choose("", target).target)
+    given = source if directions.language_tags == "both" else ""  # others split no sentences here
+    return ScorerTowards(translator, given, directions.choose(given, target).target)

@@ -26,13 +26,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.bundle import Bundle, format_metric
+from transduce.bundle import Bundle
 from transduce.cli.options import add_settings, add_switch, add_text
 from transduce.cli.output import print_report
 from transduce.config import Config, apply_settings, load_recipe, preset, preset_names, to_dict
 from transduce.config.differences import differences
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.loading import recipe_start
+from transduce.config.model_card import format_metric
 from transduce.engines.ctranslate2_limits import converted_bytes
 from transduce.errors import ConfigError, suggestion
 from transduce.reporting.tables import clock, counted, mebibytes, short, table
@@ -65,6 +66,7 @@ class _Subject:
     num_bytes: int | None = None  # on disk
     start: tuple[str, Config] | None = None  # the preset of a recipe: its name and its values
     progress: "Progress | None" = None  # of a run, by its last checkpoint
+    languages: tuple[str, ...] = ()  # of a model, those that have a tag
 
 
 def run(args: argparse.Namespace) -> int:
@@ -99,6 +101,7 @@ def _as_json(subject: _Subject, count: int) -> dict[str, Any]:
     values = {"kind": subject.kind, "parameters": count, "config": to_dict(subject.config)}
     values |= {"metrics": subject.metrics, "estimate": asdict(estimate(subject.config))}
     values |= {"shortlist": subject.shortlist} if subject.shortlist is not None else {}
+    values |= {"languages": subject.languages} if subject.languages else {}
     values |= {"bytes": subject.num_bytes} if subject.num_bytes is not None else {}
     if (progress := subject.progress) is not None:
         max_steps = subject.config.train.max_steps
@@ -130,8 +133,17 @@ def _as_text(name: str, subject: _Subject, count: int) -> str:
         parts.append(
             "\n".join(["measured:", *(f"  {key}: {format_metric(value)}" for key, value in subject.metrics.items())])
         )
+    if subject.config.text.algorithm == "sentencepiece":
+        parts.append(
+            "tokenizer: SentencePiece, of an imported model. It normalises text: ligatures, wide characters and white "
+            "space do not come back as they were, and characters that it does not know are lost."
+        )
     if subject.shortlist is not None:
         parts.append(_of_shortlist(subject.shortlist))
+    if subject.languages:
+        several = "translates between any two of" if subject.config.data.language_tags == "both" else "writes"
+        number = counted(len(subject.languages), "language")
+        parts.append(f"{several} {number}: {', '.join(subject.languages)}")
     return "\n\n".join(parts)
 
 
@@ -213,7 +225,14 @@ def _find(name: str, settings: Sequence[str]) -> _Subject:
 
         bundle = Bundle.load(path)
         bundle.require_shapes()  # before parameters are counted
-        return _Subject("model folder", bundle.config, bundle.metrics, shortlist_facts(bundle), _size(path))
+        return _Subject(
+            "model folder",
+            bundle.config,
+            bundle.metrics,
+            shortlist_facts(bundle),
+            _size(path),
+            languages=bundle.tokenizer.target_languages,
+        )
     if (path / "config.json").is_file():
         return _run_folder(path)
     raise ConfigError(

@@ -4,12 +4,14 @@ A corpus is two files aligned line by line, one TSV file, or one translation mem
 The number of pairs decides preset, vocabulary, batch size and steps; comments in the recipe say why. Languages come
 from the names of two files ("train.de"), from the translation memory, or from --languages. Without --validation, up to
 a thousand pairs, evenly spread, are written next to the recipe as validation set, and training omits them. The corpus
-is not changed, and no file is overwritten.
+is not changed, and no file is overwritten. With --from, the recipe adapts a model to the corpus; its languages are
+those of the model.
 
 examples:
   transduce init --train train.en train.de --output mine.toml
   transduce init --train train.en train.de --validation dev.en dev.de --output mine.toml
   transduce init --train memory.tmx --output mine.toml
+  transduce init --from models/en-de --train memory.tmx --output mine.toml
   transduce init --train corpus/a.txt.gz corpus/b.txt.gz --languages en fr --output corpus/en-fr.toml
 """
 
@@ -30,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_path(parser, "--train", "FILE", "two aligned files, or one TSV or TMX file", nargs="+", required=True)
     add_path(parser, "--validation", "FILE", "validation set; default: some pairs of the corpus", nargs="+", default=[])
     add_text(parser, "--languages", ("SOURCE", "TARGET"), "codes, such as en de; default: see above", nargs=2)
+    add_path(parser, "--from", "MODEL", "adapt this model or run: a recipe with [init]", dest="ancestor")
     add_path(parser, "--output", "RECIPE", "the file to write, .toml", required=True)
 
 
@@ -47,8 +50,13 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(
                 f"--languages {source} {target}: '{language}' is not a language code, such as en or pt-BR."
             )
+    if args.ancestor is not None:
+        from transduce.config.ancestor import read_ancestor
+
+        own = read_ancestor(str(args.ancestor))[0].get("data", {})
+        source, target = source or own.get("source_language", ""), target or own.get("target_language", "")
     corpus = measure_corpus(args.train, (source, target))
-    config = write_recipe(corpus, corpus.languages, args.output, args.validation)
+    config = write_recipe(corpus, corpus.languages, args.output, args.validation, args.ancestor)
     codes = " → ".join(corpus.languages) if all(corpus.languages) else "languages unknown: name them in the recipe"
     print(
         f"{args.output}: {counted(corpus.num_pairs, 'pair')}, {codes}; {counted(config.train.max_steps, 'step')}",
@@ -60,6 +68,10 @@ def run(args: argparse.Namespace) -> int:
         names = " ".join(Path(name).name for name in config.data.validation)
         print(f"validation set: {names}, pairs of the corpus that training leaves out", file=sys.stderr)
     recipe = shlex.quote(str(args.output))
-    print(f"next: transduce prepare {recipe} --check-only", file=sys.stderr)
-    print(f"then: transduce train {recipe} --output runs/{shlex.quote(args.output.stem)}", file=sys.stderr)
+    name = shlex.quote(args.output.stem)
+    steps = [f"transduce train {recipe} --output runs/{name}"]
+    if args.ancestor is None:
+        steps.insert(0, f"transduce prepare {recipe} --check-only")
+    for word, step in zip(("next", "then"), steps, strict=False):
+        print(f"{word}: {step}", file=sys.stderr)
     return 0

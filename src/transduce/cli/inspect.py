@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     translator = Translator.load(args.model, engine="torch", device=args.device, threads=args.threads)
     if args.target is not None and translator.bundle is not None:
         require_named_target(translator.bundle, args.target_language, args.target, "--target-language")
-    direction = {"target_language": args.target_language, "domain": args.domain}
+    direction = {key: getattr(args, key) for key in ("source_language", "target_language", "domain")}
     if shows_a_pair:
         _show(args, _attend(translator, pairs[args.line - 1], args.line, direction))
     if args.pharaoh is not None:

@@ -69,10 +69,10 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: bool 
     return Opened(bundle, options, choice)
 
 
-def open_translator(args: argparse.Namespace, *, required: bool = False) -> Opened:
+def open_translator(args: argparse.Namespace, *, required: bool = False, directed: bool = True) -> Opened:
     """Opens the model folder of a translator, and says where its direction is zero-shot.
 
-    For arguments and errors see `open_model`.
+    For arguments and errors see `open_model`. `directed`: whether the arguments name the direction, if any do.
     """
     from transduce.translation.directions import Directions
 
@@ -82,6 +82,8 @@ def open_translator(args: argparse.Namespace, *, required: bool = False) -> Open
         raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")
     if getattr(args, "diversity_penalty", None) is not None and opened.options.diversity_groups == 1:
         raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
+    if not directed:
+        return opened
     source, target, domain = (getattr(args, name, "") for name in ("source_language", "target", "domain"))
     direction = Directions.of(opened.bundle.tokenizer, opened.bundle).choose(source, target, domain)
     if direction.notice:
@@ -105,8 +107,8 @@ def require_named_target(bundle: "Bundle", named: str, reference: Path, option: 
     from transduce.translation.directions import Directions
 
     directions = Directions.of(bundle.tokenizer, bundle)
-    language, written = language_of(reference), directions.choose().target
-    if not named and language != written and language in directions.targets:
+    language, written = language_of(reference), directions.example().target
+    if not named and directions.pairs[0][1] and language != written and language in directions.targets:
         raise ConfigError(
             f"{reference}: is '{language}' by its name, and the model writes '{written}' where no language is named: "
             f"add {option} {language}, or {option} {written} if that is meant."

@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
                     list(map(read, sources)),
                     targets,
                     length_penalty=args.length_penalty,
+                    source_language=args.source_language,
                     target_language=args.target_language,
                     domain=args.domain,
                 )

@@ -4,10 +4,14 @@ examples:
   transduce serve models/m30k
   curl http://127.0.0.1:5000/translate -d q="A dog runs." -d source=en -d target=de
   transduce serve models/en-de models/de-en --host 0.0.0.0 --port 8080 --quantization int8
+  transduce serve --models ~/.local/share/argos-translate/packages
   transduce serve --config serve.toml
   transduce serve --keys keys.toml --add-key weblate --characters-per-minute 60000
   transduce serve models/m30k --keys keys.toml
   transduce serve models/m30k --state postgresql://transduce@db/transduce
+
+With --models, a folder's models and packages are all served, those of Argos, OPUS-MT and CTranslate2 included: each is
+imported once, and loaded when first requested. Where no model translates directly, text goes through English.
 
 Models are chosen by language. Sentences of all requests are translated together, and no answer depends on who else
 asks. SIGTERM or Ctrl-C ends the service when all accepted requests are answered, a second one at once. SIGHUP reloads
@@ -35,6 +39,10 @@ _MOST_CHARACTERS = 10**15
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_text(parser, "models", "MODEL", "model folders, one for each pair of languages", nargs="*")
+    folder = "folder of models and packages of other systems, all of which are served"
+    add_path(parser, "--models", "DIR", folder, dest="folder")
+    loaded = "models of --models in memory; 0: no limit; default: 8"
+    add_number(parser, "--max-loaded", whole(0), "N", loaded)
     add_path(parser, "--config", "FILE", "serve.toml; options given here win over it")
     add_text(parser, "--host", "NAME", "address to listen at; 0.0.0.0: all; default: 127.0.0.1")
     add_number(parser, "--port", whole(0, 65_535), "N", "0: any that is free; default: 5000")
@@ -79,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
         "server": {"host": args.host, "port": args.port},
         "keys": {"file": str(args.keys) if args.keys is not None else None},
         "state": {"url": args.state},
+        "folder": {"path": str(args.folder) if args.folder is not None else None, "max_loaded": args.max_loaded},
     }
     of_models = {name: getattr(args, name) for name in ("engine", "quantization", "threads", "shortlist")}
     changes = {section: _given(values) for section, values in given.items()}

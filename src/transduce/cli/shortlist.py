@@ -71,8 +71,8 @@ def run(args: argparse.Namespace) -> int:
     bundle = Bundle.load(args.model)
     require_free(bundle.path / FILE, overwrite=args.overwrite, option="")
     pairs, held_out = _pairs(args, bundle)
-    size, shown = bundle.tokenizer.vocab_size, sys.stderr.isatty()
-    learned = learning.learn(pairs, size, iterations=args.iterations, progress=shown)
+    size, same = bundle.tokenizer.target.vocab_size, learning.same_pieces(bundle.tokenizer)
+    learned = learning.learn(pairs, size, same, iterations=args.iterations, progress=sys.stderr.isatty())
     shortlist, coverages = learning.learn_shortlist(
         learned, held_out, num_candidates=args.candidates, num_frequent=args.frequent
     )

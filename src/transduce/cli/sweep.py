@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_switch(score, "--tokenized", "the text is tokenised already")
     add_switch(score, "--lowercase", "ignore case")
     add_text(score, "--target-language", "CODE", "for the paper's BLEU; default: the model's")
-    add_direction(parser)
+    add_direction(parser, source=False)
     machine = parser.add_argument_group("machine")
     add_number(machine, "--batch-size", setting("batch_size"), "N", "lines translated together; changes speed only")
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")

@@ -119,7 +119,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_switch(search, "--scores", "add a column with the score")
     for group in ("limits", "diversity", "sampling"):
         arguments.add_options(parser, group)
-    arguments.add_direction(parser)
+    arguments.add_direction(parser, source=False)
     arguments.add_constraints(parser)
     arguments.add_text_options(parser)
     arguments.add_ensemble(parser)

@@ -68,7 +68,9 @@ def run(args: argparse.Namespace) -> int:
     report = verify(
         args.model,
         sentences=args.source,
-        settings=Settings(**values, target_language=args.target, domain=args.domain),
+        settings=Settings(
+            **values, source_language=args.source_language, target_language=args.target, domain=args.domain
+        ),
         device=args.device,
         threads=args.threads,
         other_engines=not args.no_engines,

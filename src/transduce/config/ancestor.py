@@ -62,6 +62,7 @@ def inherited(start: Config, ancestor: Config) -> Config:
         rare_words=ancestor.data.rare_words,
         source_language=ancestor.data.source_language,
         target_language=ancestor.data.target_language,
+        language_tags=ancestor.data.language_tags,
     )
     return replace(start, model=ancestor.model, text=ancestor.text, data=data, decode=ancestor.decode)
 

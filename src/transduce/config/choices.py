@@ -19,6 +19,7 @@ IN_EVERY_FORMAT: Supported = {
     "tie_embeddings": ("all", "target", "none"),
     "norm": ("post", "pre"),
     "decoder_start": ("bos", "zero"),
+    "activation": ("relu", "swish", "gelu", "gelu_tanh", "gelu_sigmoid"),
 }
 
 Precision = Literal["float32", "bfloat16", "int8"]  # in which the torch engine multiplies weights
@@ -57,6 +58,11 @@ def learns_positions(config: ModelConfig) -> bool:
             assert_never(other)
 
 
+def longest_sequence(config: ModelConfig) -> int | None:
+    """Returns how many tokens a sequence may have, EOS counted; None where there is no limit."""
+    return config.max_positions if learns_positions(config) else config.max_length or None
+
+
 def interleaves_sinusoids(config: ModelConfig) -> bool:
     """Returns whether sines and cosines of sinusoidal positions alternate; else all sines come first."""
     match config.sinusoid_layout:
@@ -74,6 +80,17 @@ def starts_from_zero(config: ModelConfig) -> bool:
         case "zero":
             return True
         case "bos":
+            return False
+        case other:
+            assert_never(other)
+
+
+def reads_source_end(config: ModelConfig) -> bool:
+    """Returns whether the encoder reads the EOS that ends each source; else it is masked like padding."""
+    match config.source_end:
+        case "eos":
+            return True
+        case "none":
             return False
         case other:
             assert_never(other)

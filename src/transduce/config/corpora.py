@@ -112,15 +112,23 @@ def require_names(key: str, corpora: Sequence[CorpusConfig] | Sequence[HeldOutSe
         raise ConfigError(f"{key}: two entries have the name '{twice}'. Give each a different name.")
 
 
-def require_languages(key: str, corpora: Sequence[CorpusConfig] | Sequence[HeldOutSetConfig]) -> None:
-    """Raises ConfigError where a corpus does not name its target language, or no tag can be made of it."""
+def require_languages(
+    key: str, corpora: Sequence[CorpusConfig] | Sequence[HeldOutSetConfig], language_tags: str = "source"
+) -> None:
+    """Raises ConfigError where a corpus does not name a language that has a tag, or no tag can be made of it."""
+    reason = "the corpora have several target languages"
+    if language_tags != "source":
+        reason = f'the model is given languages as tags (data.language_tags = "{language_tags}")'
     for corpus in corpora:
-        language = corpus.target_language
-        if not _TAG_NAME.fullmatch(language):
-            raise ConfigError(
-                f"{key}: '{corpus.name}' has target_language = {shown(language)}: the corpora have several target "
-                'languages, so each must name one, such as "de" or "pt-BR".'
-            )
+        languages = {"target_language": corpus.target_language}
+        if language_tags == "both":
+            languages["source_language"] = corpus.source_language
+        for side, language in languages.items():
+            if not _TAG_NAME.fullmatch(language):
+                raise ConfigError(
+                    f"{key}: '{corpus.name}' has {side} = {shown(language)}: {reason}, so each must name one, such as "
+                    '"de" or "pt-BR".'
+                )
 
 
 def _file_name(file: str) -> str:

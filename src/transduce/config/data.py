@@ -39,6 +39,9 @@ class DataConfig:
     format: Literal["text", "trees"] = "text"  # pairs of lines, or treebanks (§6.3)
     source_language: str = ""  # BCP 47 code, for translation memories, model cards, sentence splitting, BLEU
     target_language: str = ""  # BCP 47 code
+    # Where tags name the languages: the target's in front of the source, where there are several; the target's as the
+    # first token of the target; or there, and the source's in front of the source (M2M100, NLLB).
+    language_tags: Literal["source", "target", "both"] = "source"
     folder: str = ""  # where relative names start; in a recipe: relative to the recipe file
     download: str = ""  # a named corpus (`transduce.data.named_corpora`), fetched into `folder` if it is not there
     train: tuple[tuple[str, ...], ...] = ()  # pairs of files, or TSV or TMX files
@@ -133,21 +136,23 @@ class DataConfig:
 
     @cached_property
     def tagged_languages(self) -> tuple[str, ...]:
-        """The target languages, if there are several: each source then begins with the tag of its own."""
+        """The target languages that have tags: all if there are several, or `language_tags` puts them into targets."""
         targets = tuple(dict.fromkeys(corpus.target_language for corpus in self.training_corpora))
-        return targets if len(targets) > 1 else ()
+        return targets if len(targets) > 1 or self.language_tags != "source" else ()
 
     def _check_tags(self) -> None:
         corpora, validation = self.training_corpora, self.validation_corpora
         tests = self.test_corpora if self.test_sets else ()  # the short form may leave its languages open
         domains = {corpus.domain for corpus in corpora}
         targets = tuple(dict.fromkeys(corpus.target_language for corpus in corpora)) or ("",)
+        if self.format == "trees" and self.language_tags != "source":
+            raise refused(self, "data.language_tags", "'source' where data.format is 'trees'")
         if self.format == "trees" and (self.tagged_languages or any(each.tag or each.domain for each in corpora)):
             raise ConfigError("data.corpora: tags and several target languages are for data.format = 'text'.")
         if languages := self.tagged_languages:
-            require_languages("data.corpora", corpora)
-            require_languages("data.validation_sets", validation)
-            require_languages("data.test_sets", tests)
+            require_languages("data.corpora", corpora, self.language_tags)
+            require_languages("data.validation_sets", validation, self.language_tags)
+            require_languages("data.test_sets", tests, self.language_tags)
         for kind, each in [("validation", each) for each in validation] + [("test", each) for each in tests]:
             if (languages or (each.target_language and all(targets))) and each.target_language not in targets:
                 demand = f"a target language of the corpora ({', '.join(targets)})"

@@ -66,7 +66,7 @@ def product_flops(config: ModelConfig, rows: tuple[int, int], pairs: tuple[int, 
     decoder = target_rows * (self_attention + query_and_output + feed_forward) + source_rows * memory
     decoder += decoder_pairs * (key + value)
     layers = config.num_encoder_layers * encoder + config.num_decoder_layers * decoder
-    return 6 * (layers + target_tokens * d * config.vocab_size)
+    return 6 * (layers + target_tokens * d * config.output_vocab_size)
 
 
 def kept_numbers(config: ModelConfig) -> tuple[int, int]:

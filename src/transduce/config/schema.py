@@ -48,10 +48,13 @@ class ModelConfig:
     """The shape of an encoder-decoder Transformer (§3; the columns of Table 3)."""
 
     vocab_size: Vocabulary = 37000  # rows of the embedding table; training sets it to the tokeniser's size
+    target_vocab_size: VocabularyOrNone = 0  # rows of the target's own tables; 0: both sides share one vocabulary
     num_encoder_layers: Layers = 6  # layers of the encoder: N (§3.1)
     num_decoder_layers: Layers = 6  # layers of the decoder
     d_model: Width = 512  # width of embeddings and of sub-layer outputs
     d_ff: Width = 2048  # inner width of the feed-forward networks (§3.3)
+    # Between their layers: eq. 2 has relu; "gelu_tanh" and "gelu_sigmoid" approximate gelu (Hendrycks & Gimpel 2016).
+    activation: Literal["relu", "swish", "gelu", "gelu_tanh", "gelu_sigmoid"] = "relu"
     num_heads: Heads = 8  # h, the heads of each attention (§3.2.2)
     d_k: Width = 64  # width of a head's queries and keys; independent of d_model: Table 3 (B)
     d_v: Width = 64  # width of a head's values
@@ -61,25 +64,41 @@ class ModelConfig:
     attention_window: LengthOrNone = 0  # r: self-attention sees r // 2 positions to each side (§4, Table 1); 0 disables
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # §3.5, Table 3 (E)
     sinusoid_layout: Literal["interleaved", "concatenated"] = "interleaved"  # alternating, or sines first
+    first_position: LengthOrNone = 0  # the sinusoid of a sequence's first token: 0 in the paper, 2 in fairseq
     max_positions: Length = 1024  # rows of a learned position table; sinusoids have no limit
+    max_length: LengthOrNone = 0  # longest sequence with sinusoids, EOS counted, where they have a limit; 0: none
     tie_embeddings: Literal["all", "target", "none"] = "all"  # all: source, target and output (§3.4)
     norm: Literal["post", "pre"] = "post"  # after each sub-layer (§3.1), or before it, and after each stack
     layer_norm_epsilon: Fraction = 1e-6  # added to the variance
     attention_bias: bool = False  # biases on the projections W_Q, W_K, W_V, W_O
+    output_bias: bool = False  # a bias on the logits; the paper has none (§3.4)
     target_space_embedding: bool = False  # t2t: a learned vector (of a 32-row table) added to the encoder input
     decoder_start: Literal["bos", "zero"] = "bos"  # t2t starts from a zero vector
+    source_end: Literal["eos", "none"] = "eos"  # "none": EOS after a source is not read, as in models of OpenNMT
 
     def __post_init__(self) -> None:
         check_ranges("model", self)
         if self.positions == "sinusoidal" and self.d_model % 2 != 0:
             raise refused(self, "model.d_model", "even for sinusoidal positions, which pair each sine with a cosine")
+        if self.positions == "learned" and self.first_position:
+            raise refused(self, "model.first_position", "0 for learned positions: the table begins with the first one")
+        if self.tie_embeddings == "all" and self.target_vocab_size:
+            raise refused(
+                self, "model.target_vocab_size", "0 where model.tie_embeddings = 'all': both sides share a table"
+            )
+
+    @property
+    def output_vocab_size(self) -> int:
+        """The number of logits: rows of the target's tables."""
+        return self.target_vocab_size or self.vocab_size
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig:
     """The subword tokeniser, learned from the training text of both sides together (§5.1)."""
 
-    algorithm: Literal["bpe", "wordpiece"] = "bpe"  # BPE is the paper's en-de, word pieces its en-fr
+    # BPE is the paper's en-de, word pieces its en-fr; "sentencepiece" is that of an imported model, and is not learned.
+    algorithm: Literal["bpe", "wordpiece", "sentencepiece"] = "bpe"
     vocab_size: Pieces = 37000  # pieces to learn, the 4 special tokens and 256 bytes included
     min_frequency: Count = 2  # a pair of pieces must occur this often to be merged
     sample_pairs: Count = 2_000_000  # sentence pairs that the tokeniser learns from, evenly spread

@@ -23,7 +23,12 @@ def count_parameters(config: ModelConfig) -> int:
 def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """Returns the shape of each weight of `Transformer(config)`, by name, without building it; needs no torch."""
     d, key, value = config.d_model, config.num_heads * config.d_k, config.num_heads * config.d_v
-    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(EMBEDDINGS[config.tie_embeddings], (config.vocab_size, d))
+    rows = {"source_embedding": config.vocab_size}
+    shapes: dict[str, tuple[int, ...]] = {
+        name: (rows.get(name, config.output_vocab_size), d) for name in EMBEDDINGS[config.tie_embeddings]
+    }
+    if config.output_bias:
+        shapes["output_bias"] = (config.output_vocab_size,)
     if config.target_space_embedding:
         shapes["target_space"] = (TARGET_SPACES, d)
     if learns_positions(config):

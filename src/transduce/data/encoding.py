@@ -25,7 +25,7 @@ from transduce.data.dropped import Dropped
 from transduce.data.mixture import CorpusRows
 from transduce.data.origins import Origins
 from transduce.data.readers import Place
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 
 _OVERLAPPING_CALLS = 2  # the Python work of one chunk, and the encoding of the next
 _CHUNKS_IN_FLIGHT_A_THREAD = 2
@@ -84,10 +84,10 @@ class EncodedSplit(EncodedPart):
 def encode_split(
     chunks: Iterable[Chunk],
     path: Path,
-    tokenizer: SubwordTokenizer,
+    tokenizer: Tokenizer,
     *,
     read: Callable[[str], str] = str,
-    tags: Sequence[Sequence[str]] = (),
+    tags: tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]] = ((), ()),
     examination: Examination | None,
     limits: DataConfig | None,
     num_workers: int | None,
@@ -99,20 +99,28 @@ def encode_split(
         path: where to write the store.
         tokenizer: encodes both sides.
         read: turns a source into the text that the model reads.
-        tags: for each part the tags in front of its sources, which no limit counts; none: no tags.
+        tags: for each part the tags in front of its sources, and those in front of its targets, which no limit counts;
+            none: no tags.
         examination: says which pairs are kept, and where those that are dropped here are logged: duplicates, and by
             the limits. None: all pairs with text on both sides, and no log.
         limits: pairs beyond its `max_tokens` and `max_ratio` are counted and dropped; None: no limits.
         num_workers: number of threads that encode; None: all cores.
     """
     result, origins = EncodedSplit(), Origins()
-    prefixes = [[tokenizer.tags[tag] for tag in of_part] for of_part in tags]
+    prefixes = [
+        [[own.tags[tag] for tag in of_part] for of_part in side]
+        for own, side in zip((tokenizer, tokenizer.target), tags, strict=True)
+    ]
     encode = partial(
         _encode_chunk, tokenizer=tokenizer, read=read, prefixes=prefixes, examination=examination, limits=limits
     )
     from transduce.data.store import StoreWriter  # only here: it needs pyarrow, and a check needs none
 
-    with StoreWriter.open(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
+    with StoreWriter.open(
+        path,
+        tokenizer_fingerprint=tokenizer.fingerprint,
+        vocab_size=max(tokenizer.vocab_size, tokenizer.target.vocab_size),
+    ) as writer:
         for chunk, places, sources, targets, dropped in _in_order(encode, chunks, num_workers):
             writer.write(sources, targets)
             origins.add(places)
@@ -162,9 +170,9 @@ def _tokenizer_threads(*, own: bool) -> Iterator[None]:
 
 def _encode_chunk(
     chunk: Chunk,
-    tokenizer: SubwordTokenizer,
+    tokenizer: Tokenizer,
     read: Callable[[str], str],
-    prefixes: Sequence[list[int]],
+    prefixes: Sequence[Sequence[list[int]]],
     examination: Examination | None,
     limits: DataConfig | None,
 ) -> _Encoded:
@@ -175,7 +183,7 @@ def _encode_chunk(
         indices = np.flatnonzero(examination.kept[chunk.start : chunk.start + len(chunk.pairs)]).tolist()
         dropped = examination.dropped_repeats(chunk)
     sources = tokenizer.encode_batch([read(chunk.pairs[i][0]) for i in indices])
-    targets = tokenizer.encode_batch([chunk.pairs[i][1] for i in indices])
+    targets = tokenizer.target.encode_batch([chunk.pairs[i][1] for i in indices])
     if limits is not None:
         lengths = [np.fromiter(map(len, side), dtype=np.int32, count=len(side)) for side in (sources, targets)]
         long, odd = exceeds(lengths[0], lengths[1], limits)
@@ -185,8 +193,10 @@ def _encode_chunk(
         keep = np.flatnonzero(~(long | odd)).tolist()
         sources, targets = [sources[i] for i in keep], [targets[i] for i in keep]
         indices = [indices[i] for i in keep]
-    if prefixes and (prefix := prefixes[chunk.part]):
-        sources = [prefix + ids for ids in sources]
+    sources, targets = (
+        [of_side[chunk.part] + ids for ids in side] if of_side and of_side[chunk.part] else side
+        for side, of_side in zip((sources, targets), prefixes, strict=True)
+    )
     places = [chunk.reader.place(chunk.line + i) for i in indices]
     return chunk, places, sources, targets, [dropped[i] for i in sorted(dropped)]
 

@@ -24,6 +24,7 @@ _LARGE_PAIRS = 1_000_000  # enough for the paper's base model
 _MIN_PAIRS = 20
 _MAX_VALIDATION = 1000
 _VALIDATION_STEP = 20  # every 20th pair is held out, up to the number above
+_ADAPTING_EPOCHS = 5  # from a model
 _EPOCHS = 34  # for a small corpus, as in recipes/multi30k-en-de.toml
 
 
@@ -98,11 +99,24 @@ def language_of(path: Path) -> str:
     return last if len(last) == 2 and last.isalpha() and last.isascii() and last.islower() else ""
 
 
-def write_recipe(corpus: Corpus, languages: tuple[str, str], output: Path, validation: Sequence[Path] = ()) -> Config:
+def write_recipe(
+    corpus: Corpus,
+    languages: tuple[str, str],
+    output: Path,
+    validation: Sequence[Path] = (),
+    ancestor: Path | None = None,
+) -> Config:
     """Writes a recipe, and a validation set next to it if none is given; returns the loaded recipe.
 
     The validation set consists of pairs of the corpus, evenly spread. The corpus itself is not changed: training leaves
     out the validation pairs (`data.drop_leaked`).
+
+    Args:
+        corpus: what is trained on.
+        languages: of source and target.
+        output: the recipe.
+        validation: files that are given.
+        ancestor: a model to start from; None: random weights.
 
     Raises:
         ConfigError: a file that would be written exists.
@@ -118,7 +132,9 @@ def write_recipe(corpus: Corpus, languages: tuple[str, str], output: Path, valid
     num_held_out = sum(1 for pair in pairs if all(line.strip() for line in pair))
     if not num_held_out:
         raise DataError(f"{' and '.join(map(str, held_out))}: no pair of lines with text.")
-    files.write_text(output, _recipe(corpus, languages, output, held_out, num_held_out, is_own=not validation))
+    data = _data(corpus, languages, output, held_out, num_held_out, is_own=not validation)
+    recipe = _recipe(corpus, output, data) if ancestor is None else _adaptation(corpus, output, data, ancestor)
+    files.write_text(output, recipe)
     return load_recipe(output)
 
 
@@ -139,11 +155,24 @@ def _hold_out(corpus: Corpus, languages: tuple[str, str], paths: Sequence[Path])
         files.write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-def _recipe(
+def _data(
     corpus: Corpus, languages: tuple[str, str], output: Path, held_out: Sequence[Path], count: int, *, is_own: bool
 ) -> str:
+    """Returns the section of the data."""
     train, validation = ([_named(path, output) for path in paths] for paths in (corpus.paths, held_out))
     origin = "taken from the corpus, evenly spread; training leaves these pairs out" if is_own else "never trained on"
+    return f"""[data]
+folder = "."                 # relative names start here: the folder of this file
+source_language = "{languages[0]}"{_unknown(languages[0])}
+target_language = "{languages[1]}"{_unknown(languages[1])}
+train = [{json.dumps(train, ensure_ascii=False)}]
+# {count:,} pairs, {origin}
+validation = {json.dumps(validation, ensure_ascii=False)}
+# test = {{ test = ["test.xx", "test.yy"] }}   # to score the finished model
+"""
+
+
+def _recipe(corpus: Corpus, output: Path, data: str) -> str:
     large = corpus.num_pairs >= _LARGE_PAIRS
     name = json.dumps(output.stem, ensure_ascii=False)
     pairs = f"{corpus.num_pairs:,} pairs of sentences"
@@ -157,16 +186,41 @@ def _recipe(
 preset = "{"paper-base" if large else "tiny"}"
 name = {name}
 
-[data]
-folder = "."                 # relative names start here: the folder of this file
-source_language = "{languages[0]}"{_unknown(languages[0])}
-target_language = "{languages[1]}"{_unknown(languages[1])}
-train = [{json.dumps(train, ensure_ascii=False)}]
-# {count:,} pairs, {origin}
-validation = {json.dumps(validation, ensure_ascii=False)}
-# test = {{ test = ["test.xx", "test.yy"] }}   # to score the finished model
-
+{data}
 {_LARGE if large else _small(corpus)}"""
+
+
+def _adaptation(corpus: Corpus, output: Path, data: str, ancestor: Path) -> str:
+    """Returns a recipe that adapts a model: a few epochs at a low rate, so that it does not forget what it knows."""
+    name, where = (json.dumps(text, ensure_ascii=False) for text in (output.stem, str(output)))
+    source, target = np.ceil(corpus.lengths).astype(np.int64) + 1  # EOS
+    batch = 1024 if corpus.num_pairs < 10_000 else 4096
+    steps_an_epoch = len(plan_epoch(source, target, source_budget=batch, target_budget=batch, seed=1, epoch=0))
+    steps = max(20, _ADAPTING_EPOCHS * steps_an_epoch)
+    text = f"""# A recipe that adapts a model to {corpus.num_pairs:,} pairs of sentences, by 'transduce init'. Every key
+# is explained in docs/guides/configuration.md; docs/guides/fine-tuning.md says what to change where too little is
+# learned, or too much forgotten.
+#
+#   transduce train {where[1:-1]} --output runs/{name[1:-1]}
+
+name = {name}
+
+[init]
+model = {json.dumps(_named(ancestor, output), ensure_ascii=False)}
+learning_rate = 1e-4         # higher: the corpus is learned sooner, and more of what the model knew is forgotten
+
+{data}
+[train]
+max_steps = {steps:<16_} # about {_ADAPTING_EPOCHS} epochs; 'transduce train' counts them
+warmup_steps = {max(1, steps // 10):<13_}
+source_batch_tokens = {batch:<6_} # tokens of a step
+target_batch_tokens = {batch:<6_}
+validate_steps = {max(1, steps // 5):<11_}
+checkpoint_minutes = 0.0     # by steps instead, so that runs are reproducible on any machine
+checkpoint_steps = {max(1, steps // 5):<9_}
+average_last = 1
+"""
+    return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
 def _named(path: Path, output: Path) -> str:

@@ -7,13 +7,13 @@ from transduce.config import Config, InitConfig
 from transduce.config.ancestor import ancestor_folder
 from transduce.data.readers import read_lines
 from transduce.errors import ConfigError, TokenizerError
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer, load_tokenizer
 from transduce.text.new_words import with_new_words
 
 _FILE = "tokenizer.json"
 
 
-def given_tokenizer(config: Config, path: Path | None = None) -> SubwordTokenizer | None:
+def given_tokenizer(config: Config, path: Path | None = None) -> Tokenizer | None:
     """Returns the tokeniser of `path`, or that of `init.model` with the words of `[init]`; None: it is to be learned.
 
     Args:
@@ -28,7 +28,7 @@ def given_tokenizer(config: Config, path: Path | None = None) -> SubwordTokenize
     if path is not None:
         if config.init.model:
             raise ConfigError(f"--tokenizer {path}: init.model has its own tokenizer. Leave one of them out.")
-        return SubwordTokenizer.load(path / _FILE if path.is_dir() else path)
+        return load_tokenizer(path / _FILE if path.is_dir() else path)
     if not config.init.model:
         return None
     tokenizer = ancestor_tokenizer(config.init)
@@ -38,9 +38,9 @@ def given_tokenizer(config: Config, path: Path | None = None) -> SubwordTokenize
         raise TokenizerError(f"New words of [init]: {error}") from None
 
 
-def ancestor_tokenizer(init: InitConfig) -> SubwordTokenizer:
+def ancestor_tokenizer(init: InitConfig) -> Tokenizer:
     """Returns the tokeniser of the model to start from, without new words."""
-    return SubwordTokenizer.load(ancestor_folder(init.model) / _FILE)
+    return load_tokenizer(ancestor_folder(init.model) / _FILE)
 
 
 def _words(init: InitConfig) -> Sequence[str]:

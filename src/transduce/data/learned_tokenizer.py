@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from transduce.config import Config
 from transduce.data.corpus import CorpusFiles, read_chunks
 from transduce.data.progress import elapsed_time
-from transduce.text import SubwordTokenizer
+from transduce.text import SubwordTokenizer, Tokenizer
 from transduce.text.new_words import frequent_words, with_new_words
 from transduce.treebank import pairs, rare_words
 from transduce.treebank.pairs import sentence_words
@@ -18,7 +18,7 @@ from transduce.treebank.pairs import sentence_words
 _NUM_REPEATS = 1000  # of a word that must become a piece of the vocabulary
 
 
-def learn_tokenizer(files: CorpusFiles, kept: NDArray[np.bool_], config: Config, *, progress: bool) -> SubwordTokenizer:
+def learn_tokenizer(files: CorpusFiles, kept: NDArray[np.bool_], config: Config, *, progress: bool) -> Tokenizer:
     """Learns a tokeniser from a sample of the pairs that are kept, as `text` says."""
     text, by_shape = config.text, config.data.rare_words == "signatures"
     sample = spread(kept, text.sample_pairs)
@@ -42,8 +42,8 @@ def learn_tokenizer(files: CorpusFiles, kept: NDArray[np.bool_], config: Config,
 
 
 def with_frequent_words(
-    tokenizer: SubwordTokenizer, files: CorpusFiles, kept: NDArray[np.bool_], config: Config, *, progress: bool
-) -> SubwordTokenizer:
+    tokenizer: Tokenizer, files: CorpusFiles, kept: NDArray[np.bool_], config: Config, *, progress: bool
+) -> Tokenizer:
     """Returns the tokeniser with the most frequent new words of the corpus, `init.new_words` of them."""
     pairs = _sampled_pairs(files, spread(kept, config.text.sample_pairs), progress=progress)
     texts = (text for pair in pairs for text in pair)

@@ -45,7 +45,7 @@ from transduce.data.prepared import (
 from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import DataError
 from transduce.files import atomic_path, read_json_object, remove_leftovers, sha256, write_json
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 from transduce.text.new_words import added_words
 
 
@@ -96,7 +96,7 @@ def _prepare(
     config: Config,
     files: CorpusFiles,
     output: Path,
-    given: SubwordTokenizer | None,
+    given: Tokenizer | None,
     log: Log,
     *,
     progress: bool,
@@ -119,7 +119,7 @@ def _prepare(
         learned = given or learn_tokenizer(files, examination.kept, config, progress=progress)
         if config.init.new_words:
             learned = with_frequent_words(learned, files, examination.kept, config, progress=progress)
-        tags = CorpusTags.of(config.data, languages=bool(learned.target_languages))
+        tags = CorpusTags.of(config.data, learned.target_languages)
         tokenizer = learned.with_tags(tags.all)
         tokenizer.save(output / TOKENIZER)
     with stage("encode"):
@@ -130,7 +130,8 @@ def _prepare(
             num_workers=num_workers,
         )
         chunks = read_chunks(files.train, "encoding", progress=progress)
-        train, origins = encode(chunks, output / TRAIN, tags=tags.train, examination=examination, limits=config.data)
+        of_train = (tags.train, tags.train_targets)
+        train, origins = encode(chunks, output / TRAIN, tags=of_train, examination=examination, limits=config.data)
         _require_kept(train, config.data)
         origins.save_lines(output / LINES)
         validation = _encode_validation(files, output, encode, tags, progress=progress)
@@ -231,7 +232,8 @@ def _encode_validation(
         (output / VALIDATION).unlink(missing_ok=True)  # left by an earlier preparation
         return None
     chunks = read_chunks(parts, "encoding validation", progress=progress)
-    validation, _ = encode(chunks, output / VALIDATION, tags=tags.validation, examination=None, limits=None)
+    of_sets = (tags.validation, tags.validation_targets)
+    validation, _ = encode(chunks, output / VALIDATION, tags=of_sets, examination=None, limits=None)
     for name, rows in zip(files.validation, validation.rows([*files.validation]), strict=True):
         if not rows.num_pairs:
             raise DataError(f"{files.validation[name]}: no validation pairs with text on both sides.")

@@ -192,7 +192,7 @@ def _settings(config: Config) -> dict[str, Any]:
     data["test"] = {each.name: each.files for each in config.data.test_corpora}
     data["languages"] = _languages(config.data) if config.data.tagged_languages else []
     tags = CorpusTags.of(config.data)
-    data["tags"] = asdict(tags) if tags.all else {}
+    data["tags"] = {"train": tags.train, "validation": tags.validation} if tags.all else {}
     plain: dict[str, Any] = json.loads(json.dumps({"text": asdict(config.text), "data": data}))
     return plain
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from transduce.config import DataConfig
 from transduce.data.readers import STDIN, LineReader, Place, require_file, shown_name
 from transduce.errors import DataError
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 from transduce.treebank import Tree, normalise, parse_trees
 from transduce.treebank.pairs import sentence_words, to_pair
 from transduce.treebank.rare_words import Spelling
@@ -60,7 +60,7 @@ def read_normalised(paths: Iterable[Path]) -> Iterator[Tree]:
     return (tree for tree in map(normalise, read_treebank(paths)) if tree is not None)
 
 
-def sentence_reader(data: DataConfig, tokenizer: SubwordTokenizer) -> Callable[[str], str]:
+def sentence_reader(data: DataConfig, tokenizer: Tokenizer) -> Callable[[str], str]:
     """Returns a function from a source to the text that the model reads.
 
     A translator reads the source unchanged. A parser reads the words of the sentence with one space between them; rare

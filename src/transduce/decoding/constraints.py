@@ -16,6 +16,9 @@ class TokenConstraints:
     # A required phrase does not count if one of these tokens follows: it makes the last word another, "dogs" for "dog".
     joining: tuple[int, ...] = ()
     forbidden: tuple[tuple[int, ...], ...] = ()  # phrases that no output may contain
+    # What the decoder reads before the output, such as the code of the target's language: neither written nor scored,
+    # and of the same length for all sources of a call.
+    start: tuple[int, ...] = ()
 
     def unmet(self, ids: Sequence[int]) -> list[tuple[tuple[int, ...], ...]]:
         """Returns the entries of `required` of which an output holds no phrase."""

@@ -39,6 +39,7 @@ class SearchTask(Generic[S]):
     constraints: Sequence[TokenConstraints] = ()  # of each sentence, or none at all
     device: torch.device | str = "cpu"  # where `step` works
     never: Sequence[int] = NEVER_GENERATED  # tokens that no output holds
+    first_tokens_B: Tensor | None = None  # what the first step reads; None: BOS
 
     @property
     def max_tokens(self) -> int:
@@ -49,6 +50,11 @@ class SearchTask(Generic[S]):
 def sync_steps(device: torch.device | str) -> int:
     """Returns after how many steps the host receives the device's choices: each on a CPU, every eighth on a GPU."""
     return 1 if torch.device(device).type == "cpu" else _STEPS_ON_A_GPU
+
+
+def first_tokens(num_sentences: int, device: torch.device | str) -> Tensor:
+    """Returns what the first step of a decoder reads: BOS for each sentence."""
+    return torch.full((num_sentences,), BOS, device=device)
 
 
 class HostRecord(ABC):
@@ -94,7 +100,8 @@ class Search(ABC, Generic[S]):
         self._options, self._never, self._num_sentences = options, task.never, len(task.limits)
         self._banned = banned_tokens(options, task.constraints, task.device)
         self._num_tokens = 0  # of every row, so far
-        self._last_tokens_R = torch.full((self._num_sentences,), BOS, device=task.device)
+        first_B = task.first_tokens_B
+        self._last_tokens_R = first_tokens(self._num_sentences, task.device) if first_B is None else first_B
         self._sync_steps, self._last_step = sync_steps(task.device), task.max_tokens
         self._output_RT: Tensor | None = None  # the argument of bans and required phrases
         if self._banned is not None or any(each.required for each in task.constraints):

@@ -22,7 +22,22 @@ def with_heads_first(
     config: ModelConfig, weights: Mapping[str, np.ndarray], heads: AligningHeads
 ) -> dict[str, np.ndarray]:
     """Returns the weights with the chosen heads of their layer first; the model computes the same."""
-    name, order, changed = f"decoder.{heads.layer}.cross_attention", heads.order(config.num_heads), dict(weights)
+    return _reordered(config, weights, heads.layer, heads.order(config.num_heads))
+
+
+def with_heads_back(
+    config: ModelConfig, weights: Mapping[str, np.ndarray], heads: AligningHeads
+) -> dict[str, np.ndarray]:
+    """Returns the weights that `with_heads_first` was given."""
+    order = heads.order(config.num_heads)
+    return _reordered(config, weights, heads.layer, [order.index(head) for head in range(config.num_heads)])
+
+
+def _reordered(
+    config: ModelConfig, weights: Mapping[str, np.ndarray], layer: int, order: list[int]
+) -> dict[str, np.ndarray]:
+    """Returns the weights with the heads of a layer's cross-attention in another order."""
+    name, changed = f"decoder.{layer}.cross_attention", dict(weights)
 
     def reordered(stacked: np.ndarray) -> np.ndarray:
         """Reorders the rows of a projection, or the elements of its bias, head by head."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from transduce.config import DecodeConfig, ModelConfig
-from transduce.config.choices import learns_positions
+from transduce.config.choices import longest_sequence
 from transduce.config.special_ids import EOS
 from transduce.decoding.scores import NEVER_GENERATED
 from transduce.engines import ctranslate2_limits
@@ -37,6 +37,7 @@ CAPABILITIES: dict[str, tuple[str, ...]] = {
     "no repeated n-grams": ("no_repeat_ngram",),
     "n-best lists with scores": (),
     "scores of given translations": (),
+    "language codes as first tokens": ("start",),
     "given first words": ("prefix",),
     "forbidden phrases": ("forbidden",),
     "required phrases": ("required", "joining"),
@@ -117,7 +118,7 @@ class EngineCapabilities:
         return self._lack_of_positions(options, model) if model is not None else None
 
     def _lack_of_positions(self, options: DecodeConfig, model: ModelConfig) -> Lack | None:
-        if self.max_sinusoids is None or learns_positions(model):  # a learned table bounds every engine alike
+        if self.max_sinusoids is None or longest_sequence(model) is not None:  # which bounds every engine alike
             return None
         longest, name = MAX_SOURCE_TOKENS + options.max_extra_tokens, "max_extra_tokens"
         if options.max_tokens and options.max_tokens < longest:
@@ -159,6 +160,7 @@ CTRANSLATE2 = EngineCapabilities(
         "longest output, for each line": "yes: a line that outgrows its own limit in a batch is searched again with "
         "that limit",
         "longest sequence (sinusoidal positions)": f"{ctranslate2_limits.MAX_SINUSOIDS} positions",
+        "language codes as first tokens": "yes; an output is empty only where its end is the most probable token",
         "given first words": "yes, in the pieces that they have by themselves",
         "required phrases": "yes, with a beam: outputs are cut before each word, and continued after the phrase",
         "coverage penalty": _NO,
@@ -214,6 +216,8 @@ def check(options: DecodeConfig, n_best: int, constraints: Sequence[TokenConstra
         require_plain_beam(options)
     if len(constraints) != num_sources:
         raise ConfigError(f"{num_sources} sources and constraints for {len(constraints)}: give one for each source.")
+    if len({len(each.start) for each in constraints}) > 1:
+        raise ConfigError("some sources have a 'start' and others do not, or one of another length: search them apart.")
     special = (*NEVER_GENERATED, EOS)
     for number, each in enumerate(constraints, start=1):
         if not all(entry and all(entry) for entry in each.required):

@@ -26,7 +26,7 @@ import ctranslate2
 
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig, ModelConfig
-from transduce.config.choices import learns_positions
+from transduce.config.choices import longest_sequence, reads_source_end
 from transduce.config.special_ids import EOS
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
 from transduce.engines import batching
@@ -64,29 +64,30 @@ class CTranslate2Engine:
     def __init__(
         self,
         model: ctranslate2.Translator,
-        tokens: Sequence[str],
+        tokens: tuple[Sequence[str], Sequence[str]],
         config: ModelConfig,
         name: str,
         *,
         tags: Collection[int] = (),
         shortlisted: bool = False,
     ) -> None:
-        """Takes a converted model, the names of its tokens, and the ids of tags, which no output holds; see `load`.
+        """Takes a converted model, the names of source and target tokens, and the ids of tags, which no output holds.
 
         `shortlisted`: use its vocabulary map.
         """
-        self._model, self._tokens, self.name, self._shortlisted = model, list(tokens), name, shortlisted
+        self._model, self.name, self._shortlisted = model, name, shortlisted
+        self._source_tokens, self._tokens = tokens
         self._process = os.getpid()
         self._divides = True
         keep_in_forks(self, model)
-        self._ids = {token: index for index, token in enumerate(tokens)}
+        self._ids = {token: index for index, token in enumerate(self._tokens)}
         self._config, self._positions = config, max_positions(config)
         self.independent_lines = not shortlisted  # a shortlist is that of a whole batch
         self.max_source_tokens = min(MAX_SOURCE_TOKENS, self._positions - 1)
         self.num_workers: int = model.num_translators
         self.batch_tokens = _CPU_BATCH_TOKENS if model.device == "cpu" else _GPU_BATCH_TOKENS
         self.never: Sequence[int] = (*NEVER_GENERATED, *tags)
-        self._never_named = [[tokens[index]] for index in self.never]
+        self._never_named = [[self._tokens[index]] for index in self.never]
 
     @classmethod
     def load(
@@ -124,8 +125,8 @@ class CTranslate2Engine:
         model = load_model(found, kind, index, numbers, threads)
         shown = kind if kind == "cpu" else f"{kind}:{index}"
         name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlisted else ''}"
-        tokens = bundle.tokenizer.tokens()
-        tags, config = bundle.tokenizer.tags.values(), bundle.config.model
+        tokens = (bundle.tokenizer.tokens(), bundle.tokenizer.target.tokens())
+        tags, config = bundle.tokenizer.target.tags.values(), bundle.config.model
         return cls(model, tokens, config, name, tags=tags, shortlisted=shortlisted)
 
     def undivided(self) -> Self:
@@ -168,7 +169,7 @@ class CTranslate2Engine:
             batches = list(line_batches(waiting, self._batch_size(len(waiting), options)))
             begun = [self._begin(batch, options) for batch in batches]
             for line, search in zip(chain(*batches), chain(*begun), strict=True):
-                outputs = self._outputs(search.result(), options)
+                outputs = self._outputs(search.result(), options, len(line.constraints.start))
                 retry = self._retry(line, outputs)
                 if retry is not None:
                     retries.append(retry)
@@ -240,7 +241,7 @@ class CTranslate2Engine:
         require_pairs(sources, targets, self._positions, "in the ctranslate2 engine this model's positions end at")
         self._require_own_process()
         return (
-            [self._named(source[: self.max_source_tokens]) for source in sources],
+            [self._source_named(source[: self.max_source_tokens]) for source in sources],
             [self._named(target) for target in targets],
         )
 
@@ -258,9 +259,9 @@ class CTranslate2Engine:
         Raises:
             ConfigError: it is greater than the table of sinusoids.
         """
-        last = self._positions - 1
+        last = self._positions - 1 - len(constraints.start)
         limit = batching.output_limit(
-            num_source, options, constraints, last if learns_positions(self._config) else None
+            num_source, options, constraints, None if longest_sequence(self._config) is None else last
         )
         if limit > last:
             raise ConfigError(
@@ -289,9 +290,10 @@ class CTranslate2Engine:
         if first.suppress:
             suppressed += self._never_named
         patience = _PATIENCE if options.beam_size > 1 else 1
+        given, num_start = [line.constraints for line in batch], len(first.constraints.start)
         begun: list[Any] = self._model.translate_batch(
-            [self._named(line.source) for line in batch],
-            [self._named(line.constraints.prefix) for line in batch] if first.constraints.prefix else None,
+            [self._source_named(line.source) for line in batch],
+            [self._named((*each.start, *each.prefix)) for each in given] if num_start or given[0].prefix else None,
             beam_size=options.beam_size,
             patience=patience,
             num_hypotheses=patience * options.beam_size,
@@ -300,8 +302,8 @@ class CTranslate2Engine:
             suppress_sequences=suppressed or None,
             use_vmap=self._shortlisted,
             max_input_length=0,
-            max_decoding_length=max(line.limit for line in batch) + 1,  # EOS counts there
-            min_decoding_length=options.min_tokens,
+            max_decoding_length=num_start + max(line.limit for line in batch) + 1,  # EOS counts there
+            min_decoding_length=num_start + options.min_tokens,
             return_end_token=True,
             return_scores=True,
             asynchronous=True,
@@ -319,16 +321,24 @@ class CTranslate2Engine:
             return replace(line, suppress=True)
         return None
 
+    def _source_named(self, ids: Sequence[int]) -> list[str]:
+        """Returns the names of a source's tokens; one without any is EOS, which CTranslate2 may not add."""
+        read = ids or ([] if reads_source_end(self._config) else [EOS])
+        return [self._source_tokens[index] for index in read]
+
     def _named(self, ids: Sequence[int]) -> list[str]:
         return [self._tokens[index] for index in ids]
 
-    def _outputs(self, found: Any, options: DecodeConfig) -> list[Output]:
-        """Returns what CTranslate2 found for a line, without impossible outputs; their log-probabilities are sums."""
+    def _outputs(self, found: Any, options: DecodeConfig, num_start: int) -> list[Output]:
+        """Returns what CTranslate2 found for a line, after its start, without impossible outputs.
+
+        Their log-probabilities are sums.
+        """
         outputs, penalty = [], options.length_penalty or _NO_PENALTY
         for names, score in zip(found.hypotheses, found.scores, strict=True):
             total = score * len(names) ** penalty
             if names and total > _IMPOSSIBLE:
-                ids = tuple(self._ids[name] for name in names)
+                ids = tuple(self._ids[name] for name in names[num_start:])
                 finished = ids[-1] == EOS
                 outputs.append(Output(ids[:-1] if finished else ids, finished, total))
         return outputs

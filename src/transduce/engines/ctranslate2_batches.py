@@ -22,8 +22,8 @@ class Line:
     @property
     def batch_key(self) -> tuple[Any, ...]:
         """What lines must have in common to be searched in one call."""
-        limit = self.limit if self.exact_limit else 0
-        return (limit, self.suppress, bool(self.constraints.prefix), self.constraints.forbidden)
+        limit, given = self.limit if self.exact_limit else 0, self.constraints
+        return (limit, self.suppress, len(given.start), bool(given.prefix), given.forbidden)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from transduce import files
 from transduce.bundle import ALIGNMENT, CHECKED, WEIGHTS, Bundle
 from transduce.config.checked_json import read_or_empty
 from transduce.engines import model_source
+from transduce.engines.cache_folders import is_writable, user_cache
 from transduce.engines.ctranslate2_limits import QUANTIZATIONS, VERSION, require_convertible
 from transduce.engines.shortlist import FILE as SHORTLIST_FILE
 from transduce.engines.shortlist import has_shortlist, require_shortlist
@@ -64,7 +65,7 @@ def converted(bundle: Bundle, quantization: str, *, shortlisted: bool = False) -
     digest = _digest(bundle, shortlisted=shortlisted)
     kind = f"{quantization}-shortlist" if shortlisted else quantization
     name = f"{kind}-{digest[:_DIGITS]}"
-    cache = _user_cache()
+    cache = user_cache("ctranslate2")
     record = cache / "records" / f"{name}.json" if cache is not None else None
     places = [bundle.path / "ctranslate2"]
     if cache is not None:
@@ -76,7 +77,7 @@ def converted(bundle: Bundle, quantization: str, *, shortlisted: bool = False) -
             _require_same_weights(bundle, record, known)
             return place / name
     for place in places:
-        if _is_writable(place) and _convert(bundle, place / name, quantization, shortlisted=shortlisted):
+        if is_writable(place) and _convert(bundle, place / name, quantization, shortlisted=shortlisted):
             _write_record(record, place / name, digest, bundle)
             current = [_digest(bundle, shortlisted=True)] if has_shortlist(bundle) else []
             _delete_stale(place, {each[:_DIGITS] for each in (_digest(bundle), *current)})
@@ -113,25 +114,6 @@ def _digest(bundle: Bundle, *, shortlisted: bool = False) -> str:
     if shortlisted:
         parts.append(files.sha256(bundle.path / SHORTLIST_FILE))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _user_cache() -> Path | None:
-    """Returns the folder of this user's conversions, or None if the user has no home."""
-    if cache := os.environ.get("XDG_CACHE_HOME"):
-        return Path(cache) / "transduce" / "ctranslate2"
-    try:
-        return Path.home() / ".cache" / "transduce" / "ctranslate2"
-    except RuntimeError:
-        return None
-
-
-def _is_writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # read-only, or somebody else's
-        return False
-    # A link in a model folder from elsewhere could lead to any place: nothing may be written or deleted there.
-    return os.access(folder, os.W_OK | os.X_OK) and not folder.is_symlink()
 
 
 # --- records of conversions -----------------------------------------------------------------------------------

@@ -4,12 +4,13 @@ import math
 from dataclasses import replace
 
 from transduce.config import ModelConfig
-from transduce.config.choices import learns_positions, unsupported
+from transduce.config.choices import IN_EVERY_FORMAT, learns_positions, longest_sequence, unsupported
 from transduce.config.weights import weight_shapes
 from transduce.engines import model_source
 from transduce.engines.interface import require_known
 from transduce.errors import ConfigError
 
+_SUPPORTED = {**IN_EVERY_FORMAT, "source_end": ("eos", "none")}
 # The types in which a model's weights can be stored.
 _FLOATS = ("float32", "bfloat16", "float16")
 QUANTIZATIONS = (*_FLOATS, "int8", *(f"int8_{name}" for name in _FLOATS), "int16")
@@ -26,7 +27,7 @@ def require_convertible(config: ModelConfig, quantization: str = "float32") -> N
             f"{model_source.CHANGED}, and its conversion to CTranslate2 computes what it was before. Use the torch "
             "engine (--engine torch)."
         )
-    if unknown := unsupported(config):
+    if unknown := unsupported(config, _SUPPORTED):
         raise ConfigError(
             f"{', '.join(unknown)}: CTranslate2's format does not support it. Use the torch engine (--engine torch)."
         )
@@ -39,7 +40,7 @@ def require_convertible(config: ModelConfig, quantization: str = "float32") -> N
 
 def max_positions(config: ModelConfig) -> int:
     """Returns how many positions a sequence of the converted model may have, BOS or EOS counted."""
-    return config.max_positions if learns_positions(config) else MAX_SINUSOIDS
+    return longest_sequence(config) or MAX_SINUSOIDS
 
 
 def converted_bytes(config: ModelConfig, *, int8: bool) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig
-from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions, starts_from_zero
+from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions, reads_source_end, starts_from_zero
 from transduce.config.weights import require_shapes
 from transduce.engines.aligning_heads import heads_or_layer, with_heads_first
 from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS, require_convertible
@@ -28,7 +28,7 @@ from transduce.text import BOS_TOKEN, EOS_TOKEN, UNK_TOKEN
 
 _BINARY_VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7  # of the format; later releases read them
 _TYPE_IDS = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "bfloat16": 5}
-_RELU = 0
+ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "swish": 2, "gelu": 3, "gelu_sigmoid": 4}
 _TARGET = "decoder/embeddings/weight"  # holds the array where models share one; the others refer to it
 _TABLES = {
     "source_embedding": "encoder/embeddings_0/weight",
@@ -77,11 +77,15 @@ def contents(bundle: Bundle, quantization: str, shortlist: Shortlist | None) -> 
     """Yields the name and the bytes of each file of a converted model."""
     arrays, aliases = bundle_arrays(bundle)
     yield "model.bin", _serialised(arrays, aliases, quantization)
-    tokens = bundle.tokenizer.tokens()
-    yield "shared_vocabulary.json", [_json(tokens)]
+    source, target = bundle.tokenizer.tokens(), bundle.tokenizer.target.tokens()
+    if bundle.config.model.target_vocab_size:
+        yield "source_vocabulary.json", [_json(source)]
+        yield "target_vocabulary.json", [_json(target)]
+    else:
+        yield "shared_vocabulary.json", [_json(target)]
     yield "config.json", [_json(_settings(bundle.config.model))]
     if shortlist is not None:
-        yield "vmap.txt", (f"{line}\n".encode() for line in shortlist.vocabulary_map(tokens))
+        yield "vmap.txt", (f"{line}\n".encode() for line in shortlist.vocabulary_map(source, target))
 
 
 def bundle_arrays(bundle: Bundle) -> tuple[Arrays, dict[str, str]]:
@@ -121,6 +125,8 @@ def model_arrays(
     if _TARGET not in arrays:
         arrays[_TARGET] = arrays.pop(_TABLES["source_embedding"])
     aliases = dict.fromkeys(_TABLES.values() - arrays.keys(), _TARGET)
+    if config.output_bias:
+        arrays["decoder/projection/bias"] = take("output_bias")
     arrays |= _positions(config, take)
     for stack in ("encoder", "decoder"):
         arrays |= _stack_settings(config, stack)
@@ -134,7 +140,7 @@ def model_arrays(
 
 
 def _stack_settings(config: ModelConfig, stack: str) -> Arrays:
-    flags: dict[str, int] = {"pre_norm": is_pre_norm(config), "activation": _RELU}
+    flags: dict[str, int] = {"pre_norm": is_pre_norm(config), "activation": ACTIVATIONS[config.activation]}
     flags["scale_embeddings"] = 1  # by the square root of d_model
     if stack == "encoder":
         flags |= {"embeddings_merge": 0, "multi_query_attention": 0}
@@ -209,7 +215,7 @@ def _attention(
 def _settings(config: ModelConfig) -> dict[str, object]:
     return {
         "add_source_bos": False,
-        "add_source_eos": True,
+        "add_source_eos": reads_source_end(config),
         "bos_token": BOS_TOKEN,
         "decoder_start_token": BOS_TOKEN,  # its embedding is not used if the decoder starts from zero
         "eos_token": EOS_TOKEN,

@@ -36,9 +36,11 @@ def ranked(
     """
     targets = [_targets(*each, options, shortlisted=shortlisted) for each in found]
     sources = [line.source for (line, _), of_line in zip(found, targets, strict=True) for _ in of_line]
-    scores = iter(engine.score(sources, [ids for of_line in targets for ids in of_line]) if sources else ())
+    starts = [line.constraints.start for line, _ in found]
+    forced = [(*start, *ids) for start, of_line in zip(starts, targets, strict=True) for ids in of_line]
+    scores = iter(engine.score(sources, forced) if sources else ())
     return [
-        _scored(line, outputs, options, {ids: next(scores) for ids in of_line})[:n_best]
+        _scored(line, outputs, options, {ids: next(scores)[len(line.constraints.start) :] for ids in of_line})[:n_best]
         for (line, outputs), of_line in zip(found, targets, strict=True)
     ]
 

@@ -112,7 +112,11 @@ class _Line:
     def free(self, prefix: Ids | None = None) -> TokenConstraints:
         """Returns the constraints without required phrases, and with another prefix."""
         prefix = self.constraints.prefix if prefix is None else prefix
-        return TokenConstraints(prefix=prefix, forbidden=self.constraints.forbidden)
+        return TokenConstraints(start=self.constraints.start, prefix=prefix, forbidden=self.constraints.forbidden)
+
+    def forced(self, ids: Ids) -> Ids:
+        """Returns what the decoder reads before it goes on from `ids`: these, after the start."""
+        return (*self.constraints.start, *ids)
 
 
 @dataclass(frozen=True)
@@ -172,8 +176,12 @@ def _best_cuts(engine: ScoringEngine, lines: Sequence[_Line]) -> list[_Cut]:
     """Returns the best cuts of each line."""
     phrases = [line.missing() for line in lines]
     tokens = [[phrase[0] for phrase in of_line] for of_line in phrases]
-    scores = engine.scores_of([line.source for line in lines], [line.base for line in lines], tokens)
-    return list(chain(*(line.cuts(given, found) for line, given, found in zip(lines, phrases, scores, strict=True))))
+    scores = engine.scores_of([line.source for line in lines], [line.forced(line.base) for line in lines], tokens)
+    cuts = (
+        line.cuts(given, found[len(line.constraints.start) :])
+        for line, given, found in zip(lines, phrases, scores, strict=True)
+    )
+    return list(chain(*cuts))
 
 
 def _continued(engine: ScoringEngine, cuts: Sequence[_Cut], options: DecodeConfig) -> list[_Line]:
@@ -193,7 +201,7 @@ def _closed(engine: ScoringEngine, cuts: Sequence[_Cut]) -> Iterator[_Cut]:
         if length == line.limit:
             yield cut
             continue
-        scores_V = engine.next_scores(line.source, cut.beginning)[-1].copy()
+        scores_V = engine.next_scores(line.source, line.forced(cut.beginning))[-1].copy()
         scores_V[[*line.constraints.joining, *engine.never, EOS]] = -math.inf
         order = (int(token) for token in (-scores_V).argsort(kind="stable") if scores_V[token] > -math.inf)
         longer = ((*cut.beginning, token) for token in order)

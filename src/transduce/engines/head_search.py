@@ -10,25 +10,28 @@ import numpy as np
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.aligning_heads import AligningHeads
-from transduce.config.choices import learns_positions
+from transduce.config.choices import longest_sequence
 from transduce.config.special_ids import EOS
 from transduce.decoding.alignment import BEST_HEADS, alignment_scores, best_heads
 from transduce.decoding.scores import NEVER_GENERATED
 from transduce.engines.torch import TorchEngine
 from transduce.model import Transformer
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 
 _NUM_SENTENCES, _SOURCE_WORDS, _TARGET_TOKENS = 16, 12, 20
 _STRIDE = 7919  # a prime: neighbours in a sentence are far apart in the vocabulary
 
 
-def find_aligning_heads(
-    config: ModelConfig, weights: Mapping[str, np.ndarray], tokenizer: SubwordTokenizer
-) -> AligningHeads:
+def find_aligning_heads(config: ModelConfig, weights: Mapping[str, np.ndarray], tokenizer: Tokenizer) -> AligningHeads:
     """Returns the `BEST_HEADS` best heads of the layer where their scores are the highest."""
-    engine = TorchEngine(Transformer.from_weights(config, weights), tags=tokenizer.tags.values(), record_steps=False)
+    engine = TorchEngine(
+        Transformer.from_weights(config, weights, copy=False).eval(),
+        tags=tokenizer.target.tags.values(),
+        record_steps=False,
+        prepacking=False,
+    )
     sources = sample_sources(config, tokenizer)
-    limit = config.max_positions - 1 if learns_positions(config) else _TARGET_TOKENS
+    limit = (longest_sequence(config) or _TARGET_TOKENS + 1) - 1
     options = DecodeConfig(beam_size=1, max_tokens=min(_TARGET_TOKENS, limit))
     translations = [best.ids for [best] in engine.translate(sources, options)]
     attention = [
@@ -47,12 +50,12 @@ def choose_heads(attention: Sequence[np.ndarray], config: ModelConfig) -> Aligni
     return AligningHeads(layer, tuple(each.head - 1 for each in best_heads(scores_LH[None, layer])))
 
 
-def sample_sources(config: ModelConfig, tokenizer: SubwordTokenizer) -> list[list[int]]:
+def sample_sources(config: ModelConfig, tokenizer: Tokenizer) -> list[list[int]]:
     """Returns sources of random words, each a piece of its own; without such words, of any pieces."""
-    pieces = enumerate(tokenizer.piece_bytes(range(config.vocab_size)))
+    pieces = enumerate(tokenizer.piece_bytes(range(tokenizer.vocab_size)))
     words = [index for index, piece in pieces if piece[:1] == b" " and piece[1:].decode(errors="replace").isalpha()]
     words = words or [index for index in range(config.vocab_size) if index not in (*NEVER_GENERATED, EOS)]
-    length = min(_SOURCE_WORDS, config.max_positions - 1) if learns_positions(config) else _SOURCE_WORDS
+    length = min(_SOURCE_WORDS, (longest_sequence(config) or _SOURCE_WORDS + 1) - 1)
     places = np.arange(_NUM_SENTENCES * length) * _STRIDE % len(words)
     chosen: list[list[int]] = np.array(words)[places].reshape(_NUM_SENTENCES, length).tolist()
     return chosen

@@ -60,6 +60,7 @@ class TorchEngine:
         heads: AligningHeads | None = None,
         tags: Collection[int] = (),
         record_steps: bool = True,
+        prepacking: bool = True,
     ) -> None:
         """Makes an engine of `model` on its device, from a copy of its weights where these are prepacked (`prepack`).
 
@@ -70,9 +71,10 @@ class TorchEngine:
 
         A command keeps the memory of its peaks from now on: see `keep_memory`. On a GPU, decoding
         steps are recorded as CUDA graphs (`GraphDecoder`), unless TRANSDUCE_CUDA_GRAPHS is 0 in the environment or
-        `record_steps` is false, as for an engine that is soon replaced.
+        `record_steps` is false, as for an engine that is soon replaced. One that is used once needs no `prepacking`,
+        which takes as much memory as the weights.
         """
-        self.models = [prepack(each, precision) for each in (model, *others)]  # one, or all of an ensemble
+        self.models = [prepack(each, precision) if prepacking else each for each in (model, *others)]
         self.model, self.shortlist = self.models[0], shortlist
         self._never = (*NEVER_GENERATED, *tags)
         self._aligning_heads = heads_or_layer(model.config, heads)
@@ -111,7 +113,7 @@ class TorchEngine:
             torch.set_num_threads(threads)
         target = choose_device(device)
         first, *rest = (load_model(each, target) for each in (bundle, *others))
-        tags = bundle.tokenizer.tags.values()
+        tags = bundle.tokenizer.target.tags.values()
         return cls(first, precision, rest, shortlist, heads=bundle.aligning_heads, tags=tags)
 
     def undivided(self) -> Self:

@@ -17,7 +17,7 @@ from transduce.decoding.ensemble import EnsembleState, ensemble_step
 from transduce.decoding.greedy import GreedySearch
 from transduce.decoding.narrowing import NarrowState, VocabularyPart, narrow_step
 from transduce.decoding.sampling import Sampling, uniforms
-from transduce.decoding.search import Search, SearchTask
+from transduce.decoding.search import Search, SearchTask, first_tokens
 from transduce.engines.batching import output_limit
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.shortlist.table import Shortlist
@@ -85,7 +85,7 @@ class Batch:
     ) -> Self:
         """Returns a batch; with a shortlist, each source has its own part of the vocabulary.
 
-        A prefix and required phrases are in their sentence's part in any case. Completions that are not are left out,
+        Starts, prefixes and required phrases are in their sentence's part in any case. Other completions are left out,
         and so are forbidden phrases that cannot occur.
         """
         source_BS, lengths_B = padded([[*ids, EOS] for ids in sources], device)
@@ -94,7 +94,7 @@ class Batch:
         allowed_BV = shortlist.allowed(sources)
         for row, each in enumerate(constraints):
             required = [token for entry in each.required for phrase in entry for token in phrase]
-            allowed_BV[row, [*each.prefix, *required]] = True
+            allowed_BV[row, [*each.start, *each.prefix, *required]] = True
         part = VocabularyPart.of(allowed_BV, device)
         constraints = [_in_columns(each, allowed_BV[row], part) for row, each in enumerate(constraints)]
         never = part.columns([token for token in never if token in part.ids])
@@ -111,6 +111,7 @@ def padded(sequences: list[list[int]], device: torch.device | str = "cpu") -> tu
 def _in_columns(constraints: TokenConstraints, allowed_V: np.ndarray, part: VocabularyPart) -> TokenConstraints:
     completions = [[index for index in choice if allowed_V[index]] for choice in constraints.completions]
     return TokenConstraints(
+        start=part.columns(constraints.start),
         prefix=part.columns(constraints.prefix),
         completions=tuple(part.columns(choice) for choice in completions),
         required=tuple(tuple(part.columns(phrase) for phrase in entry) for entry in constraints.required),
@@ -143,8 +144,9 @@ def search(
     Raises:
         ConfigError: a least length or a prefix is longer than the positions that a model has learned.
     """
-    last = None if (longest := last_position(models)) is None else longest - 1
     constraints = batch.constraints or [TokenConstraints()] * len(batch.sources)
+    num_start = len(constraints[0].start)
+    last = None if (longest := last_position(models)) is None else longest - 1 - num_start
     limited = zip(batch.sources, constraints, strict=True)
     limits = [output_limit(len(source), options, each, last) for source, each in limited]
     coverage = options.coverage_penalty > 0
@@ -155,14 +157,19 @@ def search(
         decoders, further = graph_decoders, {"num_beams": num_beams}
     steps = [each.step for each in decoders]
     started = zip(decoders, memories, strict=True)
-    states = [each.start(memory, max_steps=max(limits) + 1, **further) for each, memory in started]
+    states = [each.start(memory, max_steps=num_start + max(limits) + 1, **further) for each, memory in started]
     if (part := batch.vocabulary) is not None:
         for index, model in enumerate(models):
             projection = narrow_projection(model, part.ids_N)
             steps[index] = narrow_step(functools.partial(steps[index], projection=projection), part)
         states = [NarrowState(state, ~part.allowed_BN) for state in states]
     step, state = (steps[0], states[0]) if len(steps) == 1 else (ensemble_step(steps), EnsembleState(tuple(states)))
-    task: SearchTask[Any] = SearchTask(step, state, limits, batch.constraints, batch.source_BS.device, batch.never)
+    device = batch.source_BS.device
+    first_B = first_tokens(len(batch.sources), device)
+    for tokens in zip(*(each.start for each in constraints), strict=True):
+        _, state = step(first_B, state)
+        first_B = torch.tensor(tokens, device=device)
+    task: SearchTask[Any] = SearchTask(step, state, limits, batch.constraints, device, batch.never, first_B)
     if options.temperature:
         return Sampling(task, options, _uniforms(batch, options, draws, task.max_tokens + 1))
     if options.beam_size == 1:

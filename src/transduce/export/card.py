@@ -4,7 +4,7 @@ from transduce.__about__ import __version__
 from transduce.bundle import Bundle
 from transduce.export.certificate import Certificate
 from transduce.text.tags import source_tags
-from transduce.translation.directions import default_target
+from transduce.translation.directions import Directions, default_target
 
 _HUGGINGFACE = """```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -37,6 +37,21 @@ written = translator.translate_batch([tokens])[0].hypotheses[0]
 print(tokenizer.decode([tokenizer.token_to_id(token) for token in written], skip_special_tokens=False))
 ```"""
 
+# In place of the lines of `tokenizers`, for a model with SentencePiece on each side.
+_SENTENCEPIECE = {
+    "onnx": _ONNX.replace("onnxruntime tokenizers", "onnxruntime sentencepiece"),
+    "ctranslate2": """```python
+import ctranslate2
+import sentencepiece
+
+source = sentencepiece.SentencePieceProcessor(model_file="PATH_OF_THIS_FOLDER/source.spm")
+target = sentencepiece.SentencePieceProcessor(model_file="PATH_OF_THIS_FOLDER/target.spm")
+translator = ctranslate2.Translator("PATH_OF_THIS_FOLDER")
+written = translator.translate_batch([source.encode("…", out_type=str)])[0].hypotheses[0]
+print(target.decode(written))
+```""",
+}
+
 # Of a model of several target languages, in each format: `{tag}` is that of another than the default one.
 _OTHER_TARGETS = {
     "huggingface": """```python
@@ -58,6 +73,8 @@ def _of_targets(bundle: Bundle, format: str) -> str:
     tokenizer = bundle.tokenizer
     if not tokenizer.target_languages:
         return ""
+    if bundle.config.data.language_tags != "source":
+        return _of_first_tokens(bundle)
     default = default_target(tokenizer, bundle)
     other = next((each for each in tokenizer.target_languages if each != default), default)
     [tag] = source_tags(target_language=other)
@@ -71,17 +88,34 @@ Tags in front of a source say what is wanted: {known}.{needed} To ask for `{othe
 """
 
 
+def _of_first_tokens(bundle: Bundle) -> str:
+    """Returns how languages are selected, where the target's is the first token of the target."""
+    direction = Directions.of(bundle.tokenizer, bundle).example()
+    source = "".join(f'"{tag}", ' for tag in direction.tags)
+    [target] = direction.target_tags
+    known = ", ".join(f"`{each}`" for each in bundle.tokenizer.target_languages)
+    return f"""
+The first token of a target says which language it is in{" and that of a source, too" * bool(source)}: {known}. For
+{direction.source or "a source"} → {direction.target}:
+
+```python
+written = translator.translate_batch([[{source}*tokens]], target_prefix=[["{target}"]])[0].hypotheses[0][1:]
+```
+"""
+
+
 def export_card(bundle: Bundle, format: str, certificate: Certificate) -> str:
     """Returns the card as Markdown."""
     config = bundle.config
     languages = config.data.described_languages("source", "target")
+    use = _USES[format] if bundle.tokenizer.exact else _SENTENCEPIECE.get(format, _USES[format])
     return f"""# {config.name}: {languages}
 
 A Transformer trained with Transduce and exported by version {__version__}, format `{format}`.
 
 ## Use
 
-{_USES[format]}
+{use}
 {_of_targets(bundle, format)}
 ## Certificate
 

@@ -17,8 +17,10 @@ class CTranslate2System(EngineSystem):
 
     def __init__(self, folder: Path, bundle: Bundle, quantization: str) -> None:
         model, tokenizer = ctranslate2.Translator(str(folder), device="cpu"), bundle.tokenizer
-        tokens, tags, config = tokenizer.tokens(), tokenizer.tags.values(), bundle.config.model
-        super().__init__(CTranslate2Engine(model, tokens, config, "ctranslate2 on cpu", tags=tags), bundle)
+        tokens, config = (tokenizer.tokens(), tokenizer.target.tokens()), bundle.config.model
+        super().__init__(
+            CTranslate2Engine(model, tokens, config, "ctranslate2 on cpu", tags=tokenizer.target.tags.values()), bundle
+        )
         self.name = f"ctranslate2 {ctranslate2.__version__}, {quantization} (computes in {model.compute_type})"
 
     def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:

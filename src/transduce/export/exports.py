@@ -13,8 +13,9 @@ from safetensors.numpy import save_file
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import to_dict
-from transduce.config.choices import learns_positions
+from transduce.config.choices import longest_sequence
 from transduce.config.special_ids import BOS, EOS, PAD, UNK
+from transduce.config.terms import terms_of, write_terms
 from transduce.data.treebank_reader import sentence_reader
 from transduce.engines import model_source
 from transduce.engines.ctranslate2_model import convert
@@ -37,9 +38,11 @@ from transduce.export.huggingface_shape import LAYER_NORM_EPSILON, generation_se
 from transduce.export.huggingface_tokenizer import save_tokenizer
 from transduce.export.huggingface_weights import to_huggingface
 from transduce.export.options import Comparison, ComparisonOptions
+from transduce.export.sentencepiece_files import save_marian_tokenizer, write_models, write_pieces
 from transduce.export.sentences import Sentences
 from transduce.export.system import System
-from transduce.translation.directions import default_tags
+from transduce.text import SentencePieceTokenizer, SubwordTokenizer
+from transduce.translation.directions import Directions, default_tags
 
 FORMATS = ("huggingface", "onnx", "ctranslate2")
 _FLOAT32 = "float32"
@@ -87,6 +90,11 @@ def export_model(
     require_replaceable(output, is_export=True, overwrite=comparison.overwrite)
     bundle = Bundle.load(model)
     bundle.verify()
+    if format != "ctranslate2" and bundle.config.data.language_tags != "source":
+        raise ExportError(
+            f"data.language_tags = '{bundle.config.data.language_tags}': targets begin with the tag of their language, "
+            f"which the format '{format}' does not support. Use 'ctranslate2', with its `target_prefix`."
+        )
     sentences = comparison.choose_sentences(bundle.config)
     read = sentence_reader(bundle.config.data, bundle.tokenizer)
     sentences = replace(sentences, sources=tuple(map(read, sentences.sources)))
@@ -98,11 +106,16 @@ def export_model(
     }
     with files.atomic_folder(output) as folder:
         notes = writers[format](bundle, folder)
-        files.write_json(folder / ORIGINAL, {"format": 1, "config": to_dict(bundle.config)})
+        heads = bundle.aligning_heads
+        files.write_json(
+            folder / ORIGINAL,
+            {"format": 1, "config": to_dict(bundle.config), "aligning_heads": heads and heads._asdict()},
+        )
         system = load_system(format, folder, bundle, quantization)
         certificate = certify(bundle, system, sentences, thresholds, notes=notes)
         certificate = replace(certificate, forced=comparison.force, format=format, quantization=quantization)
         certificate.require(str(output))
+        write_terms(terms_of(bundle.path), folder)
         files.write_text(folder / CARD, export_card(bundle, format, certificate))
         write_certificate(folder, certificate)
         require_replaceable(output, is_export=True, overwrite=comparison.overwrite)  # another one may have come there
@@ -144,11 +157,9 @@ def certify(
 
 
 def position_limit(bundle: Bundle) -> int:
-    """Returns the number of positions of an export: those of a learned table, or all that our engines use."""
+    """Returns the number of positions of an export: those that the model has, or all that our engines use."""
     config = bundle.config
-    if learns_positions(config.model):
-        return config.model.max_positions
-    return MAX_SOURCE_TOKENS + config.decode.max_extra_tokens + 1
+    return longest_sequence(config.model) or MAX_SOURCE_TOKENS + config.decode.max_extra_tokens + 1
 
 
 def require_installed(format: str, packages: Sequence[str] = ()) -> None:
@@ -168,7 +179,7 @@ def load_system(format: str, folder: Path, bundle: Bundle, quantization: str) ->
     if format == "huggingface":
         from transduce.export.huggingface_system import HuggingFaceSystem
 
-        return HuggingFaceSystem(folder)
+        return HuggingFaceSystem(folder, direction=Directions.of(bundle.tokenizer, bundle).example())
     if format == "onnx":
         from transduce.export.onnx_system import OnnxSystem
 
@@ -196,11 +207,21 @@ def _write_huggingface(bundle: Bundle, folder: Path) -> tuple[str, ...]:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)  # the library lets only its writer read it
     files.write_json(folder / "config.json", model_settings(config.model, shape))
-    never = bundle.tokenizer.tags.values()
+    never = bundle.tokenizer.target.tags.values()
     files.write_json(folder / "generation_config.json", generation_settings(config, shape, never))
     max_tokens = min(MAX_SOURCE_TOKENS + 1, shape.num_positions)
     tags = bundle.tokenizer.pieces(default_tags(bundle.tokenizer, bundle))
-    save_tokenizer(bundle.tokenizer, folder, tags, max_tokens=max_tokens, extra_start=shape.extra_start)
+    extra_start = shape.extra_start
+    if isinstance(bundle.tokenizer, SentencePieceTokenizer):
+        if shape.model_type != "marian":
+            raise ExportError(
+                f"model.norm = '{config.model.norm}': transformers has no class for this model with SentencePiece on "
+                "each side. Try the formats 'onnx' and 'ctranslate2'."
+            )
+        save_marian_tokenizer(bundle.tokenizer, folder, config.data, max_tokens=max_tokens, extra_start=extra_start)
+    else:
+        assert isinstance(bundle.tokenizer, SubwordTokenizer)
+        save_tokenizer(bundle.tokenizer, folder, tags, max_tokens=max_tokens, extra_start=extra_start)
     notes = [
         "`generate` divides by length^α, the original by ((5 + length) / 6)^α, and its longest output is max_length, "
         "the original's the source's length + decode.max_extra_tokens: searches may differ where the models do not"
@@ -217,7 +238,10 @@ def _write_onnx(bundle: Bundle, folder: Path) -> tuple[str, ...]:
 
     model, decode, limit = bundle.config.model, bundle.config.decode, position_limit(bundle)
     write_graphs(bundle.weights(), model, folder, num_positions=limit)
-    bundle.tokenizer.save(folder / "tokenizer.json")
+    if isinstance(bundle.tokenizer, SentencePieceTokenizer):
+        write_pieces(bundle.tokenizer, folder)
+    else:
+        bundle.tokenizer.save(folder / "tokenizer.json")
     settings: dict[str, Any] = {"pad": PAD, "bos": BOS, "eos": EOS, "unk": UNK}
     settings |= {name: getattr(model, name) for name in ("num_decoder_layers", "num_heads", "d_k", "d_v")}
     settings |= {"max_source_tokens": min(MAX_SOURCE_TOKENS, limit - 1), "max_target_tokens": limit - 1}
@@ -231,7 +255,10 @@ def _write_onnx(bundle: Bundle, folder: Path) -> tuple[str, ...]:
 
 def _write_ctranslate2(quantization: str, shortlist: Shortlist | None, bundle: Bundle, folder: Path) -> tuple[str, ...]:
     convert(bundle, folder, quantization, shortlist)
-    bundle.tokenizer.save(folder / "tokenizer.json")
+    if isinstance(bundle.tokenizer, SentencePieceTokenizer):
+        write_models(bundle.tokenizer, folder)
+    else:
+        bundle.tokenizer.save(folder / "tokenizer.json")
     notes: tuple[str, ...] = (
         "CTranslate2 divides by length^α while it searches and ends by its own rule; its outputs are ranked anew by "
         "((5 + length) / 6)^α in this comparison",

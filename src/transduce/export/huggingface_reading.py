@@ -1,4 +1,4 @@
-"""A Marian or Pegasus checkpoint as one of our models; needs no torch.
+"""A checkpoint of `transformers` as one of our models: Marian, Pegasus, M2M100 and NLLB.
 
 An export of ours names the configuration that it was made from, and the same model comes back: heads without the zeros
 that fill them up, the vocabulary without its start token. Any other checkpoint becomes a model that computes the same.
@@ -6,45 +6,43 @@ that fill them up, the vocabulary without its start token. Any other checkpoint 
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from transduce.config import Config, DecodeConfig, ModelConfig, TextConfig, from_dict
-from transduce.config.tensors import read_weights
+from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig, TextConfig, from_dict
 from transduce.engines.sinusoids import sinusoids
-from transduce.errors import BundleError, ConfigError, ExportError
-from transduce.export.huggingface_settings import ORIGINAL, read_json, read_settings, require_shapes
+from transduce.errors import BundleError, ConfigError
+from transduce.export.checkpoint_files import read_arrays, read_json, weight_files
+from transduce.export.foreign_model import ForeignModel
+from transduce.export.foreign_vocabulary import ForeignTokenizer, repeats_start
+from transduce.export.huggingface_settings import (
+    M2M100,
+    ORIGINAL,
+    activation_of,
+    read_settings,
+    require_shapes,
+)
 from transduce.export.huggingface_shape import (
     LAYER_NORM_EPSILON,
     NEVER_BIAS,
     model_settings,
     shape_of,
 )
-from transduce.export.huggingface_tokenizer import ROLES, ForeignTokenizer, read_tokenizer
+from transduce.export.huggingface_vocabulary import languages_of, read_vocabulary
 from transduce.export.huggingface_weights import Arrays, dimension_order, from_huggingface, has_trained_filling
 
-_NORMS: dict[str, Literal["post", "pre"]] = {"marian": "post", "pegasus": "pre"}
+_NORMS: dict[str, Literal["post", "pre"]] = {"marian": "post", "pegasus": "pre", M2M100: "pre"}
 # What ties become where the encoder's table is no longer the decoder's.
 _WITH_AN_ENCODER_TABLE: dict[str, Literal["target", "none"]] = {"all": "target", "target": "target", "none": "none"}
 _SIDES = ("encoder", "decoder")
+_FIRST_OF_FAIRSEQ = 2  # the position of the first token: the two before are of padding
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """Another system's model, read as one of ours."""
-
-    config: Config
-    weights: Arrays
-    tokenizer: ForeignTokenizer
-
-
-def read_checkpoint(folder: Path) -> Checkpoint:
-    """Reads a folder of safetensors and JSON; nothing is unpickled.
-
-    `folder` is what `save_pretrained` or our export wrote.
+def read_checkpoint(folder: Path) -> ForeignModel:
+    """Reads a folder that `save_pretrained` or our export wrote.
 
     Raises:
         BundleError: a file is missing or damaged, `config.json` lacks a key or does not fit the weights, or the
@@ -52,39 +50,25 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         ExportError: our model cannot compute what this one does; all reasons are named.
     """
     settings = read_settings(folder)
-    arrays = _read_arrays(folder)
+    arrays = read_arrays(weight_files(folder))
     require_shapes(folder, settings, arrays)
     arrays = _tables(arrays, settings)
     extra_start = _has_extra_start(arrays, settings)
-    vocab_size = int(settings["vocab_size"]) - extra_start
-    start = None if extra_start else int(settings["decoder_start_token_id"])
-    tokenizer = read_tokenizer(folder / "tokenizer.json", _special_tokens(folder), start, vocab_size)
+    tokenizer = read_vocabulary(folder, settings, extra_start=extra_start)
     config = _original_config(folder / ORIGINAL, settings, arrays)
     if config is None:
-        model = _model_config(settings, arrays, vocab_size, extra_start=extra_start)
-        text = TextConfig(algorithm=tokenizer.tokenizer.algorithm, vocab_size=max(260, vocab_size))
-        config = Config(name=folder.resolve().name, model=model, text=text, decode=_decode_config(folder))
+        own = tokenizer.tokenizer
+        model = _model_config(settings, arrays, tokenizer, extra_start=extra_start)
+        text = TextConfig(algorithm=own.algorithm, vocab_size=max(260, own.vocab_size))
+        data = DataConfig(language_tags="both")
+        if settings["model_type"] != M2M100:
+            source, target = languages_of(folder)
+            if own.target_languages and target not in own.target_languages:  # such as "mul": one has to be named
+                target = ""
+            data = DataConfig(source_language=source, target_language=target)
+        config = Config(name=folder.resolve().name, model=model, text=text, data=data, decode=_decode_config(folder))
     shape = shape_of(config.model, num_positions=int(settings["max_position_embeddings"]))
-    return Checkpoint(config, from_huggingface(arrays, config.model, shape, tokenizer.order), tokenizer)
-
-
-def _read_arrays(folder: Path) -> Arrays:
-    index = folder / "model.safetensors.index.json"
-    names = ["model.safetensors"]
-    if index.is_file():
-        files = read_json(index).get("weight_map")
-        if not isinstance(files, dict):
-            raise BundleError(f"{index}: damaged: has no 'weight_map'.")
-        names = sorted(set(map(str, files.values())))
-    missing = [name for name in names if not (folder / name).is_file()]
-    if missing:
-        pickled = " It has pytorch_model.bin, which could run code when read: save it with safe_serialization."
-        advice = pickled if (folder / "pytorch_model.bin").is_file() else ""
-        raise BundleError(f"{folder}: {', '.join(missing)} missing.{advice}")
-    arrays: Arrays = {}
-    for name in names:
-        arrays |= read_weights(folder / name)
-    return arrays
+    return ForeignModel(config, from_huggingface(arrays, config.model, shape, tokenizer), tokenizer)
 
 
 def _tables(arrays: Arrays, settings: Mapping[str, Any]) -> Arrays:
@@ -110,31 +94,11 @@ def as_read(tables: Mapping[str, np.ndarray], d_model: int) -> Arrays:
 
 
 def _has_extra_start(arrays: Arrays, settings: Mapping[str, Any]) -> bool:
-    """Returns whether the decoder starts from a zero vector that is no token.
-
-    Raises:
-        ExportError: logits have other biases; ours have none.
-    """
-    last = int(settings["vocab_size"]) - 1
+    """Returns whether the decoder starts from a zero vector that is no token, as in an export of ours."""
+    last = int(settings["decoder_vocab_size"]) - 1
     bias = arrays.get("final_logits_bias", np.zeros((1, last + 1), np.float32))[0]
     extra = settings.get("decoder_start_token_id") == last and bias[last] <= NEVER_BIAS / 10
-    extra = bool(extra and not arrays["target"][last].any())
-    if (bias[:last] if extra else bias).any():
-        raise ExportError("final_logits_bias is not zero: the logits of a model of Transduce have no biases (§3.4).")
-    return extra
-
-
-def _special_tokens(folder: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        values = read_json(folder / name) if (folder / name).is_file() else {}
-        for role in ROLES:
-            token = values.get(role)
-            if isinstance(token, dict):
-                token = token.get("content")
-            if isinstance(token, str):
-                found[role] = token
-    return found
+    return bool(extra and not arrays["target"][last].any())
 
 
 def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) -> Config | None:
@@ -154,11 +118,13 @@ def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) ->
         config = replace(config, model=replace(model, target_space_embedding=False, tie_embeddings=tie))
     shape = shape_of(config.model, num_positions=int(settings["max_position_embeddings"]))
     expected = model_settings(config.model, shape)
-    fixed = ("model_type", "vocab_size", "d_model", "max_position_embeddings", "scale_embedding")
+    fixed = ("model_type", "vocab_size", "d_model", "max_position_embeddings", "scale_embedding", "activation_function")
     shapes = [key for key in expected if key.startswith(("encoder_", "decoder_"))]
     fits = all(settings.get(key) == expected[key] for key in (*fixed, *shapes))
     fits = fits and tie_of(arrays) in _AT_LEAST_AS_TIED[config.model.tie_embeddings]
     fits = fits and (config.model.attention_bias or not _has_attention_bias(arrays))
+    bias = arrays.get("final_logits_bias", np.zeros((1, 0)))[0, : config.model.output_vocab_size]
+    fits = fits and (config.model.output_bias or not bias.any())
     return config if fits and not has_trained_filling(arrays, config.model, shape) else None
 
 
@@ -176,11 +142,18 @@ def _has_attention_bias(arrays: Arrays) -> bool:
     return any(array.any() for name, array in arrays.items() if name.endswith("_proj.bias"))
 
 
-def _model_config(settings: Mapping[str, Any], arrays: Arrays, vocab_size: int, *, extra_start: bool) -> ModelConfig:
+def _model_config(
+    settings: Mapping[str, Any], arrays: Arrays, tokenizer: ForeignTokenizer, *, extra_start: bool
+) -> ModelConfig:
     d_model, heads = int(settings["d_model"]), int(settings["encoder_attention_heads"])
-    learned = _has_learned_positions(arrays, d_model)
+    of_fairseq = settings["model_type"] == M2M100
+    learned = not of_fairseq and _has_learned_positions(arrays, d_model)
+    bias, own = arrays.get("final_logits_bias"), tokenizer.tokenizer
+    num_positions = int(settings["max_position_embeddings"])
+    activation: Any = activation_of(settings)
     return ModelConfig(
-        vocab_size=vocab_size,
+        vocab_size=own.vocab_size,
+        target_vocab_size=own.target_vocab_size,
         num_encoder_layers=int(settings["encoder_layers"]),
         num_decoder_layers=int(settings["decoder_layers"]),
         d_model=d_model,
@@ -191,12 +164,17 @@ def _model_config(settings: Mapping[str, Any], arrays: Arrays, vocab_size: int, 
         dropout=float(settings.get("dropout", 0.1)),
         attention_dropout=float(settings.get("attention_dropout", 0.0)),
         ffn_dropout=float(settings.get("activation_dropout", 0.0)),
+        activation=activation,
         positions="learned" if learned else "sinusoidal",
-        max_positions=int(settings["max_position_embeddings"]),
+        sinusoid_layout="concatenated" if of_fairseq else "interleaved",
+        first_position=_FIRST_OF_FAIRSEQ if of_fairseq else 0,
+        max_positions=num_positions,
+        max_length=0 if learned else num_positions,
         tie_embeddings=tie_of(arrays),
         norm=_NORMS[settings["model_type"]],
         layer_norm_epsilon=LAYER_NORM_EPSILON,
         attention_bias=_has_attention_bias(arrays),
+        output_bias=(bias is not None and bool(bias[0, tokenizer.both[1]].any())) or repeats_start(tokenizer.both[1]),
         decoder_start="zero" if extra_start else "bos",
     )
 

@@ -1,4 +1,4 @@
-"""The `config.json` of a Marian or Pegasus checkpoint, checked for what we support and against its weights."""
+"""The `config.json` of a checkpoint of `transformers`, checked for what we support and against its weights."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,24 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from transduce import files
 from transduce.errors import BundleError, ExportError
-from transduce.export.huggingface_shape import ARCHITECTURES
+from transduce.export.checkpoint_files import read_json
+from transduce.export.huggingface_shape import ACTIVATIONS, ARCHITECTURES
 
 SETTINGS = "config.json"
+M2M100 = "m2m_100"  # the `model_type` of M2M100 and of NLLB
+READ = (*ARCHITECTURES, M2M100)
 ORIGINAL = "transduce.json"  # in an exported folder: the configuration that it was made from, for an import
 _SIDES = ("encoder", "decoder")
 _SIZES = (
     "vocab_size",
+    "decoder_vocab_size",
     "d_model",
     "max_position_embeddings",
     *(f"{side}_{key}" for side in _SIDES for key in ("layers", "attention_heads", "ffn_dim")),
 )
+_OURS = {theirs: ours for ours, theirs in ACTIVATIONS.items()} | {"silu": "swish", "gelu_new": "gelu_tanh"}
 _RATES = ("dropout", "attention_dropout", "activation_dropout")
 
 # The shape of a weight by the last part of its name, in keys of config.json; a bias is as long as its weight has rows.
 _SHAPES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("shared", "embed_tokens", "lm_head"), ("vocab_size", "d_model")),
+    **dict.fromkeys(("shared", "embed_tokens"), ("vocab_size", "d_model")),
+    "lm_head": ("decoder_vocab_size", "d_model"),
     "embed_positions": ("max_position_embeddings", "d_model"),
     **dict.fromkeys(("q_proj", "k_proj", "v_proj", "out_proj"), ("d_model", "d_model")),
     "fc1": ("ffn_dim", "d_model"),
@@ -43,28 +48,32 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """
     path = folder / SETTINGS
     settings = read_json(path)
+    settings["decoder_vocab_size"] = settings.get("decoder_vocab_size") or settings.get("vocab_size")
     kind = settings.get("model_type")
-    if isinstance(kind, str) and kind in ARCHITECTURES:
+    if isinstance(kind, str) and kind in READ:
         _require_numbers(path, settings)
         reasons = _obstacles(settings)
     else:
-        reasons = [f"model_type '{kind}': only {', '.join(ARCHITECTURES)} compute what a model of Transduce does"]
+        reasons = [f"model_type '{kind}': only {', '.join(READ)} compute what a model of Transduce does"]
     if reasons:
         raise ExportError(f"{folder}: cannot be imported:\n  " + "\n  ".join(reasons))
     return settings
 
 
+def activation_of(settings: Mapping[str, Any]) -> str | None:
+    """Returns our name of the activation; None for one that we do not have."""
+    return _OURS.get(settings.get("activation_function", "gelu"))
+
+
 def _obstacles(settings: Mapping[str, Any]) -> list[str]:
     reasons = []
-    if (activation := settings.get("activation_function", "gelu")) != "relu":
-        reasons.append(f"activation_function '{activation}': Transduce has relu (eq. 2)")
+    if activation_of(settings) is None:
+        name = settings.get("activation_function")
+        reasons.append(f"activation_function {name!r}: Transduce has {', '.join(_OURS)}")
     for key in ("attention_heads", "ffn_dim"):
         both = settings[f"encoder_{key}"], settings[f"decoder_{key}"]
         if both[0] != both[1]:
             reasons.append(f"encoder_{key} = {both[0]} and decoder_{key} = {both[1]}: in Transduce they are equal")
-    vocab_size = settings["vocab_size"]
-    if (settings.get("decoder_vocab_size") or vocab_size) != vocab_size:
-        reasons.append("decoder_vocab_size differs from vocab_size: in Transduce both sides share one vocabulary")
     return reasons
 
 
@@ -87,9 +96,9 @@ def _require_numbers(path: Path, settings: Mapping[str, Any]) -> None:
         value = settings.get(key, 0.0)
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
             raise BundleError(f"{path}: {key} = {value!r}: must be a number from 0 to 1, 1 excluded.")
-    start, vocab_size = settings["decoder_start_token_id"], settings["vocab_size"]
+    start, vocab_size = settings["decoder_start_token_id"], settings["decoder_vocab_size"]
     if start >= vocab_size:
-        raise BundleError(f"{path}: decoder_start_token_id = {start}: must be less than vocab_size = {vocab_size}.")
+        raise BundleError(f"{path}: decoder_start_token_id = {start}: must be less than {vocab_size}, the vocabulary.")
     for heads in (f"{side}_attention_heads" for side in _SIDES):
         if settings["d_model"] % settings[heads]:
             raise BundleError(f"{path}: {heads} = {settings[heads]}: does not divide d_model = {settings['d_model']}.")
@@ -124,7 +133,9 @@ def require_shapes(folder: Path, settings: Mapping[str, Any], arrays: Mapping[st
 def _shape_keys(name: str) -> tuple[str, ...] | None:
     """Returns the keys that give a weight's shape, "" for an axis of 1; None for a weight that we do not use."""
     if name == "final_logits_bias":
-        return ("", "vocab_size")
+        return ("", "decoder_vocab_size")
+    if name == "model.decoder.embed_tokens.weight":
+        return ("decoder_vocab_size", "d_model")
     module, _, kind = name.rpartition(".")
     side = module.removeprefix("model.").partition(".")[0]
     keys = _SHAPES.get(module.rpartition(".")[2])
@@ -132,13 +143,3 @@ def _shape_keys(name: str) -> tuple[str, ...] | None:
         return None
     keys = tuple(f"{side}_{key}" if key == "ffn_dim" else key for key in keys)
     return keys if kind == "weight" else keys[:1]
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads a table of settings; raises BundleError where it is missing or damaged."""
-    try:
-        return files.read_json_object(path)
-    except OSError as error:
-        raise BundleError(f"{path}: cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise BundleError(f"{path}: damaged: {error}.") from None

@@ -29,6 +29,13 @@ from transduce.errors import ExportError
 LAYER_NORM_EPSILON = 1e-5  # of `torch.nn.LayerNorm`, which both classes use as it comes
 _EPSILON_TOLERANCE = 1e-5
 ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}  # by `model_type`
+ACTIVATIONS = {  # ours → theirs
+    "relu": "relu",
+    "swish": "swish",
+    "gelu": "gelu",
+    "gelu_tanh": "gelu_pytorch_tanh",
+    "gelu_sigmoid": "quick_gelu",
+}
 START_TOKEN = "<start>"
 NEVER_BIAS = -1e9  # a logit of this adds nothing to a sum of exponentials
 
@@ -76,7 +83,7 @@ def shape_of(config: ModelConfig, *, num_positions: int) -> HuggingFaceShape:
 
 
 def _is_marian_sinusoid(config: ModelConfig) -> bool:
-    return not learns_positions(config) and interleaves_sinusoids(config)
+    return not learns_positions(config) and interleaves_sinusoids(config) and not config.first_position
 
 
 def _obstacles(config: ModelConfig) -> list[str]:
@@ -93,8 +100,12 @@ def _obstacles(config: ModelConfig) -> list[str]:
         )
     elif not is_pre_norm(config) and not _is_marian_sinusoid(config):
         reasons.append(
-            f"model.sinusoid_layout = '{config.sinusoid_layout}' with model.norm = 'post': MarianMTModel makes its own "
-            "sinusoids, of other wavelengths"
+            f"model.sinusoid_layout = '{config.sinusoid_layout}' and model.first_position = {config.first_position} "
+            "with model.norm = 'post': MarianMTModel makes its own sinusoids"
+        )
+    if is_pre_norm(config) and config.target_vocab_size:
+        reasons.append(
+            f"model.target_vocab_size = {config.target_vocab_size} with model.norm = 'pre': Pegasus has one vocabulary"
         )
     if abs(config.layer_norm_epsilon - LAYER_NORM_EPSILON) > _EPSILON_TOLERANCE:
         reasons.append(
@@ -116,7 +127,7 @@ def _padded_heads(config: ModelConfig) -> int | None:
 
 def model_settings(config: ModelConfig, shape: HuggingFaceShape) -> dict[str, Any]:
     """Returns the `config.json` of the exported folder."""
-    vocab_size = config.vocab_size + shape.extra_start
+    vocab_size, start = config.vocab_size + shape.extra_start, config.output_vocab_size if shape.extra_start else BOS
     settings: dict[str, Any] = {
         "architectures": [ARCHITECTURES[shape.model_type]],
         "model_type": shape.model_type,
@@ -125,7 +136,7 @@ def model_settings(config: ModelConfig, shape: HuggingFaceShape) -> dict[str, An
         "vocab_size": vocab_size,
         "d_model": config.d_model,
         "max_position_embeddings": shape.num_positions,
-        "activation_function": "relu",
+        "activation_function": ACTIVATIONS[config.activation],
         "scale_embedding": True,
         "dropout": config.dropout,
         "attention_dropout": config.attention_dropout,
@@ -135,7 +146,7 @@ def model_settings(config: ModelConfig, shape: HuggingFaceShape) -> dict[str, An
         "bos_token_id": BOS,
         "eos_token_id": EOS,
         "forced_eos_token_id": None,
-        "decoder_start_token_id": config.vocab_size if shape.extra_start else BOS,
+        "decoder_start_token_id": start,
         # Pegasus ties all tables or none.
         "tie_word_embeddings": not (shape.untied_encoder if is_pre_norm(config) else shape.untied_output),
     }
@@ -144,7 +155,7 @@ def model_settings(config: ModelConfig, shape: HuggingFaceShape) -> dict[str, An
         settings[f"{side}_attention_heads"] = shape.num_heads
         settings[f"{side}_ffn_dim"] = config.d_ff
     if shape.model_type == "marian":
-        settings["decoder_vocab_size"] = vocab_size
+        settings["decoder_vocab_size"] = config.output_vocab_size + shape.extra_start
         settings["share_encoder_decoder_embeddings"] = not shape.untied_encoder
     return settings
 
@@ -160,7 +171,7 @@ def generation_settings(config: Config, shape: HuggingFaceShape, tags: Collectio
         "bos_token_id": BOS,
         "eos_token_id": EOS,
         "pad_token_id": PAD,
-        "decoder_start_token_id": model.vocab_size if shape.extra_start else BOS,
+        "decoder_start_token_id": model.output_vocab_size if shape.extra_start else BOS,
         "bad_words_ids": [[PAD], [BOS], [UNK], *([tag] for tag in tags)],
         "num_beams": decode.beam_size,
         "length_penalty": decode.length_penalty,

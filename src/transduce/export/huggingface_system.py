@@ -8,21 +8,30 @@ import numpy as np
 import torch
 import transformers
 
-from transduce.config.special_ids import EOS
+from transduce.config.special_ids import BOS, EOS
 from transduce.engines.torch_search import padded
 from transduce.errors import ExportError
+from transduce.export.foreign_vocabulary import ForeignTokenizer, repeats_start
+from transduce.export.huggingface_weights import NEVER_WRITTEN
+from transduce.export.sentencepiece_files import opus_tag
 from transduce.export.system import BATCH, System, in_batches
+from transduce.translation.directions import Direction, tag_ids
 
 
 class HuggingFaceSystem(System):
-    """A folder that `transformers` loads; nothing is unpickled and no code of the folder runs."""
+    """A folder that `transformers` loads; no code of the folder runs."""
 
     num_positions: int
+    _first: Sequence[int] = ()  # what each output begins with
+    _before = ""  # what each line begins with
 
-    def __init__(self, folder: Path, order: np.ndarray | None = None) -> None:
-        """Loads it from `folder` alone. `order` gives their id of each of our ids, where they differ.
+    def __init__(
+        self, folder: Path, tokenizer: ForeignTokenizer | None = None, direction: Direction | None = None
+    ) -> None:
+        """Loads it from `folder` alone. `tokenizer` gives their id of each of our ids, where they differ.
 
-        Rows that are not in `order`, such as the one that a decoder starts from, come last.
+        Rows that are not in it, such as the one that a decoder starts from, come last. A model of several languages
+        translates in `direction`.
         """
         local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         messages: Any = transformers.utils.logging
@@ -30,7 +39,7 @@ class HuggingFaceSystem(System):
         messages.disable_progress_bar()
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **local)
         self.model, loading = transformers.AutoModelForSeq2SeqLM.from_pretrained(
-            str(folder), dtype=torch.float32, use_safetensors=True, output_loading_info=True, **local
+            str(folder), dtype=torch.float32, output_loading_info=True, **local
         )
         wrong = {kind: sorted(loading[kind]) for kind in ("missing_keys", "unexpected_keys") if loading[kind]}
         if wrong:
@@ -39,9 +48,19 @@ class HuggingFaceSystem(System):
         self.name = f"transformers {transformers.__version__}, {type(self.model).__name__}"
         self.num_positions = int(self.model.config.max_position_embeddings)
         self._bound_outputs(self.num_positions)
-        ids, given = np.arange(int(self.model.config.vocab_size)), np.array([] if order is None else order, np.int64)
-        self._theirs = np.concatenate([given, np.setdiff1d(ids, given)])
-        self._ours = {int(theirs): ours for ours, theirs in enumerate(self._theirs)}
+        sizes = self.model.config.vocab_size, self.model.get_output_embeddings().weight.size(0)
+        orders = [np.zeros(0, np.int64)] * 2 if tokenizer is None else tokenizer.both
+        self._source_ids, self._target_ids = (
+            np.concatenate([order, np.setdiff1d(np.arange(int(size)), order)])
+            for size, order in zip(sizes, orders, strict=True)
+        )
+        self._ours = {int(theirs): ours for ours, theirs in enumerate(self._source_ids)}
+        self._repeats_start = tokenizer is not None and repeats_start(self._target_ids)
+        if direction is not None and isinstance(self.tokenizer, transformers.MarianTokenizer):
+            self._before = "".join(f"{opus_tag(tag)} " for tag in direction.tags)
+        elif tokenizer is not None and direction is not None and direction.target_tags:
+            self.tokenizer.src_lang = direction.source
+            self._first = self._target_ids[tag_ids(tokenizer.tokenizer, direction)[1]].tolist()
 
     def _bound_outputs(self, num_positions: int) -> None:
         """Has `generate` end where the model's positions do, overriding the folder's generation_config.json."""
@@ -53,7 +72,7 @@ class HuggingFaceSystem(System):
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns our ids of each line; the EOS that the tokeniser appends is checked and taken off."""
-        rows = self.tokenizer(list(lines))["input_ids"]
+        rows = self.tokenizer([self._before + line for line in lines])["input_ids"]
         ids = [[self._ours[index] for index in row] for row in rows]
         if any(not row or row[-1] != EOS for row in ids):
             raise ExportError(f"{self.name}: its tokenizer appends no end-of-sentence token.")
@@ -64,19 +83,26 @@ class HuggingFaceSystem(System):
         results: list[str] = []
         cut = {"truncation": True, "max_length": min(self.tokenizer.model_max_length, self.num_positions)}
         for batch_lines in in_batches(lines, BATCH):
-            batch = self.tokenizer(list(batch_lines), return_tensors="pt", padding=True, **cut)
+            tagged = [self._before + line for line in batch_lines]
+            batch = self.tokenizer(tagged, return_tensors="pt", padding=True, **cut)
+            if self._first:
+                batch["forced_bos_token_id"] = self._first[0]
             with torch.inference_mode():
                 written = self.model.generate(**batch)
-            results += self.tokenizer.batch_decode(written, skip_special_tokens=True)
+            texts = [row[1 + len(self._first) :] for row in written]  # after the decoder's start
+            results += self.tokenizer.batch_decode(texts, skip_special_tokens=True)
         return [text.replace("\n", " ") for text in results]
 
     def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterable[np.ndarray]:
         """Runs the model over whole targets; see `System.logits`."""
-        start = int(self.model.config.decoder_start_token_id)
-        source_BS, lengths_B = padded([self._theirs[[*source, EOS]].tolist() for source in sources])
-        input_BT, _ = padded([[start, *self._theirs[[*target]].tolist()] for target in targets])
+        source_BS, lengths_B = padded([self._source_ids[[*source, EOS]].tolist() for source in sources])
+        start = [int(self.model.config.decoder_start_token_id), *self._first]
+        input_BT, _ = padded([[*start, *self._target_ids[[*target]].tolist()] for target in targets])
         mask_BS = (torch.arange(source_BS.size(1)) < lengths_B[:, None]).long()
         with torch.inference_mode():
             logits_BTV = self.model(input_ids=source_BS, attention_mask=mask_BS, decoder_input_ids=input_BT).logits
-        chosen: np.ndarray = logits_BTV[:, :, torch.from_numpy(self._theirs)].numpy()
+        logits_BTV = logits_BTV[:, len(self._first) :]
+        chosen: np.ndarray = logits_BTV[:, :, torch.from_numpy(self._target_ids)].numpy()
+        if self._repeats_start:
+            chosen[:, :, BOS] = NEVER_WRITTEN
         return chosen

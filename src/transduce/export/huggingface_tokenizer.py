@@ -6,7 +6,6 @@ The file is the same `tokenizer.json` with two additions: special tokens are nam
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from tokenizers import Tokenizer
 from transduce import files
 from transduce.config.special_ids import EOS
 from transduce.errors import BundleError, ConfigError, TokenizerError
-from transduce.export.huggingface_settings import read_json
+from transduce.export.checkpoint_files import read_json
+from transduce.export.foreign_vocabulary import ForeignTokenizer
 from transduce.export.huggingface_shape import START_TOKEN
 from transduce.text import BOS_TOKEN, EOS_TOKEN, PAD_TOKEN, SPECIAL_TOKENS, UNK_TOKEN, SubwordTokenizer
 
@@ -27,7 +27,7 @@ _PROBES = ("A dog, 12.", "Zwei Männer: <s>?", "  x\ty ", "😀 日本語", "don
 def save_tokenizer(
     tokenizer: SubwordTokenizer, folder: Path, tags: Sequence[str] = (), *, max_tokens: int, extra_start: bool
 ) -> None:
-    """Writes `tokenizer.json` and `tokenizer_config.json`.
+    """Writes `tokenizer.json` and `tokenizer_config.json` of a tokenizer of ours.
 
     Args:
         tokenizer: ours.
@@ -68,14 +68,6 @@ def save_tokenizer(
 def _added_token(index: int, token: str) -> dict[str, Any]:
     plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": index, "content": token, **plain, "special": True}
-
-
-@dataclass(frozen=True)
-class ForeignTokenizer:
-    """Another system's tokeniser as one of ours."""
-
-    tokenizer: SubwordTokenizer
-    order: np.ndarray  # (V,): their id of each of our ids
 
 
 def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, vocab_size: int) -> ForeignTokenizer:

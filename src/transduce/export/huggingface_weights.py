@@ -14,8 +14,10 @@ import numpy as np
 
 from transduce.config import ModelConfig
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions
+from transduce.config.special_ids import BOS
 from transduce.engines.sinusoids import sinusoids
 from transduce.errors import BundleError, ExportError
+from transduce.export.foreign_vocabulary import ForeignTokenizer, repeats_start
 from transduce.export.huggingface_shape import NEVER_BIAS, HuggingFaceShape
 
 Arrays = dict[str, np.ndarray]
@@ -24,12 +26,15 @@ _POSITIONS |= {"target_positions.table": "model.decoder.embed_positions.weight"}
 # Tables that are not read by their names, or not by all models.
 _TABLES = {"model.shared.weight", "lm_head.weight", "final_logits_bias", *_POSITIONS.values()}
 _TABLES |= {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"}
+_TABLES |= {"model.encoder.embed_positions.weights", "model.decoder.embed_positions.weights"}  # sinusoids of M2M100
 # Each attention: our name, theirs, and the projections that each matrix of ours holds.
 _ATTENTIONS = (
     ("self_attention", "self_attn", {"query_key_value": "qkv"}),
     ("cross_attention", "encoder_attn", {"query": "q", "key_value": "kv"}),  # the decoder's only
 )
 _ALL = slice(None)
+# The bias of a token that is never written. Its probability is 0, and label smoothing still has a finite loss of it.
+NEVER_WRITTEN = -100.0
 
 
 def dimension_order(d_model: int) -> np.ndarray:
@@ -59,26 +64,31 @@ def to_huggingface(weights: Mapping[str, np.ndarray], config: ModelConfig, shape
 
 
 def from_huggingface(
-    arrays: Mapping[str, np.ndarray], config: ModelConfig, shape: HuggingFaceShape, rows: np.ndarray
+    arrays: Arrays, config: ModelConfig, shape: HuggingFaceShape, tokenizer: ForeignTokenizer
 ) -> Arrays:
-    """Returns our weights; `rows` is their id of each of our ids.
+    """Returns our weights; `tokenizer` has their id of each of our ids.
 
-    `arrays` holds the embeddings as "source", "target" and "output".
+    `arrays` holds the embeddings as "source", "target" and "output". It is emptied, so that both need little more
+    memory than one.
 
     Raises:
         BundleError: a weight is missing.
         ExportError: there are weights that our model does not have.
     """
-    layout = _Layout(config, shape)
-    unused = arrays.keys() - _TABLES - {"source", "target", "output"}
+    layout, given = _Layout(config, shape), dict(arrays)
+    arrays.clear()
 
     def get(name: str) -> np.ndarray:
-        if name not in arrays:
+        if name not in given:
             raise BundleError(f"the checkpoint has no weight '{name}', which its config.json demands.")
-        unused.discard(name)
-        return arrays[name]
+        return given.pop(name)
 
-    tables = {name: get(name.removesuffix("_embedding"))[rows] for name in EMBEDDINGS[config.tie_embeddings]}
+    source_rows, target_rows = tokenizer.both
+    rows = {"source_embedding": source_rows}
+    tables = {
+        name: get(name.removesuffix("_embedding"))[rows.get(name, target_rows)]
+        for name in EMBEDDINGS[config.tie_embeddings]
+    }
     if learns_positions(config):
         tables |= {ours: get(theirs) for ours, theirs in _POSITIONS.items()}
     parts: dict[str, list[np.ndarray]] = {name: [layout.to_ours(table, "-d")] for name, table in tables.items()}
@@ -87,12 +97,21 @@ def from_huggingface(
         bias = layout.to_ours(get(f"{theirs}.bias"), axes[0])
         if config.attention_bias or "attention." not in ours:
             parts.setdefault(f"{ours}.bias", []).append(bias)
-    if left := sorted(unused):
+    if config.output_bias:
+        bias = given.get("final_logits_bias", np.zeros((1, int(target_rows.max()) + 1)))[0][target_rows]
+        if repeats_start(target_rows):
+            bias[BOS] = NEVER_WRITTEN
+        parts["output_bias"] = [bias]
+    if left := sorted(given.keys() - _TABLES - {"source", "target", "output"}):
         raise ExportError(
             f"the checkpoint has weights that a model of Transduce does not have: {', '.join(left[:8])}"
             f"{', …' if len(left) > 8 else ''}. Merge or remove them in transformers, and save it again."
         )
-    return {name: np.ascontiguousarray(np.concatenate(each), np.float32) for name, each in parts.items()}
+    weights: Arrays = {}
+    for name in [*parts]:
+        each = parts.pop(name)
+        weights[name] = np.ascontiguousarray(np.concatenate(each) if len(each) > 1 else each[0], np.float32)
+    return weights
 
 
 def has_trained_filling(arrays: Mapping[str, np.ndarray], config: ModelConfig, shape: HuggingFaceShape) -> bool:
@@ -125,7 +144,8 @@ def _embeddings(
         arrays["model.shared.weight"] = source
     if shape.untied_output or (shape.untied_encoder and shape.model_type == "pegasus"):
         arrays["lm_head.weight"] = output
-    bias = np.zeros((1, config.vocab_size + shape.extra_start), np.float32)
+    own_bias = weights.get("output_bias", np.zeros(config.output_vocab_size, np.float32))
+    bias = np.pad(own_bias, (0, int(shape.extra_start)))[None]
     if shape.extra_start:
         bias[0, -1] = NEVER_BIAS
     return arrays | {"final_logits_bias": bias}

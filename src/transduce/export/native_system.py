@@ -19,7 +19,7 @@ class NativeSystem(EngineSystem):
 
     def __init__(self, bundle: Bundle) -> None:
         self.model = load_model(bundle).eval()
-        super().__init__(TorchEngine(self.model, tags=bundle.tokenizer.tags.values()), bundle)
+        super().__init__(TorchEngine(self.model, tags=bundle.tokenizer.target.tags.values()), bundle)
 
     def translate_ids(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
         """Returns the ids of each source's best translation."""
@@ -28,6 +28,8 @@ class NativeSystem(EngineSystem):
     def logits(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Iterable[np.ndarray]:
         """Runs the model over whole targets; see `System.logits`."""
         source_BS, lengths_B = padded([[*source, EOS] for source in sources])
-        target_BT, _ = padded([[*target, EOS] for target in targets])
+        target_BT, _ = padded([[*self.target_tags, *target, EOS] for target in targets])
         with torch.inference_mode():
-            return self.model.decode(self.model.encode(source_BS, lengths_B), target_BT).numpy()
+            logits_BTV = self.model.decode(self.model.encode(source_BS, lengths_B), target_BT)
+        found: np.ndarray = logits_BTV[:, len(self.target_tags) :].numpy()
+        return found

@@ -138,8 +138,33 @@ class Graph:
         return found
 
     def feed_forward(self, x: str, name: str) -> str:
-        """Returns max(0, x W₁ + b₁) W₂ + b₂ (eq. 2)."""
-        return self.linear(self.add("Relu", self.linear(x, f"{name}.inner")), f"{name}.outer")
+        """Returns f(x W₁ + b₁) W₂ + b₂; with relu eq. 2."""
+        return self.linear(self._activated(self.linear(x, f"{name}.inner")), f"{name}.outer")
+
+    def _activated(self, x: str) -> str:
+        """Returns the activation of `x`; the operator Gelu is of a later version."""
+        forms = {
+            "relu": lambda: self.add("Relu", x),
+            "swish": lambda: self.add("Mul", x, self.add("Sigmoid", x)),
+            "gelu": lambda: self._gelu(x, self.add("Erf", self.times(x, math.sqrt(0.5)))),
+            "gelu_tanh": lambda: self._gelu(x, self.add("Tanh", self._tanh_input(x))),
+            "gelu_sigmoid": lambda: self.add("Mul", x, self.add("Sigmoid", self.times(x, 1.702))),
+        }
+        return forms[self.config.activation]()
+
+    def _gelu(self, x: str, curve: str) -> str:
+        """Returns x (1 + `curve`) / 2."""
+        doubled = self.add("Add", curve, self.constant(1, np.float32))
+        return self.add("Mul", x, self.times(doubled, 0.5))
+
+    def _tanh_input(self, x: str) -> str:
+        """Returns √(2/π) (x + 0.044715 x³), whose tanh is close to the error function of x / √2."""
+        cube = self.add("Mul", self.add("Mul", x, x), x)
+        return self.times(self.add("Add", x, self.times(cube, 0.044715)), math.sqrt(2 / math.pi))
+
+    def times(self, x: str, factor: float) -> str:
+        """Returns `x` times a number."""
+        return self.add("Mul", x, self.constant(factor, np.float32))
 
     def embed(self, ids: str, table: str, side: str, start: str, end: str, num_positions: int) -> str:
         """Returns embeddings of `ids` × √d_model, with the vectors of positions start … end - 1 added."""

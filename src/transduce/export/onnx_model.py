@@ -103,7 +103,7 @@ def _decoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
         helper.make_tensor_value_info(ids, TensorProto.INT64, ["rows", "target"]),
         _values("source_mask", ["rows", 1, 1, "source"]),
     ]
-    outputs = [_values("logits", ["rows", "target", config.vocab_size])]
+    outputs = [_values("logits", ["rows", "target", config.output_vocab_size])]
     for layer in range(config.num_decoder_layers):
         name = f"decoder.{layer}"
         for kind in ("key", "value"):
@@ -119,8 +119,11 @@ def _decoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
         x = graph.norm(x, "decoder_norm")
     output = "output_embedding" if "output_embedding" in own else table
     flat = graph.add("Reshape", x, graph.constant([-1, config.d_model]))
-    product = graph.add("Gemm", flat, graph.stored(output, graph.weights[output]), transB=1)
-    shape = graph.add("Concat", graph.add("Shape", ids), graph.constant([config.vocab_size]), axis=0)
+    projection = [graph.stored(output, graph.weights[output])]
+    if config.output_bias:
+        projection.append(graph.stored("output_bias", graph.weights["output_bias"]))
+    product = graph.add("Gemm", flat, *projection, transB=1)
+    shape = graph.add("Concat", graph.add("Shape", ids), graph.constant([config.output_vocab_size]), axis=0)
     graph.add("Reshape", product, shape, name="logits")
     return inputs, outputs
 

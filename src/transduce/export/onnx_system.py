@@ -21,8 +21,8 @@ class OnnxSystem(System):
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the token ids of each line, after the tags of the default direction."""
-        encodings = self.translator.tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        return [[*self.translator.settings.get("default_tags", []), *encoding.ids] for encoding in encodings]
+        tags = self.translator.settings.get("default_tags", [])
+        return [[*tags, *self.translator.tokenizer.encode(line)] for line in lines]
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Translates with the search of the script."""

@@ -19,6 +19,7 @@ class ComparisonOptions(TypedDict, total=False):
     max_difference: float | None
     force: bool
     overwrite: bool
+    compare: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class Comparison:
         max_difference: the greatest mean difference of log-probabilities; None: the default.
         force: whether to write what fails, too; the certificate then says so.
         overwrite: whether to replace an earlier export (or import).
+        compare: whether an import is compared with its original, where that runs here; an export always is.
     """
 
     sentences: Path | None = None
@@ -42,6 +44,7 @@ class Comparison:
     max_difference: float | None = None
     force: bool = False
     overwrite: bool = False
+    compare: bool = True
 
     def choose_sentences(self, config: Config) -> Sentences:
         """Returns the sentences to compare on; see `sentences.choose_sentences`."""

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -10,7 +10,9 @@ import numpy as np
 from transduce.bundle import Bundle
 from transduce.config.special_ids import EOS
 from transduce.engines.interface import Engine
-from transduce.translation.directions import default_tags, default_target
+from transduce.engines.tagged import with_tags
+from transduce.translation.directions import Directions, tag_ids
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
 BATCH = 16  # pairs or lines that are computed together
@@ -55,12 +57,17 @@ class System(ABC):
 
 
 class EngineSystem(System):
-    """A model that one of our engines runs, in its default direction."""
+    """A model that one of our engines runs, in its default direction, or an example where it has none."""
 
     def __init__(self, engine: Engine, bundle: Bundle) -> None:
-        self.engine, self.tags = engine, default_tags(bundle.tokenizer, bundle)
-        self.target = default_target(bundle.tokenizer, bundle)
-        self.translator = Translator(engine, bundle.tokenizer, bundle.config.decode)
+        tokenizer = bundle.tokenizer
+        direction = Directions.of(tokenizer, bundle).example()
+        self.tags, self.target_tags = tag_ids(tokenizer, direction)
+        self.engine = with_tags(engine, (), self.target_tags)  # sources have their tags already
+        self._options = TextOptions(target=direction.target if tokenizer.target_languages else "")
+        if self.target_tags:
+            self._options = replace(self._options, language=direction.source)
+        self.translator = Translator(engine, tokenizer, bundle.config.decode, bundle if self.target_tags else None)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the token ids of each line, after the tags of the default direction."""
@@ -68,7 +75,7 @@ class EngineSystem(System):
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Translates as the model's configuration says, in the default direction."""
-        return self.translator.translate(lines, target=self.target)
+        return self.translator.translate(lines, text_options=self._options)
 
 
 def forced(logits_TV: np.ndarray, target: Sequence[int]) -> Forced:

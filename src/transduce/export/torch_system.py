@@ -13,7 +13,7 @@ from transduce.errors import BundleError
 from transduce.export.system import System
 from transduce.export.torch_reading import TorchModel
 from transduce.model.positions import sinusoids
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 
 _POSITIONS = 2048
 
@@ -23,7 +23,7 @@ class TorchSystem(System):
 
     name = f"torch {torch.__version__}, torch.nn.Transformer"
 
-    def __init__(self, model: TorchModel, rows: np.ndarray, tokenizer: SubwordTokenizer) -> None:
+    def __init__(self, model: TorchModel, rows: np.ndarray, tokenizer: Tokenizer) -> None:
         """Builds the layers; `rows` is their id of each of our ids, and `tokenizer` ours."""
         self.description, self.d_model, self.tokenizer = model.description, model.d_model, tokenizer
         self.layers = _layers(model)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Translates lines with the ONNX model in this folder. Needs numpy, onnxruntime and tokenizers, and nothing else.
+"""Translates lines with the ONNX model in this folder. Needs numpy, onnxruntime and tokenizers (or sentencepiece).
 
     echo "A dog runs." | python translate_onnx.py
     python translate_onnx.py --beam-size 1 --input test.en > test.out
@@ -10,13 +10,51 @@ written to be read and adapted. settings.json says what the model is; encoder.on
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
-from tokenizers import Tokenizer
+
+
+class Pieces:
+    """The tokenizer of the folder: `tokenizer.json`, or SentencePiece on each side with a list of pieces."""
+
+    def __init__(self, folder: Path) -> None:
+        """Loads it."""
+        self.source: Any = None
+        if (folder / "source.spm").is_file():
+            import sentencepiece
+
+            self.source = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+            names = [json.loads((folder / f"{side}vocabulary.json").read_text("utf-8")) for side in ("", "target_")]
+            self.ids = {name: index for index, name in enumerate(names[0]) if index > 3 and not name.startswith("<2")}
+            self.names = names[1]
+        else:
+            from tokenizers import Tokenizer
+
+            self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+    def encode(self, line: str) -> list[int]:
+        """Returns the ids of a line."""
+        if self.source is not None:
+            return [self.ids.get(piece, 3) for piece in self.source.encode(line, out_type=str)]
+        ids: list[int] = self.tokenizer.encode(line, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: list[int]) -> str:
+        """Returns the text of ids."""
+        if self.source is None:
+            text: str = self.tokenizer.decode(ids, skip_special_tokens=False)
+            return text
+        pieces = (self.names[index] for index in ids)
+        written = (
+            bytes([int(name[3:5], 16)]) if re.fullmatch("<0x[0-9A-F]{2}>", name) else name.replace("▁", " ").encode()
+            for name in pieces
+        )
+        return b"".join(written).removeprefix(b" ").decode("utf-8", "replace")
 
 
 class OnnxTranslator:
@@ -25,7 +63,7 @@ class OnnxTranslator:
     def __init__(self, folder: Path, threads: int = 0) -> None:
         """Loads the folder; `threads` = 0 leaves their number to onnxruntime."""
         self.settings: dict[str, Any] = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.tokenizer = Pieces(folder)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
@@ -106,11 +144,10 @@ class OnnxTranslator:
         if not line.strip():
             return ""
         before: list[int] = self.settings.get("default_tags", []) if tags is None else tags
-        ids = before + self.tokenizer.encode(line, add_special_tokens=False).ids
+        ids = before + self.tokenizer.encode(line)
         beam_size = self.settings["beam_size"] if beam_size is None else beam_size
         alpha = self.settings["length_penalty"] if alpha is None else alpha
-        text: str = self.tokenizer.decode(self.search(ids, beam_size, alpha), skip_special_tokens=False)
-        return text.replace("\n", " ")
+        return self.tokenizer.decode(self.search(ids, beam_size, alpha)).replace("\n", " ")
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from transduce.translation.result import Attention
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 
-_SPACE = "▁"  # what `SubwordTokenizer.pieces` shows for a space
+_SPACE = "▁"  # what `Tokenizer.pieces` shows for a space
 _ALONE = "(space)"  # the label of a piece that is nothing else
 _CONTINUES = "·"
 

@@ -156,7 +156,7 @@ class GraphBuffers:
         numbers_BK = torch.arange(self.tokens_BK.numel(), device=self.tokens_BK.device).view_as(self.tokens_BK)
         outputs = []
         for step in range(_WARM_UP_STEPS):
-            self.tokens_BK.copy_((numbers_BK + step) % self._model.config.vocab_size)
+            self.tokens_BK.copy_((numbers_BK + step) % self._model.config.output_vocab_size)
             self.parents_BK.copy_(self._slots_K.roll(step).expand_as(self.parents_BK))
             outputs.append(self.run().clone())
         return outputs

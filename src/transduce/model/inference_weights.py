@@ -48,9 +48,9 @@ class PrepackedLinear(nn.Module):
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(dtype), _ROWS)  # opaque: no parameter
         self._bias = None if bias is None else bias.detach().to(dtype)
 
-    def with_weight(self, weight: Tensor) -> "PrepackedLinear":
-        """Returns the same kind of product with another weight and no bias."""
-        return PrepackedLinear(weight, None, self._dtype)
+    def with_weight(self, weight: Tensor, bias: Tensor | None) -> "PrepackedLinear":
+        """Returns the same kind of product with another weight and bias."""
+        return PrepackedLinear(weight, bias, self._dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps (…, in) to (…, out)."""
@@ -120,9 +120,9 @@ class QuantizedLinear(nn.Module):
         self._weight = torch.ops.quantized.linear_prepack(quantized, None)  # opaque: no parameter
         self._bias = None if bias is None else bias.detach()
 
-    def with_weight(self, weight: Tensor) -> "QuantizedLinear":
-        """Returns the same kind of product with another weight and no bias."""
-        return QuantizedLinear(weight, None)
+    def with_weight(self, weight: Tensor, bias: Tensor | None) -> "QuantizedLinear":
+        """Returns the same kind of product with another weight and bias."""
+        return QuantizedLinear(weight, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps (…, in) to (…, out)."""
@@ -180,11 +180,12 @@ def narrow_projection(model: Transformer, ids_N: Tensor) -> Projection:
     A logit is that of the whole projection: exactly in int8, where each row of W has its own scale and sums are of
     integers, and otherwise within rounding.
     """
-    weight_ND = model.output_embedding.detach().index_select(0, ids_N)
+    weight_ND, bias = model.output_embedding.detach().index_select(0, ids_N), model.output_bias
+    bias_N = None if bias is None else bias.detach().index_select(0, ids_N)
     whole = model.output_projection
     if isinstance(whole, PrepackedLinear | QuantizedLinear):
-        return whole.with_weight(weight_ND)
-    return lambda states: nn.functional.linear(states, weight_ND).float()  # as `Transformer.logits`
+        return whole.with_weight(weight_ND, bias_N)
+    return lambda states: nn.functional.linear(states, weight_ND, bias_N).float()  # as `Transformer.logits`
 
 
 def _has_int8() -> bool:
@@ -203,7 +204,7 @@ _Make = Callable[[Tensor, Tensor | None], nn.Module]
 def _prepacked(model: Transformer, make: _Make, least: int = 0) -> Transformer:
     """Replaces each `nn.Linear`, and the output projection, by what `make` returns for its weight and bias."""
     _replace_linears(model, make, least)
-    model.output_projection = make(model.output_embedding, None)
+    model.output_projection = make(model.output_embedding, model.output_bias)
     return model
 
 

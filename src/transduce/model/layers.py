@@ -1,7 +1,9 @@
 """The layers of encoder and decoder (§3.1, §3.3), in the order of Figure 1. Shape suffixes: `model.attention`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -16,17 +18,27 @@ from transduce.model.windowed import WindowedSelfAttention
 Biases = tuple[Tensor | None, Tensor | None]  # `mask_bias` of a beam's own past, and of the source
 
 
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # each may overwrite its input
+    "relu": lambda x: F.relu(x, inplace=True),
+    "swish": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x),
+}
+
+
 class FeedForward(nn.Module):
-    """max(0, x W₁ + b₁) W₂ + b₂ at each position (eq. 2)."""
+    """f(x W₁ + b₁) W₂ + b₂ at each position; f(x) = max(0, x) is eq. 2."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.inner = nn.Linear(config.d_model, config.d_ff)
         self.outer = nn.Linear(config.d_ff, config.d_model)
         self.dropout = config.ffn_dropout
+        self.config = config
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = F.relu(self.inner(x), inplace=True)
+        inner = _ACTIVATIONS[self.config.activation](self.inner(x))
         projected: Tensor = self.outer(dropout(inner, self.dropout, self.training))
         return projected
 

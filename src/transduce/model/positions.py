@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.config import ModelConfig
-from transduce.config.choices import learns_positions
+from transduce.config.choices import longest_sequence
 from transduce.errors import DataError
 
 
@@ -20,8 +20,8 @@ def sinusoids(
     released code: all sines, then all cosines, with the exponent i / (d/2 - 1).
     """
     half = d_model // 2
-    pairs = torch.arange(half, dtype=torch.float64)
-    positions_T1 = torch.arange(num_positions, dtype=torch.float64)[:, None]
+    pairs = torch.arange(half, dtype=torch.float64, device="cpu")
+    positions_T1 = torch.arange(num_positions, dtype=torch.float64, device="cpu")[:, None]
     match layout:
         case "interleaved":
             angle = positions_T1 * torch.exp(-math.log(10000.0) * (pairs / (d_model / 2)))
@@ -54,14 +54,15 @@ class Positions(nn.Module):
     @property
     def limit(self) -> int | None:
         """The greatest number of positions of a sequence; None where there is no limit."""
-        return self.config.max_positions if learns_positions(self.config) else None
+        return longest_sequence(self.config)
 
     def forward(self, start: int, end: int) -> Tensor:
-        """Returns the vectors of positions start … end - 1, shape (T, D).
+        """Returns the vectors of a sequence's tokens start … end - 1, shape (T, D).
 
         Raises:
             DataError: a learned table has fewer rows.
         """
+        start, end = start + self.config.first_position, end + self.config.first_position
         if end > self.table.size(0):
             match self.config.positions:
                 case "learned":

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from transduce.config import ModelConfig
-from transduce.config.choices import EMBEDDINGS, is_pre_norm, starts_from_zero
+from transduce.config.choices import EMBEDDINGS, is_pre_norm, reads_source_end, starts_from_zero
 from transduce.config.special_ids import BOS
 from transduce.config.weights import TARGET_SPACES, require_memory, require_shapes
 from transduce.model.attention import mask_bias
@@ -44,10 +44,13 @@ class Transformer(nn.Module):
         self.source_embedding = nn.Parameter(torch.empty(config.vocab_size, config.d_model))
         self.target_embedding = self.source_embedding
         if "target_embedding" in EMBEDDINGS[config.tie_embeddings]:
-            self.target_embedding = nn.Parameter(torch.empty(config.vocab_size, config.d_model))
+            self.target_embedding = nn.Parameter(torch.empty(config.output_vocab_size, config.d_model))
         self.output_embedding = self.target_embedding
         if "output_embedding" in EMBEDDINGS[config.tie_embeddings]:
-            self.output_embedding = nn.Parameter(torch.empty(config.vocab_size, config.d_model))
+            self.output_embedding = nn.Parameter(torch.empty(config.output_vocab_size, config.d_model))
+        self.output_bias: nn.Parameter | None = None
+        if config.output_bias:
+            self.output_bias = nn.Parameter(torch.empty(config.output_vocab_size))
         self.source_positions = Positions(config)
         self.target_positions = Positions(config)
         self.target_space: nn.Parameter | None = None
@@ -67,16 +70,30 @@ class Transformer(nn.Module):
 
     @classmethod
     def from_weights(
-        cls, config: ModelConfig, weights: Mapping[str, np.ndarray | Tensor], where: str = "weights"
+        cls,
+        config: ModelConfig,
+        weights: Mapping[str, np.ndarray | Tensor],
+        where: str = "weights",
+        *,
+        copy: bool = True,
     ) -> "Transformer":
         """Returns the model of `config` with these weights; their shapes are checked before it is built.
+
+        No weight is drawn. Without `copy` the model shares the memory of float32 weights.
 
         Raises:
             BundleError: lists all names that are missing, unknown, or of another shape.
         """
         require_shapes(config, {name: tuple(weight.shape) for name, weight in weights.items()}, where)
-        model = cls(config)
-        model.load_weights(weights, where)
+        with torch.device("meta"):
+            model = cls(config)
+        given = {name: torch.as_tensor(weight, dtype=torch.float32) for name, weight in weights.items()}
+        given = {name: weight.clone() if copy else weight for name, weight in given.items()}
+        model.load_state_dict(given, strict=False, assign=True)
+        own = EMBEDDINGS[config.tie_embeddings]
+        for name in EMBEDDINGS["none"]:
+            if name not in own:
+                setattr(model, name, getattr(model, own[-1]))
         return model
 
     def initialise(self) -> None:
@@ -124,16 +141,21 @@ class Transformer(nn.Module):
 
         Position t of a target is predicted from positions before it: `target_BT` ends in EOS and is shifted here.
         """
-        packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device, rounded=self.rounded_shapes)
-        mask = padding_mask(source_lengths_B, source_BS.size(1), source_BS.device)
+        read_B = self._read(source_lengths_B)
+        packing = Packing.of(read_B, source_BS.size(1), source_BS.device, rounded=self.rounded_shapes)
+        mask = padding_mask(read_B, source_BS.size(1), source_BS.device)
         encoded = Encoded(self._encode(source_BS, mask, packing), mask, packing)
         return self._decode(encoded, target_BT, target_lengths_B)
 
     def encode(self, source_BS: Tensor, source_lengths_B: Tensor) -> Memory:
         """Returns the encoder's output, (B, S, D), and the mask of its padding."""
-        packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device)
-        mask = padding_mask(source_lengths_B, source_BS.size(1), source_BS.device)
-        return Memory(unpacked(self._encode(source_BS, mask, packing), packing), mask)
+        read_B = self._read(source_lengths_B)
+        packing = Packing.of(read_B, source_BS.size(1), source_BS.device)
+        mask = padding_mask(read_B, source_BS.size(1), source_BS.device)
+        states_BSD = unpacked(self._encode(source_BS, mask, packing), packing)
+        if mask is not None and not reads_source_end(self.config):  # the same, packed or not
+            states_BSD = states_BSD.masked_fill(~mask[:, 0, 0, :, None], 0)
+        return Memory(states_BSD, mask)
 
     def decode(self, memory: Memory, target_BT: Tensor) -> Tensor:
         """Returns logits of each target position given those before it, (B, T, V), float32."""
@@ -146,7 +168,11 @@ class Transformer(nn.Module):
         if self.output_projection is not None:
             logits: Tensor = self.output_projection(states)
             return logits
-        return F.linear(states, self.output_embedding).float()
+        return F.linear(states, self.output_embedding, self.output_bias).float()
+
+    def _read(self, source_lengths_B: Tensor) -> Tensor:
+        """Returns how many tokens of each source are read: all, or all but the EOS that follows others."""
+        return source_lengths_B if reads_source_end(self.config) else source_lengths_B - (source_lengths_B > 1).long()
 
     def _encode(self, source_BS: Tensor, mask: Tensor | None, packing: Packing | None) -> Tensor:
         x: Tensor = self._embed(source_BS, self.source_embedding) + self.source_positions(0, source_BS.size(1))

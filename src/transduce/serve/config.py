@@ -25,6 +25,7 @@ SecondsOrNone = Annotated[float, Range(0, 31_536_000)]
 Threads = Annotated[int, Range(0, THREADS.most)]
 Bytes = Annotated[int, Range(1, 2**40)]
 
+AUTO = "auto"
 _MODELS = "models"  # the section that occurs in the file once for each model
 
 
@@ -50,25 +51,34 @@ class ServerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelEntry:
+class EngineConfig:
+    """How models are run, as in `Translator.load`."""
+
+    engine: str = "auto"
+    quantization: str = ""  # "": float32
+    threads: Threads = 0  # 0: the engine's default
+    shortlist: str = "off"
+
+    def __post_init__(self) -> None:
+        require_engine(self.engine, self.quantization or None)
+        require_known("shortlist", self.shortlist, SHORTLIST_CHOICES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEntry(EngineConfig):
     """One model folder, and how it is run."""
 
     path: str
     source: str = ""  # language code; "": the one in the model folder, or all of a model of several
     target: str = ""  # likewise
     zero_shot: bool = False  # whether a model of several languages serves pairs that it was not trained on
-    engine: str = "auto"  # as in `Translator.load`, and so are the next three
-    quantization: str = ""  # "": float32
-    threads: Threads = 0  # 0: the engine's default
-    shortlist: str = "off"
     unload_after_seconds: SecondsOrNone = 0.0  # without a request; 0: never
 
     def __post_init__(self) -> None:
         check_ranges(_MODELS, self)
+        super().__post_init__()
         if not self.path:
             raise ConfigError(f"{_MODELS}.path is missing: name the model folder.")
-        require_engine(self.engine, self.quantization or None)
-        require_known("shortlist", self.shortlist, SHORTLIST_CHOICES)
 
     @property
     def name(self) -> str:
@@ -78,10 +88,22 @@ class ModelEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FolderConfig(EngineConfig):
+    """A folder whose models and packages are all served; they are loaded when first requested."""
+
+    path: str = ""  # "": none
+    max_loaded: CountOrNone = 8  # of its models in memory; the one unused for longest makes room; 0: no limit
+
+    def __post_init__(self) -> None:
+        check_ranges("folder", self)
+        super().__post_init__()
+
+
+@dataclass(frozen=True, kw_only=True)
 class PivotConfig:
     """Translation over a third language, where no model translates directly."""
 
-    language: str = ""  # its code; "" disables
+    language: str = AUTO  # its code; "" disables; "auto": English where a folder is served, else none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +185,7 @@ class ServeConfig:
 
     server: ServerConfig = field(default_factory=ServerConfig)
     models: tuple[ModelEntry, ...] = ()
+    folder: FolderConfig = field(default_factory=FolderConfig)
     pivot: PivotConfig = field(default_factory=PivotConfig)
     batching: BatchingConfig = field(default_factory=BatchingConfig)
     text: TextOptions = field(default_factory=lambda: TextOptions(split="always", markup="placeholders", guard=True))
@@ -174,7 +197,7 @@ class ServeConfig:
 
 
 # Keys that name a file.
-_PATHS = {"server": ("certificate", "private_key"), "keys": ("file",), "state": ("url",)}
+_PATHS = {"server": ("certificate", "private_key"), "keys": ("file",), "state": ("url",), "folder": ("path",)}
 
 
 def read_config(
@@ -189,11 +212,11 @@ def read_config(
         path: of the file; None for none.
         models: model folders to serve in place of those in the file. One that the file has too is served as it says.
         changes: sections with the keys that are set otherwise, such as `{"server": {"port": 80}}`.
-        of_models: keys that are set otherwise for each model, such as `{"engine": "torch"}`.
+        of_models: keys that are set otherwise for each model, also those of the folder, such as `{"engine": "torch"}`.
 
     Raises:
         ConfigError: the file is missing or no TOML, a key is unknown, a value has the wrong type or range, or there is
-            no model.
+            no model and no folder.
     """
     config = ServeConfig() if path is None else _from_file(path)
     for section, values in (changes or {}).items():
@@ -203,11 +226,13 @@ def read_config(
     if models:
         known = {Path(entry.path).resolve(): entry for entry in entries}
         entries = [known.get(Path(name).resolve(), ModelEntry(path=name)) for name in models]
-    if not entries:
+    if not entries and not config.folder.path:
         where = f"{path}: no [[models]]" if path is not None else "No model"
-        raise ConfigError(f"{where}: name at least one model folder to serve.")
-    entries = [apply_section(entry, dict(of_models or {}), _MODELS) for entry in entries]
-    return dataclasses.replace(config, models=tuple(entries))
+        raise ConfigError(f"{where}: name at least one model folder to serve, or a folder of them with --models.")
+    of_each = dict(of_models or {})
+    entries = [apply_section(entry, of_each, _MODELS) for entry in entries]
+    folder = apply_section(config.folder, of_each, "folder")
+    return dataclasses.replace(config, models=tuple(entries), folder=folder)
 
 
 def _from_file(path: Path) -> ServeConfig:

@@ -28,14 +28,23 @@ FolderState = tuple[tuple[int, ...] | None, ...]
 class ModelSlot:
     """The place of one model. Its methods can be called from any thread."""
 
-    def __init__(self, entry: ModelEntry, batching: BatchingConfig, metrics: Metrics) -> None:
+    def __init__(
+        self, entry: ModelEntry, batching: BatchingConfig, metrics: Metrics, *, on_demand: bool = False
+    ) -> None:
         """Opens the model folder, and loads nothing yet.
+
+        Args:
+            entry: the model folder, and how it is run.
+            batching: how much goes into a batch.
+            metrics: count what happens.
+            on_demand: whether the model is loaded when it is first requested, and may have to make room for others.
 
         Raises:
             BundleError: it is no model folder.
             ConfigError: its languages are not known, or it is a parser.
         """
         self.entry, self._batching, self._metrics = entry, batching, metrics
+        self.on_demand = on_demand
         self.name = entry.name  # read here once: each request asks for it, and it costs file accesses
         self.pairs, self.domains = _directions(entry)
         self.loaded: ServedModel | None = None  # the model, if it is loaded
@@ -43,8 +52,9 @@ class ModelSlot:
         self._loading = threading.Lock()  # held while a model is loaded or exchanged
         self._lending = threading.Lock()  # held while a model is lent or taken back
         self._tried = self._seen = _folder_state(Path(entry.path))
-        self._last_used = time.monotonic()
+        self.last_used = time.monotonic()
         self._retry_at = 0.0
+        self._is_removed = False
 
     @property
     def schedulers(self) -> list[Scheduler]:
@@ -59,7 +69,7 @@ class ModelSlot:
             TransduceError: it cannot be loaded.
         """
         with self._loading:
-            if self.loaded is None:
+            if self.loaded is None and not self._is_removed:
                 self.loaded = self._load()
 
     def acquire_loaded(self) -> ServedModel | None:
@@ -71,7 +81,7 @@ class ModelSlot:
 
     def release(self, model: ServedModel) -> None:
         """Takes back a model that was lent."""
-        self._last_used = time.monotonic()
+        self.last_used = time.monotonic()
         with self._lending:
             model.num_uses -= 1
 
@@ -79,8 +89,10 @@ class ModelSlot:
         """Loads the model where it is not loaded, once for all who wait.
 
         Raises:
-            ModelUnavailableError: it cannot be loaded.
+            ModelUnavailableError: it cannot be loaded, or was removed.
         """
+        if self._is_removed:
+            raise ModelUnavailableError(f"The model '{self.name}' is not served any more.", round(_RETRY_SECONDS))
         try:
             if self.loaded is None and time.monotonic() >= self._retry_at:
                 self.load()
@@ -129,13 +141,28 @@ class ModelSlot:
     def unload_if_idle(self) -> bool:
         """Unloads the model if nobody has used it for as long as its entry says; returns whether it did."""
         limit = self.entry.unload_after_seconds
+        return bool(limit) and self.unload_if_unused(limit)
+
+    def unload_if_unused(self, seconds: float = 0.0) -> bool:
+        """Unloads the model if nobody uses it, or has used it for `seconds`; returns whether it did."""
         with self._loading:
             model = self.loaded
-            if not limit or model is None or model.num_uses or time.monotonic() - self._last_used < limit:
+            if model is None or model.num_uses or time.monotonic() - self.last_used < seconds:
                 return False
             self._exchange(None)
         self._metrics.model_event(self.name, "unloaded")
         return True
+
+    def remove(self) -> None:
+        """Unloads the model for ever; requests that it has accepted are answered."""
+        with self._loading:
+            self._is_removed = True
+            self._exchange(None)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the slot holds no model, not even one that still answers."""
+        return self.loaded is None and not self._retired
 
     def close_unused(self) -> bool:
         """Closes the models that were exchanged and whose requests are done; returns whether there were any."""
@@ -156,7 +183,7 @@ class ModelSlot:
 
     def _load(self) -> ServedModel:
         model = ServedModel.load(self.entry, self._batching, self._metrics)
-        self._last_used = time.monotonic()
+        self.last_used = time.monotonic()
         self._metrics.model_event(self.name, "loaded")
         return model
 
@@ -198,7 +225,7 @@ def _directions(entry: ModelEntry) -> tuple[dict[tuple[str, str], bool], tuple[s
         raise ConfigError(f"{entry.path}: is a parser, and the service runs translators only.")
     if bundle.tokenizer.target_languages:
         directions = Directions.of(bundle.tokenizer, bundle)
-        chosen = directions.choose(entry.source, entry.target)  # refuses languages that the model does not know
+        chosen = directions.example(entry.source, entry.target)  # refuses languages that the model does not know
         found = {
             pair: zero_shot
             for pair, zero_shot in directions.served(zero_shot=entry.zero_shot).items()
@@ -210,8 +237,8 @@ def _directions(entry: ModelEntry) -> tuple[dict[tuple[str, str], bool], tuple[s
     source, target = entry.source or data.source_language, entry.target or data.target_language
     if not source or not target:
         raise ConfigError(
-            f"{entry.path}: does not say which languages it translates. Set source and target in its [[models]] of the "
-            "configuration."
+            f"{entry.path}: does not say which languages it translates. Set source and target in the [[models]] of "
+            "that path, in serve.toml."
         )
     return {(source, target): False}, bundle.tokenizer.domains
 

@@ -18,7 +18,7 @@ from transduce.serve.queued_engine import QueuedEngine, Work
 from transduce.serve.requests import TranslationRequest
 from transduce.serve.scheduler import Scheduler
 from transduce.serve.whole_texts import WholeTexts, are_short, translate_window
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 from transduce.translation.attention import attend
 from transduce.translation.constraints.glossary import glossary_of
 from transduce.translation.constraints.line_constraints import constraints_of
@@ -40,7 +40,7 @@ class _TextModel:
     """What the pipeline needs of a model."""
 
     engine: Engine
-    tokenizer: SubwordTokenizer
+    tokenizer: Tokenizer
     bundle: Bundle | None
 
 
@@ -85,7 +85,12 @@ class ServedModel:
             threads=entry.threads or None,
             shortlist=entry.shortlist,
         )
-        translator.translate(_WARM_UP)
+        warm_up = TextOptions()
+        if translator.tokenizer.target_languages:
+            direction = translator.directions.example(entry.source, entry.target)
+            source = direction.source if direction.target_tags else ""
+            warm_up = TextOptions(language=source, target=direction.target)
+        translator.translate(_WARM_UP, text_options=warm_up)
         return cls(entry.name, translator, batching, metrics, entry.source)
 
     def whole_texts(self, request: TranslationRequest, text_options: TextOptions) -> WholeTexts | None:
@@ -168,7 +173,8 @@ class ServedModel:
         search = replace(model.with_options(**given), batch_size=model.options.batch_size)
         if n_best > search.beam_size and "beam_size" not in given:
             search = replace(search, beam_size=n_best)
-        self.translator.directions.choose("", text_options.target, text_options.domain)  # refuses what it does not know
+        source = text_options.language if self._has_targets else ""
+        self.translator.directions.choose(source, text_options.target, text_options.domain)  # refuses what is not known
         language = text_options.language or self._language
         return Request(search, n_best, replace(text_options, language=language))
 

@@ -74,11 +74,11 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether all models are loaded, and the service takes requests."""
+        """Whether the models are loaded, but for those loaded on demand, and the service takes requests."""
         return self._ready and not self.stopping
 
     async def start(self) -> None:
-        """Loads all models, each of which translates once.
+        """Loads all models but those on demand; each translates once.
 
         Raises:
             TransduceError: one cannot be loaded.
@@ -86,6 +86,8 @@ class Service:
         loop = asyncio.get_running_loop()
         self._calls = EventLoopCalls(loop)
         for slot in self._models.slots:
+            if slot.on_demand:
+                continue
             await loop.run_in_executor(self._maintenance, slot.load)
         self._watching = loop.create_task(self._watch())
         self._ready = True
@@ -139,6 +141,11 @@ class Service:
         """Loads all models anew and exchanges them; returns what happened, for the log."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._maintenance, lambda: self._models.reload(always=True))
+
+    @property
+    def language_pairs(self) -> Sequence[tuple[str, str]]:
+        """The codes of `pairs`, at no cost; a reload may change them."""
+        return self._models.language_pairs
 
     def pairs(self) -> list[ServedPair]:
         """Returns the languages between which the service translates, directly or over a pivot, sorted."""
@@ -286,7 +293,7 @@ class Service:
         if len(route) == 1:
             return await self._translated(route[0], request, ticket)
         first, second = route
-        between = await self._translated(first, request_into_pivot(request, self.config.pivot.language), ticket)
+        between = await self._translated(first, request_into_pivot(request, self._models.pivot), ticket)
         found = await self._translated(second, request_from_pivot(request, between), ticket)
         return over_pivot(between, found)
 
@@ -306,7 +313,7 @@ class Service:
     async def _model(self, slot: ModelSlot, ticket: Ticket) -> AsyncIterator[ServedModel]:
         """Lends a model for the time of the context; loads it if it is not loaded."""
         while (model := slot.acquire_loaded()) is None:
-            await self._threads.run_shared(slot, slot.ensure_loaded, ticket)
+            await self._threads.run_shared(slot, partial(self._models.ensure_loaded, slot), ticket)
         try:
             yield model
         except CancelledRequestError:  # not by its caller, who does not wait any more

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from transduce.serve.requests import TranslationRequest
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 from transduce.translation.pipeline import Request, run_pipeline
 from transduce.translation.pipeline.checkpoints import Checkpoint, checked, never
 from transduce.translation.pipeline.many_sentences import MANY_SENTENCES, lines_of_many_sentences
@@ -63,7 +63,7 @@ def estimated_tokens(texts: Sequence[str]) -> list[int]:
     return list(map(_estimated_tokens, texts))
 
 
-def sampled_tokens(texts: Sequence[str], tokenizer: SubwordTokenizer) -> int:
+def sampled_tokens(texts: Sequence[str], tokenizer: Tokenizer) -> int:
     """Returns an estimate of the tokens of all texts together, corrected by samples taken at regular distances.
 
     The estimate alone can be wrong by a factor of two: a small vocabulary has short subwords.

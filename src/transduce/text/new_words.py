@@ -15,18 +15,31 @@ from typing import Any
 from transduce.errors import TokenizerError
 from transduce.text.definition import BYTE_OF_CHARACTER
 from transduce.text.subword import SubwordTokenizer
+from transduce.text.tokenizer import Tokenizer
 
 _BEFORE = "a"  # any word: what comes after it is preceded by a space
 _SPACE = "Ġ"  # a space in the byte-level alphabet
 _MAX_SHOWN = 5
 
 
-def with_new_words(tokenizer: SubwordTokenizer, words: Iterable[str]) -> SubwordTokenizer:
+def _own(tokenizer: Tokenizer) -> SubwordTokenizer:
+    """Returns a tokeniser of ours as such; raises TokenizerError for one of an imported model."""
+    if not isinstance(tokenizer, SubwordTokenizer):
+        raise TokenizerError("an imported model keeps its vocabulary: no words can be added to it.")
+    return tokenizer
+
+
+def with_new_words(tokenizer: Tokenizer, words: Iterable[str]) -> Tokenizer:
     """Returns the tokeniser with one more piece for each word that is not a piece yet.
 
     Raises:
-        TokenizerError: a word is more than one word for the tokeniser; or its vocabulary has pieces that it never uses.
+        TokenizerError: a word is more than one word for the tokeniser; or its vocabulary has pieces that it never uses;
+            or it is that of an imported model.
     """
+    words = list(words)
+    if not words:
+        return tokenizer
+    tokenizer = _own(tokenizer)
     definition = json.loads(tokenizer.to_json())
     vocabulary: dict[str, int] = definition["model"]["vocab"]
     for word in words:
@@ -63,19 +76,23 @@ def _require_all_used(tokenizer: SubwordTokenizer) -> None:
         )
 
 
-def added_pieces(old: SubwordTokenizer, new: SubwordTokenizer) -> list[str]:
+def added_pieces(old: Tokenizer, new: Tokenizer) -> list[str]:
     """Returns the words and tags that `new` has more than `old`, in the order of their ids.
 
     Raises:
         TokenizerError: `new` is not `old` with new words and tags.
     """
-    ours, theirs = (_without_words(each, old.vocab_size) for each in (old, new))
-    if ours != theirs:
+    if isinstance(old, SubwordTokenizer) and isinstance(new, SubwordTokenizer):
+        ours, theirs = (_without_words(each, old.vocab_size) for each in (old, new))
+        is_same, in_bytes = ours == theirs, True
+    else:
+        is_same, in_bytes = new.fingerprint == old.with_tags(new.tags).fingerprint, False
+    if not is_same:
         raise TokenizerError("The tokenizer is another one, and not only by new words and tags.")
-    return [_text(piece) for piece in new.tokens()[old.vocab_size :]]
+    return [_text(piece) if in_bytes else piece for piece in new.tokens()[old.vocab_size :]]
 
 
-def added_words(old: SubwordTokenizer, new: SubwordTokenizer) -> list[str]:
+def added_words(old: Tokenizer, new: Tokenizer) -> list[str]:
     """Returns what `added_pieces` does, without tags."""
     return [piece for piece in added_pieces(old, new) if piece not in new.tags]
 
@@ -89,17 +106,13 @@ def _without_words(tokenizer: SubwordTokenizer, vocab_size: int) -> dict[str, An
     return definition
 
 
-def former_pieces(
-    old: SubwordTokenizer, words: Iterable[str], read: Callable[[str], str] = str
-) -> list[tuple[int, ...]]:
+def former_pieces(old: Tokenizer, words: Iterable[str], read: Callable[[str], str] = str) -> list[tuple[int, ...]]:
     """Returns the ids that each word had before it became a piece; `read` writes it as the model read it."""
     before = len(old.encode(_BEFORE))
     return [tuple(old.encode(f"{_BEFORE} {read(word)}")[before:]) for word in words]
 
 
-def frequent_words(
-    texts: Iterable[str], tokenizer: SubwordTokenizer, count: int, *, min_frequency: int = 1
-) -> list[str]:
+def frequent_words(texts: Iterable[str], tokenizer: Tokenizer, count: int, *, min_frequency: int = 1) -> list[str]:
     """Returns the most frequent words of `texts` that are several pieces, and could be one.
 
     Words of signs only are left out. Where two are equally frequent, the first in the order of Unicode comes first.
@@ -109,7 +122,11 @@ def frequent_words(
         tokenizer: cuts them.
         count: how many words to return at most.
         min_frequency: how often a word must occur.
+
+    Raises:
+        TokenizerError: it is the tokeniser of an imported model.
     """
+    tokenizer = _own(tokenizer)
     chunks: Counter[str] = Counter()
     for text in texts:
         chunks.update(text.split())

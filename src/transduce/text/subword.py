@@ -19,17 +19,13 @@ DEVIATION: the paper's word pieces were chosen by likelihood (Wu et al. 2016); o
 and applied as theirs are, by the greedy longest match.
 """
 
-import hashlib
 import json
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from transduce import files
 from transduce.errors import TokenizerError, suggestion
 from transduce.text import tags
 from transduce.text.definition import (
@@ -40,6 +36,7 @@ from transduce.text.definition import (
     Algorithm,
     parse_definition,
 )
+from transduce.text.tokenizer import Tokenizer, require_encodable
 
 _MIN_VOCAB_SIZE = NUM_SPECIAL + 256
 
@@ -56,29 +53,28 @@ _WORD_PATTERN = (
 )
 
 
-class SubwordTokenizer:
-    """Turns text into token ids and back.
+class SubwordTokenizer(Tokenizer):
+    """A tokenizer of bytes: `decode(encode(text)) == text` for every string that UTF-8 holds.
 
-    Made by `train`, `load` or `from_json`. `decode(encode(text)) == text` for every string that UTF-8 holds.
+    Made by `train` or `from_json`; `load_tokenizer` reads a file.
     """
 
-    def __init__(self, tokenizer: Tokenizer, definition: str, algorithm: Algorithm, tag_ids: dict[str, int]) -> None:
+    exact = True
+
+    def __init__(
+        self, tokenizer: tokenizers.Tokenizer, definition: str, algorithm: Algorithm, tag_ids: dict[str, int]
+    ) -> None:
         """Do not call this: use `from_json`, which checks the definition."""
+        super().__init__(definition, tokenizer.get_vocab_size(with_added_tokens=False), tag_ids)
         self._tokenizer = tokenizer
-        self._definition = definition
-        self.algorithm: Algorithm = algorithm
-        self.vocab_size: int = tokenizer.get_vocab_size(with_added_tokens=False)
-        self.tags: dict[str, int] = tag_ids  # the id of each tag
-        self._silent = {*range(NUM_SPECIAL), *tag_ids.values()}  # ids without text
-        self._pieces: dict[int, bytes] = dict.fromkeys(self._silent, b"")
-        self._readable = dict(enumerate(SPECIAL_TOKENS)) | {index: tag for tag, index in tag_ids.items()}
+        self.algorithm = algorithm
 
     @classmethod
     def train(
         cls,
         lines: Iterable[str],
         *,
-        algorithm: Algorithm,
+        algorithm: str,
         vocab_size: int,
         min_frequency: int = 2,
         whole: str = "",
@@ -101,7 +97,7 @@ class SubwordTokenizer:
         if algorithm not in get_args(Algorithm):
             known = get_args(Algorithm)
             raise TokenizerError(
-                f"unknown algorithm {algorithm!r}: use 'bpe' or 'wordpiece'.{suggestion(algorithm, known)}"
+                f"algorithm {algorithm!r} is not learned here: use 'bpe' or 'wordpiece'.{suggestion(algorithm, known)}"
             )
         if vocab_size < _MIN_VOCAB_SIZE:
             raise TokenizerError(
@@ -133,30 +129,15 @@ class SubwordTokenizer:
         return cls.from_json(json.dumps(definition, ensure_ascii=False, indent=1) + "\n")
 
     @classmethod
-    def load(cls, path: Path) -> "SubwordTokenizer":
-        """Reads a `tokenizer.json` that `save` wrote.
-
-        Raises:
-            TokenizerError: The file is missing, damaged, or not one of ours.
-        """
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise TokenizerError(f"{path}: cannot be read: {error.strerror}.") from error
-        except UnicodeDecodeError as error:
-            raise TokenizerError(f"{path}: damaged: not UTF-8 at byte {error.start}.") from error
-        return cls(*parse_definition(text, str(path)))
-
-    @classmethod
-    def from_json(cls, text: str) -> "SubwordTokenizer":
-        """Builds a tokenizer from the contents of a `tokenizer.json`.
+    def from_json(cls, text: str, origin: str = "tokenizer.json") -> Self:
+        """Builds a tokenizer from the contents of a `tokenizer.json`, which `origin` names in errors.
 
         Raises:
             TokenizerError: `text` is damaged, or not one of our tokenizers.
         """
-        return cls(*parse_definition(text, "tokenizer.json"))
+        return cls(*parse_definition(text, origin))
 
-    def with_tags(self, names: Iterable[str]) -> "SubwordTokenizer":
+    def with_tags(self, names: Iterable[str]) -> Self:
         """Returns the tokenizer with further tags after its ids, which stay; itself if it has them all.
 
         Raises:
@@ -170,45 +151,7 @@ class SubwordTokenizer:
             if not tags.is_tag(name):
                 raise TokenizerError(f"{name!r}: not the name of a tag.")
             definition["model"]["vocab"][name] = index
-        return SubwordTokenizer.from_json(json.dumps(definition, ensure_ascii=False, indent=1) + "\n")
-
-    @property
-    def target_languages(self) -> tuple[str, ...]:
-        """The target languages that have a tag; none where the model writes one language only."""
-        return tags.names_among(self.tags, tags.LANGUAGE)
-
-    @property
-    def domains(self) -> tuple[str, ...]:
-        """The domains that have a tag."""
-        return tags.names_among(self.tags, tags.DOMAIN)
-
-    def save(self, path: Path) -> None:
-        """Writes the `tokenizer.json`, atomically."""
-        files.write_text(path, self._definition)
-
-    def to_json(self) -> str:
-        """Returns what `save` writes: exactly what was loaded."""
-        return self._definition
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (SubwordTokenizer.from_json, (self._definition,))
-
-    def __repr__(self) -> str:
-        return f"SubwordTokenizer(algorithm={self.algorithm!r}, vocab_size={self.vocab_size})"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON: equal for tokenizers whose files differ only in layout."""
-        canonical = json.dumps(json.loads(self._definition), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()
-
-    def encode(self, text: str) -> list[int]:
-        """Returns the ids of `text`, without BOS or EOS.
-
-        Raises:
-            TokenizerError: `text` has a lone surrogate, which cannot be encoded.
-        """
-        return self.encode_batch([text])[0]
+        return type(self).from_json(json.dumps(definition, ensure_ascii=False, indent=1) + "\n")
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each text, without BOS or EOS, computed on all cores.
@@ -225,20 +168,14 @@ class SubwordTokenizer:
             raise
         return [encoding.ids for encoding in encodings]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of `ids`; special tokens and tags are skipped.
-
-        Bytes that are not UTF-8, which a model may produce, become U+FFFD.
-
-        Raises:
-            TokenizerError: An id is not in the vocabulary.
-        """
-        return self.decode_batch([ids])[0]
-
     def decode_batch(self, batch: Iterable[Sequence[int]]) -> list[str]:
         """Returns the text of each sequence of ids, as `decode` does, computed on all cores."""
         ordinary = [[index for index in self._known(ids) if index not in self._silent] for ids in batch]
         return self._tokenizer.decode_batch(ordinary, skip_special_tokens=False)
+
+    def covered(self, text: str, ids: Sequence[int]) -> list[bytes]:
+        """Returns the bytes of `text` that each of `ids` stands for: the pieces themselves."""
+        return self.piece_bytes(ids)
 
     def words(self, text: str) -> list[str]:
         """Returns the words that step 2 cuts `text` into, in the byte-level alphabet of `tokens`.
@@ -255,58 +192,16 @@ class SubwordTokenizer:
         """Returns the ids of one of the words that `words` returns."""
         return [token.id for token in self._tokenizer.model.tokenize(word)]
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns each id in readable form: "▁" for a space, `\\xc3` for bytes that are not whole characters."""
-        return [self._shown(index) for index in self._known(ids)]
-
     def tokens(self) -> list[str]:
         """Returns the name of each id in the file, in order: all distinct, in the byte-level alphabet."""
         return [self._tokenizer.id_to_token(index) or "" for index in range(self.vocab_size)]
 
-    def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
-        """Returns the bytes of each id, none for a special token or tag; joined, they are " " and the text."""
-        return [self._piece(index) for index in self._known(ids)]
-
-    def ids_beginning_with(self, start: bytes) -> tuple[int, ...]:
-        """Returns the ids of all pieces whose bytes begin with `start`, which is not empty."""
-        found = []
-        for position in range(bisect_left(self._sorted, (start, 0)), len(self._sorted)):
-            piece, index = self._sorted[position]
-            if not piece.startswith(start):
-                break
-            found.append(index)
-        return tuple(found)
-
-    def _known(self, ids: Iterable[int]) -> list[int]:
-        """Returns the ids; raises TokenizerError where one is not in the vocabulary."""
-        ids = list(ids)
-        if ids and (min(ids) < 0 or max(ids) >= self.vocab_size):
-            wrong = next(index for index in ids if not 0 <= index < self.vocab_size)
-            raise TokenizerError(f"id {wrong} is not in the vocabulary, which has {self.vocab_size} pieces.")
-        return ids
-
-    def _piece(self, index: int) -> bytes:
-        """Returns the bytes of one id. They are cached: a table of all takes longer than translating a sentence."""
-        if index not in self._pieces:
-            self._pieces[index] = bytes(map(BYTE_OF_CHARACTER.__getitem__, self._tokenizer.id_to_token(index) or ""))
-        return self._pieces[index]
-
-    def _shown(self, index: int) -> str:
-        """Returns one id in readable form, which is cached, too."""
-        if index not in self._readable:
-            text = self._piece(index).decode("utf-8", errors="backslashreplace")
-            visible = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-            self._readable[index] = "".join(visible).replace(" ", "▁")
-        return self._readable[index]
-
-    @cached_property
-    def _sorted(self) -> list[tuple[bytes, int]]:
-        pieces = self.piece_bytes(range(self.vocab_size))
-        return sorted((piece, index) for index, piece in enumerate(pieces) if piece)
+    def _bytes_of(self, index: int) -> bytes:
+        return bytes(map(BYTE_OF_CHARACTER.__getitem__, self._tokenizer.id_to_token(index) or ""))
 
 
-def _pipeline(model: models.BPE | models.WordPiece, whole: str) -> Tokenizer:
-    tokenizer = Tokenizer(model)
+def _pipeline(model: models.BPE | models.WordPiece, whole: str) -> tokenizers.Tokenizer:
+    tokenizer = tokenizers.Tokenizer(model)
     pattern = f" ?(?:{whole})|{_WORD_PATTERN}" if whole else _WORD_PATTERN
     tokenizer.normalizer = normalizers.Prepend(" ")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -317,17 +212,6 @@ def _pipeline(model: models.BPE | models.WordPiece, whole: str) -> Tokenizer:
     )
     tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
     return tokenizer
-
-
-def require_encodable(text: str, prefix: str = "") -> None:
-    """Raises TokenizerError where a text has a lone surrogate; the message begins with `prefix`."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise TokenizerError(
-            f"{prefix}lone surrogate U+{ord(text[error.start]):04X} at position {error.start}: "
-            "not valid Unicode text. Read the text with a strict decoder."
-        ) from error
 
 
 def _checked(lines: Iterable[str]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from transduce.config.checked_json import write_checked
 from transduce.config.choices import EMBEDDINGS, learns_positions
 from transduce.config.differences import differences
 from transduce.config.parts import weights_of_parts
+from transduce.config.terms import terms_of, write_terms
 from transduce.config.weights import weight_shapes
 from transduce.data.corpus_tags import CorpusTags
 from transduce.data.given_tokenizer import given_tokenizer
@@ -29,9 +30,9 @@ from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import ConfigError, TokenizerError, TrainingError
 from transduce.model import Transformer
 from transduce.reporting.tables import counted
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer, load_tokenizer
 from transduce.text.new_words import added_pieces, former_pieces
-from transduce.training.run_folder import ANCESTOR, ANCESTOR_ROWS, checkpoints, read_ancestor_record
+from transduce.training.run_folder import ANCESTOR, ANCESTOR_ROWS, TERMS, checkpoints, read_ancestor_record
 from transduce.training.schedule import describe_rate
 
 _MAY_DIFFER = {"vocab_size", "dropout", "attention_dropout", "ffn_dropout"}  # of the model's configuration
@@ -65,9 +66,9 @@ def require_ancestor(run: Path, config: Config) -> None:
         )
 
 
-def _vocabulary_grows(config: Config, tokenizer: SubwordTokenizer) -> bool:
+def _vocabulary_grows(config: Config, tokenizer: Tokenizer) -> bool:
     """Returns whether the ancestor's vocabulary lacks words or tags that the recipe wants."""
-    tags = CorpusTags.of(config.data, languages=bool(tokenizer.target_languages))
+    tags = CorpusTags.of(config.data, tokenizer.target_languages)
     given = given_tokenizer(config) or tokenizer
     return config.init.new_words > 0 or given.with_tags(tags.all).vocab_size > tokenizer.vocab_size
 
@@ -76,7 +77,11 @@ def _require_same(config: Config, ancestor: Config, name: str) -> None:
     ignored = _MAY_DIFFER | (set() if learns_positions(ancestor.model) else {"max_positions"})
     ignored |= {key for key in _LAYERS.values() if getattr(config.model, key) <= getattr(ancestor.model, key)}
     before, now = (
-        {"model": asdict(each.model), "text": {key: getattr(each.text, key) for key in _OF_TOKENIZER}}
+        {
+            "model": asdict(each.model),
+            "text": {key: getattr(each.text, key) for key in _OF_TOKENIZER},
+            "data": {"language_tags": each.data.language_tags},
+        }
         for each in (ancestor, config)
     )
     if changed := differences(before, now, ignore={f"model.{key}" for key in ignored}):
@@ -99,13 +104,14 @@ def record_ancestor(run: Path, config: Config, prepared: Prepared) -> None:
     if not config.init.model or checkpoints(run):
         return
     bundle = Bundle.load(ancestor_folder(config.init.model))
-    new = SubwordTokenizer.load(prepared.tokenizer)
+    new = load_tokenizer(prepared.tokenizer)
     num_words = sum(piece not in new.tags for piece in _new_pieces(bundle, prepared, new))
     values: dict[str, Any] = {"name": bundle.config.name, "path": config.init.model, "sha256": bundle.checksum(WEIGHTS)}
     values |= {"new_words": num_words, ANCESTOR_ROWS: bundle.tokenizer.vocab_size}
     if kept := _fewer_layers(bundle.config, config):
         values[_KEPT] = kept
     write_checked(run / ANCESTOR, values)
+    write_terms(terms_of(bundle.path), run / TERMS)
 
 
 def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np.ndarray]:
@@ -124,10 +130,11 @@ def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np
     weights = bundle.weights()
     for stack, kept in _fewer_layers(bundle.config, config).items():
         weights = with_layers(weights, stack, kept)
-    new = _new_pieces(bundle, prepared, SubwordTokenizer.load(prepared.tokenizer))
+    new = _new_pieces(bundle, prepared, load_tokenizer(prepared.tokenizer))
     pieces = former_pieces(bundle.tokenizer, new, sentence_reader(config.data, bundle.tokenizer))
     if pieces:
-        for name in EMBEDDINGS[config.model.tie_embeddings]:
+        tables = [*EMBEDDINGS[config.model.tie_embeddings], *(["output_bias"] if config.model.output_bias else [])]
+        for name in ["source_embedding"] if config.model.target_vocab_size else tables:  # tags are the source's only
             weights[name] = with_rows(weights[name], pieces)
     return weights
 
@@ -160,12 +167,12 @@ def with_layers(weights: Mapping[str, np.ndarray], stack: str, kept: Sequence[in
 
 
 def with_rows(table_VD: np.ndarray, pieces: Collection[tuple[int, ...]]) -> np.ndarray:
-    """Returns the table with one more row for each of `pieces`: the mean of their rows."""
+    """Returns the table, or the biases (V,), with one more row for each of `pieces`: the mean of their rows."""
     rows = [table_VD[list(ids)].mean(axis=0, dtype=np.float64) for ids in pieces]
     return np.concatenate([table_VD, np.asarray(rows, table_VD.dtype)])
 
 
-def _new_pieces(bundle: Bundle, prepared: Prepared, tokenizer: SubwordTokenizer) -> list[str]:
+def _new_pieces(bundle: Bundle, prepared: Prepared, tokenizer: Tokenizer) -> list[str]:
     """Returns the words and tags that the prepared data's `tokenizer` has more than the ancestor's."""
     try:
         return added_pieces(bundle.tokenizer, tokenizer)

@@ -65,7 +65,7 @@ class MemoryTrial:
 
     def __post_init__(self) -> None:
         model, train = self.config.model, self.config.train
-        self.smoothing = Smoothing.of(train.label_smoothing, model.vocab_size, train.smoothing)
+        self.smoothing = Smoothing.of(train.label_smoothing, model.output_vocab_size, train.smoothing)
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.weight_bytes = sum(each.nbytes for each in trained)
         self.moment_bytes = sum(kept_bytes(train, each) for each in trained)

@@ -38,7 +38,7 @@ from transduce.data.origins import origins
 from transduce.data.prepared import TOKENIZER
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
-from transduce.text import SubwordTokenizer
+from transduce.text import load_tokenizer
 from transduce.training.batch import collate
 from transduce.training.checkpoints import advice_not_finite
 from transduce.training.device import Compute
@@ -48,7 +48,7 @@ from transduce.training.loss import NO_SMOOTHING, projected_loss
 from transduce.training.progress import Progress
 from transduce.training.records import RecordFile
 from transduce.training.run_folder import QUARANTINE
-from transduce.training.step import StepResult
+from transduce.training.step import StepResult, with_bias
 from transduce.training.trainable import TrainableModel
 
 
@@ -197,11 +197,11 @@ class Quarantine:
 
     def _texts(self, rows: Indices) -> list[tuple[str | None, str | None]]:
         path = self.store.path.with_name(TOKENIZER)
-        tokenizer = SubwordTokenizer.load(path) if path.is_file() else None
+        tokenizer = load_tokenizer(path) if path.is_file() else None
         if tokenizer is None or tokenizer.fingerprint != self.store.tokenizer_fingerprint:
             return [(None, None)] * len(rows)
         sources, targets = ([ids.tolist() for ids in side] for side in self.store.pairs(rows))
-        return list(zip(tokenizer.decode_batch(sources), tokenizer.decode_batch(targets), strict=True))
+        return list(zip(tokenizer.decode_batch(sources), tokenizer.target.decode_batch(targets), strict=True))
 
 
 def losses_a_token(model: TrainableModel, store: ParallelStore, rows: Indices, compute: Compute) -> NDArray[np.float64]:
@@ -214,7 +214,7 @@ def losses_a_token(model: TrainableModel, store: ParallelStore, rows: Indices, c
             states_ND = model(*batch.inputs)
         states_ND, lengths = states_ND.to(compute.dtype), batch.target_lengths_B.tolist()
         pairs = zip(states_ND.split(lengths), batch.targets_N.split(lengths), strict=True)
-        sums = [projected_loss(states, model.output_embedding, targets, NO_SMOOTHING)[1] for states, targets in pairs]
+        sums = [projected_loss(*with_bias(states, model), targets, NO_SMOOTHING)[1] for states, targets in pairs]
         losses = torch.stack(sums).cpu().double().numpy() / np.asarray(lengths)
     model.train(was_training)
     return np.asarray(losses, np.float64)

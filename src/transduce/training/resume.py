@@ -47,7 +47,8 @@ def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> dic
             "--output."
         )
     # The vocabulary of a recipe is a limit, that of a run what training the tokeniser gave.
-    changed = differences(to_dict(load_run_config(run)), to_dict(config), ignore={"model.vocab_size"})
+    sizes = {"model.vocab_size", "model.target_vocab_size"}
+    changed = differences(to_dict(load_run_config(run)), to_dict(config), ignore=sizes)
     free = _MAY_CHANGE | (_MAY_CHANGE_IF_SET & {setting_key(setting) for setting in settings})
     if config.train.cooldown_steps:
         free -= {"train.max_steps"}  # the rate depends on where it ends

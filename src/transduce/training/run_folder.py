@@ -33,6 +33,7 @@ _OWN = {
     *(CONFIG, DATA, ANCESTOR, MICRO_BATCHES, QUARANTINE, METRICS),
     *("data", "checkpoints", "best", "tensorboard", "model"),
 }
+TERMS = "terms"  # folder of the ancestor's licence files and original card
 ANCESTOR_ROWS = "vocab_size"  # key of ancestor.json: the number of the ancestor's pieces, which come before new ones
 _NOT_CONFIGURATION = ("transduce", "torch", "set")
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from transduce.config import Config
-from transduce.config.choices import learns_positions
+from transduce.config.choices import longest_sequence
 from transduce.data.store import ParallelStore
 from transduce.errors import DataError
 from transduce.training.batch import Batch
@@ -81,19 +81,27 @@ def states_loss(
     states_ND: Tensor, model: TrainableModel, batch: Batch, smoothing: Smoothing, guidance: Guidance | None = None
 ) -> tuple[Tensor, Tensor]:
     """Returns the same as `batch_loss`, from the output of `model` for the batch."""
-    loss, nll = projected_loss(states_ND, model.output_embedding, batch.targets_N, smoothing)
+    loss, nll = projected_loss(*with_bias(states_ND, model), batch.targets_N, smoothing)
     if guidance is not None:
         loss = loss + guidance.loss(guidance.scores_LBTS, batch)
     return loss, nll
 
 
+def with_bias(states_ND: Tensor, model: TrainableModel) -> tuple[Tensor, Tensor]:
+    """Returns states and the matrix of the output projection; a bias is its last column, for a last state of 1."""
+    if model.output_bias is None:
+        return states_ND, model.output_embedding
+    matrix = torch.cat([model.output_embedding, model.output_bias[:, None]], dim=1)
+    return torch.cat([states_ND, torch.ones_like(states_ND[:, :1])], dim=1), matrix
+
+
 def require_positions(config: Config, store: ParallelStore) -> None:
     """Raises DataError if a text is longer than the learned positions: its batch would end the training later."""
     longest = int(max(store.source_lengths.max(initial=0), store.target_lengths.max(initial=0)))
-    if learns_positions(config.model) and longest > config.model.max_positions:
+    if (limit := longest_sequence(config.model)) is not None and longest > limit:
         advice = "Its ancestor has no more: shorten" if config.init.model else "Raise model.max_positions, or shorten"
         raise DataError(
-            f"{store.path}: its longest side has {longest} tokens, the end mark counted, and the model has learned "
-            f"positions for {config.model.max_positions}. {advice} the text: data.max_tokens drops training pairs, and "
+            f"{store.path}: its longest side has {longest} tokens, the end mark counted, and the model has "
+            f"positions for {limit}. {advice} the text: data.max_tokens drops training pairs, and "
             "never validation pairs."
         )

@@ -15,7 +15,7 @@ from transduce.training.device import Compute
 class TrainableModel(Protocol):
     """A `torch.nn.Module` that maps padded sources and targets to a state for each real target token.
 
-    The logits of a token are its state times `output_embedding`, transposed; `transduce.model.Transformer` is one.
+    Logits are states times `output_embedding`, transposed, plus `output_bias`; `transduce.model.Transformer` is one.
     """
 
     training: bool
@@ -30,6 +30,10 @@ class TrainableModel(Protocol):
     @property
     def output_embedding(self) -> Tensor:
         """The (V, D) matrix of the output projection."""
+
+    @property
+    def output_bias(self) -> Tensor | None:
+        """The (V,) bias of the logits, if there is one."""
 
     @property
     def num_parameters(self) -> int:

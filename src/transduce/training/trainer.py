@@ -213,7 +213,7 @@ class Trainer:
         model, train, step = self.model, self.config.train, self.progress.step + 1
         num_targets = int(self.train.target_lengths[rows].sum())
         own = share(rows, self.ranks.rank, self.ranks.world_size)
-        smoothing = Smoothing.of(train.label_smoothing, self.config.model.vocab_size, train.smoothing)
+        smoothing = Smoothing.of(train.label_smoothing, self.config.model.output_vocab_size, train.smoothing)
         model.train()
         while True:  # once, or again in smaller parts if memory runs out
             seed_dropout(train.seed, step, self.ranks.rank)

@@ -8,7 +8,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ from transduce.training.trainable import TrainableModel
 BATCH_TOKENS = 8192  # fewer where memory is short
 _BATCHES = TrainConfig(source_batch_tokens=BATCH_TOKENS, target_batch_tokens=BATCH_TOKENS, seed=0)
 _BATCH_SENTENCES = 64  # decoded at once, likewise
+
+_T = TypeVar("_T")
 
 # Decodes the validation sources with a model and scores the result, such as {"bleu": 31.2}. Models are chosen by the
 # first score, and higher is better. Passed in: training knows no search and no metric.
@@ -124,8 +126,8 @@ def _summed_nll(model: TrainableModel, store: ParallelStore, rows: Indices, comp
 
 
 def decode_shares(
-    decode: Callable[[Sequence[list[int]], int], Sequence[Sequence[int]]],
-    sources: Sequence[list[int]],
+    decode: Callable[[Sequence[_T], int], Sequence[Sequence[int]]],
+    sources: Sequence[_T],
     ranks: Ranks,
 ) -> list[list[int]]:
     """Returns what `decode` makes of each source, given sources and how many to decode at once, on all processes.

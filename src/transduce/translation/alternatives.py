@@ -12,8 +12,8 @@ from transduce.config.ranges import Range, require_within
 from transduce.config.special_ids import EOS
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
 from transduce.engines.interface import TokenConstraints
-from transduce.text import SubwordTokenizer
-from transduce.translation.constraints.constrained_search import prefix_constraints
+from transduce.text import Tokenizer
+from transduce.translation.constraints.constrained_search import prefix_constraints, with_prefix
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.confidence import with_words
 from transduce.translation.result import Alternative, Translation
@@ -40,8 +40,8 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
         n: words.
     """
     require_within(n, "n", int, Range(1, 100))
-    engine, tokenizer = model.engine, model.tokenizer
-    [source_ids] = encode_lines(tokenizer, [source])
+    engine, tokenizer = model.engine, model.tokenizer.target
+    [source_ids] = encode_lines(model.tokenizer, [source])
     if not source_ids:
         return []
     # The space before a word is part of its first piece. So a prefix that ends in one is spelled without it.
@@ -61,14 +61,16 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
     found = [best for [best] in engine.translate([source_ids] * len(tried), _greedy(options), 1, constraints)]
     scores = engine.score([source_ids] * len(tried), [each.ids for each in found])
     beginning = prefix + " " * begins_word
+    read = tokenizer.decode(given.prefix)  # the prefix, as the model reads it
     best: dict[str, Alternative] = {}
     for each, values in zip(found, scores, strict=True):
-        translation = _translation(model, source, source_ids, each, values)
+        translation = _translation(model, source, source_ids, each, values, prefix)
         text = translation.text
         end = word_end(text, len(beginning))
         if end and text.startswith(beginning):
             ends = accumulate(len(piece) for piece in tokenizer.piece_bytes(each.ids))
-            num_tokens = sum(at < len(f" {text[:end]}".encode()) for at in ends) + 1  # the last reaches the word's end
+            written = read + text[len(prefix) : end]
+            num_tokens = sum(at < len(f" {written}".encode()) for at in ends) + 1  # the last reaches the word's end
             probability = math.exp(math.fsum(values[first:num_tokens]) - total)
             if text[:end] not in best or best[text[:end]].probability < probability:
                 best[text[:end]] = Alternative(text[len(beginning) : end].strip(), probability, translation)
@@ -78,11 +80,11 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
         whole = hypothesis(list(ids), math.fsum(values), finished=True, alpha=options.length_penalty)
         probability = math.exp(math.fsum(values[first:]) - total)
         if probability > (best[""].probability if "" in best else _NOTICEABLE):
-            best[""] = Alternative("", probability, _translation(model, source, source_ids, whole, values))
+            best[""] = Alternative("", probability, _translation(model, source, source_ids, whole, values, prefix))
     return sorted(best.values(), key=lambda alternative: -alternative.probability)[:n]
 
 
-def _sign_ids(tokenizer: SubwordTokenizer) -> list[int]:
+def _sign_ids(tokenizer: Tokenizer) -> list[int]:
     """Returns the ids of the pieces that are one sign at the end of a sentence, without white space."""
     return [
         token
@@ -140,8 +142,9 @@ def _greedy(options: DecodeConfig) -> DecodeConfig:
 
 
 def _translation(
-    model: TextModel, source: str, source_ids: Sequence[int], found: Hypothesis, values: Sequence[float]
+    model: TextModel, source: str, source_ids: Sequence[int], found: Hypothesis, values: Sequence[float], prefix: str
 ) -> Translation:
     """Returns what was found, with the log-probabilities of its tokens and the probabilities of its words."""
-    text = model.tokenizer.decode(found.ids)
-    return with_words(translation_of(model, source, source_ids, found, text), values, model.tokenizer)
+    tokenizer = model.tokenizer.target
+    text = with_prefix(tokenizer.decode(found.ids), prefix, tokenizer)
+    return with_words(translation_of(model, source, source_ids, found, text), values, tokenizer)

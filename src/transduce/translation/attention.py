@@ -18,26 +18,30 @@ def attend(model: TextModel, options: DecodeConfig, source: str, target: str | N
         )
     if not source.strip():
         raise DataError("The source is empty: there is nothing to attend to.")
+    tokenizer = model.tokenizer.target
     source_ids = model.tokenizer.encode(source)
     if target is None:
         [[best]] = model.engine.translate([source_ids], options)
-        target_ids, target = best.ids, model.tokenizer.decode(best.ids).replace("\n", " ")
+        target_ids, target = best.ids, tokenizer.decode(best.ids).replace("\n", " ")
     else:
-        target_ids = model.tokenizer.encode(target)
+        target_ids = tokenizer.encode(target)
     limit = model.engine.max_source_tokens  # a learned position table bounds both sides alike
-    read, written = source_ids[:limit], target_ids[:limit]
+    tags, target_tags = tags_of(model.engine)
+    target_limit = limit - max(0, len(target_tags) - len(tags))
+    read, written = source_ids[:limit], target_ids[:target_limit]
     weights = model.engine.attend(read, written)
-    read = [*tags_of(model.engine), *read]
+    words = [None] * len(tags) + word_of_each(model.tokenizer.covered(source, read))
+    target_words = [None] * len(target_tags) + word_of_each(tokenizer.covered(target, written))
     return Attention(
         source=source,
         target=target,
-        source_pieces=(*model.tokenizer.pieces(read), EOS_TOKEN),
-        target_pieces=(*model.tokenizer.pieces(written), EOS_TOKEN),
-        source_words=(*word_of_each(model.tokenizer.piece_bytes(read)), None),
-        target_words=(*word_of_each(model.tokenizer.piece_bytes(written)), None),
+        source_pieces=(*model.tokenizer.pieces([*tags, *read]), EOS_TOKEN),
+        target_pieces=(*tokenizer.pieces([*target_tags, *written]), EOS_TOKEN),
+        source_words=(*words, None),
+        target_words=(*target_words, None),
         encoder=weights.encoder,
         decoder=weights.decoder,
         cross=weights.cross,
         source_truncated=len(source_ids) > limit,
-        target_truncated=len(target_ids) > limit,
+        target_truncated=len(target_ids) > target_limit,
     )

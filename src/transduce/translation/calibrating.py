@@ -2,8 +2,10 @@
 
 import copy
 import math
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,7 +82,7 @@ def measure(
         translator: the model.
         sources: lines.
         references: their translations.
-        search: keywords of `Translator.translate_n_best`, `target` and `domain` among them.
+        search: keywords of `Translator.translate_n_best`; `source_language`, `target` and `domain` among them.
 
     Raises:
         DataError: there are not as many references as sources.
@@ -93,9 +95,11 @@ def measure(
             f"that of line n."
         )
     pairs = [(s, r) for s, r in zip(sources, references, strict=True) if s.strip() and r.strip()]
-    direction = translator.directions.choose("", search.pop("target", ""), search.pop("domain", ""))
+    asked = (search.pop(key, "") for key in ("source_language", "target", "domain"))
+    direction = translator.directions.choose(*asked)
     plain = copy.copy(translator)
-    plain.bundle = None  # so that an older calibration, perhaps a damaged one, is not read
+    # So that an older calibration, perhaps a damaged one, is not read. Some models need their folder for the direction.
+    plain.bundle = replace(plain.bundle, path=Path(os.devnull)) if direction.target_tags and plain.bundle else None
     target = direction.target if translator.directions.targets else ""
     text_options = TextOptions(confidence=True, language=direction.source, target=target, domain=direction.domain)
     found = plain.translate_n_best([s for s, _ in pairs], 1, text_options=text_options, **search)

@@ -15,7 +15,7 @@ from transduce.translation.text_model import TextModel, encode_lines
 class TargetScore:
     """The scores of one given translation; its end mark is a piece like the others."""
 
-    pieces: tuple[str, ...]  # as `SubwordTokenizer.pieces` shows them, the last being "</s>"
+    pieces: tuple[str, ...]  # as `Tokenizer.pieces` shows them, the last being "</s>"
     log_probabilities: tuple[float, ...]  # of each piece, given the source and the pieces before
     score: float  # log-probability over the length penalty: what a search ranks by
     source_truncated: bool  # whether the source is longer than the model reads, so that only its beginning was read
@@ -49,8 +49,8 @@ def score_targets(
         raise DataError(
             f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one target for each source."
         )
-    engine, tokenizer = model.engine, model.tokenizer
-    source_ids = encode_lines(tokenizer, sources)
+    engine, tokenizer = model.engine, model.tokenizer.target
+    source_ids = encode_lines(model.tokenizer, sources)
     target_ids = [ids if line else [] for line, ids in zip(targets, tokenizer.encode_batch(targets), strict=True)]
     scores = engine.score(source_ids, target_ids)
     return [

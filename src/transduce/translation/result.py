@@ -60,7 +60,7 @@ class Attention:
 
     source: str
     target: str
-    source_pieces: tuple[str, ...]  # as `SubwordTokenizer.pieces` shows them: "▁" is a space
+    source_pieces: tuple[str, ...]  # as `Tokenizer.pieces` shows them: "▁" is a space
     target_pieces: tuple[str, ...]
     source_words: tuple[int | None, ...]  # S: the word of `source` that the piece is part of, see `text.words`
     target_words: tuple[int | None, ...]  # T

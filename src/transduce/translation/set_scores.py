@@ -174,6 +174,7 @@ def score_sets(
             translator.score(
                 each.source.lines,
                 each.references[0].lines,
+                source_language=each.source_language,
                 target_language=each.target_language,
                 domain=each.domain,
             )

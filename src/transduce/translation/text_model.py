@@ -6,7 +6,7 @@ from typing import Protocol
 from transduce.bundle import Bundle
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import Engine
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 from transduce.translation.result import Translation
 
 
@@ -14,7 +14,7 @@ class TextModel(Protocol):
     """An engine with its tokenizer, such as a `Translator`."""
 
     engine: Engine
-    tokenizer: SubwordTokenizer
+    tokenizer: Tokenizer
     bundle: Bundle | None  # the model folder, if it came from one
 
 
@@ -35,7 +35,7 @@ def translation_of(
         text=text,
         score=found.score,
         log_probability=found.log_probability,
-        tokens=tuple(model.tokenizer.pieces(found.ids)),
+        tokens=tuple(model.tokenizer.target.pieces(found.ids)),
         finished=found.finished,
         source_truncated=len(source_ids) > model.engine.max_source_tokens,
         ids=tuple(found.ids),
@@ -43,7 +43,7 @@ def translation_of(
     )
 
 
-def encode_lines(tokenizer: SubwordTokenizer, lines: Sequence[str]) -> list[list[int]]:
+def encode_lines(tokenizer: Tokenizer, lines: Sequence[str]) -> list[list[int]]:
     """Returns the token ids of each line; a line of white space has none."""
     encoded = tokenizer.encode_batch([line if line.strip() else "" for line in lines])
     return [ids if line.strip() else [] for line, ids in zip(lines, encoded, strict=True)]

@@ -21,7 +21,7 @@ from transduce.config.schema import DecodeOptions
 from transduce.engines.interface import Engine
 from transduce.engines.loading import checksums_of, choose_engine, load_engine, require_engine, uses_shortlist
 from transduce.errors import BundleError
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 from transduce.translation.attention import attend
 from transduce.translation.call_options import SearchOptions
 from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
@@ -43,7 +43,7 @@ class Translator:
     def __init__(
         self,
         engine: Engine,
-        tokenizer: SubwordTokenizer,
+        tokenizer: Tokenizer,
         options: DecodeConfig,
         bundle: Bundle | None = None,
         checksums: Mapping[str, str] | None = None,
@@ -216,6 +216,7 @@ class Translator:
         targets: Sequence[str],
         *,
         length_penalty: float | None = None,
+        source_language: str = "",
         target_language: str = "",
         domain: str = "",
     ) -> list[TargetScore]:
@@ -228,7 +229,7 @@ class Translator:
             sources: lines; one of white space is read as empty.
             targets: a translation for each.
             length_penalty: α of GNMT's length penalty, for `TargetScore.score`; None: the model's.
-            target_language: its code, for a model of several; "": the model's default.
+            source_language, target_language: codes, for a model of several languages; "": the model's default.
             domain: for a model that was trained on domains.
 
         Raises:
@@ -236,7 +237,7 @@ class Translator:
             DataError: there are not as many targets as sources, or one is longer than learned positions reach.
         """
         alpha = self.with_options(length_penalty=length_penalty).length_penalty
-        return score_targets(directed(self, "", target_language, domain), sources, targets, alpha)
+        return score_targets(directed(self, source_language, target_language, domain), sources, targets, alpha)
 
     def stream(
         self,
@@ -270,24 +271,37 @@ class Translator:
         return options.batch_size * _WINDOW_BATCHES
 
     def attend(
-        self, source: str, target: str | None = None, *, target_language: str = "", domain: str = ""
+        self,
+        source: str,
+        target: str | None = None,
+        *,
+        source_language: str = "",
+        target_language: str = "",
+        domain: str = "",
     ) -> Attention:
         """Returns what every head of every layer attends to in one pair; of an ensemble, those of its first model.
 
         Args:
             source: a line.
             target: its translation; None translates the source first.
-            target_language: its code, for a model of several; "": the model's default.
+            source_language, target_language: codes, for a model of several languages; "": the model's default.
             domain: for a model that was trained on domains.
 
         Raises:
             ConfigError: the engine does not return attention weights, or the model does not know the language.
             DataError: the source is empty or white space.
         """
-        return attend(directed(self, "", target_language, domain), self.options, source, target)
+        return attend(directed(self, source_language, target_language, domain), self.options, source, target)
 
     def alternatives(
-        self, source: str, target_prefix: str, n: int = 5, *, target_language: str = "", domain: str = ""
+        self,
+        source: str,
+        target_prefix: str,
+        n: int = 5,
+        *,
+        source_language: str = "",
+        target_language: str = "",
+        domain: str = "",
     ) -> list[Alternative]:
         """Returns at most `n` different words that may follow in a translation, the most probable first.
 
@@ -301,7 +315,7 @@ class Translator:
             target_prefix: the translation up to the word, to the letter. It ends in white space where a new word is
                 asked for; else its last word may be continued.
             n: from 1 to 100.
-            target_language: its code, for a model of several; "": the model's default.
+            source_language, target_language: codes, for a model of several languages; "": the model's default.
             domain: for a model that was trained on domains.
 
         Raises:
@@ -310,7 +324,7 @@ class Translator:
         """
         from transduce.translation.alternatives import alternatives  # imported here, as NumPy is slow to import
 
-        model = directed(self, "", target_language, domain)
+        model = directed(self, source_language, target_language, domain)
         return alternatives(model, self.options, source, target_prefix, n)
 
     def with_options(

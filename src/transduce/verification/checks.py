@@ -70,7 +70,8 @@ CHECKS: tuple[Check[ModelUnderTest], ...] = (
     ),
     Check(
         "tokenizer",
-        "every text is the same after encoding and decoding, and none becomes a special token",
+        "every text is the same after encoding and decoding (with SentencePiece, once it is normalised), and none "
+        "becomes a special token",
         folder.tokenizer,
         "copy tokenizer.json from the run of the model: this one was changed, or was not made by Transduce",
     ),

@@ -58,9 +58,10 @@ class Other:
     def engine(self) -> Engine:
         """The engine, which converts the model first where necessary."""
         device, threads = str(self.tested.device), self._threads
-        return load_engine(
+        loaded = load_engine(
             self.tested.bundle, self._choice, device=device, threads=threads, quantization=self._quantization
         )
+        return self.tested.begun(loaded)
 
     def loads(self) -> Finding:
         """Loads the engine; skipped if it is not installed, or does not support the model, the device or the numbers.
@@ -83,7 +84,7 @@ class Other:
         """Scores the reference's translations with both engines, token by token."""
         tested, seen, total = self.tested, Differences(), 0.0
         targets = [found[0].ids for found in tested.search.found]
-        theirs, ours = self.engine.score(tested.sources, targets), tested.engine.score(tested.sources, targets)
+        theirs, ours = (each.score(tested.sources, targets) for each in (self.engine, tested.search.engine))
         for name, one, two in zip(tested.sample.names, ours, theirs, strict=True):
             if len(one) != len(two):
                 seen.faults.append(f"{name}: {counted(len(two), 'score')} for {counted(len(one), 'token')}")
@@ -104,7 +105,7 @@ class Other:
     def outputs(self) -> Finding:
         """Translates the sentences with both engines, and compares BLEU between the outputs with the threshold."""
         tested = self.tested
-        decode = tested.bundle.tokenizer.decode_batch
+        decode = tested.bundle.tokenizer.target.decode_batch
         ours = decode([found[0].ids for found in tested.search.found])
         theirs = decode([found[0].ids for found in self.search.run()])
         trees = tested.bundle.config.data.format == "trees"

@@ -107,7 +107,11 @@ def _unequal_weights(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray])
 
 
 def tokenizer(tested: ModelUnderTest) -> Finding:
-    """Encodes and decodes the sentences, and text that tokenisers often lose: every character must come back."""
+    """Encodes and decodes the sentences, and text that tokenisers often lose: every character must come back.
+
+    The tokenizer of an imported model normalises text, and does not know all characters. Where it knows them, what it
+    gives back must be the same when it is encoded again.
+    """
     tokens, faults = tested.bundle.tokenizer, []
     texts = [(*pair, "") for pair in zip(tested.sample.names, tested.sample.lines, strict=True)]
     texts += [(f"odd text {number}", text, repr(text[:40])) for number, text in enumerate(NASTY, start=1)]
@@ -115,14 +119,15 @@ def tokenizer(tested: ModelUnderTest) -> Finding:
     for (name, text, shown), ids in zip(texts, together, strict=True):
         try:
             alone, back = tokens.encode(text), tokens.decode(ids)
+            expected = text if tokens.exact else back if UNK in ids else tokens.decode(tokens.encode(back))
         except TransduceError as error:
             faults.append(f"{name} {shown}: {error}")
             continue
-        if back != text:
+        if back != expected:
             faults.append(f"{name} {shown}: comes back as {back[:60]!r}")
         if alone != ids:
             faults.append(f"{name} {shown}: encoded alone, it gives other pieces than in a batch")
-        if ids and min(ids) <= UNK:
+        if ids and min(ids) < (UNK + 1 if tokens.exact else UNK):
             faults.append(f"{name} {shown}: becomes a special token")
         if ids and max(ids) >= tokens.vocab_size:
             faults.append(f"{name} {shown}: a piece is outside of the vocabulary")

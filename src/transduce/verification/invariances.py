@@ -57,7 +57,7 @@ def _cuts(longest: int, number: int) -> list[int]:
 
 def _changed(tested: ModelUnderTest, pairs: Pairs, cut: int) -> Pairs:
     """Returns the pairs with every target token from `cut` on, but the EOS at the end, replaced by another one."""
-    random, ordinary = Random(cut), tested.bundle.config.model.vocab_size - NUM_SPECIAL
+    random, ordinary = Random(cut), tested.bundle.config.model.output_vocab_size - NUM_SPECIAL
 
     def other(token: int) -> int:
         return NUM_SPECIAL + (token - NUM_SPECIAL + random.randrange(1, ordinary)) % ordinary
@@ -160,7 +160,7 @@ def cached_beams(tested: ModelUnderTest) -> Finding:
             kept = torch.tensor(list(range(sentences.numel()))[::-1][: max(1, sentences.numel() - 1)], device=device)
             state, sentences = state.keep(kept), sentences[kept]
             past_RT = past_RT.view(-1, _BEAMS, past_RT.size(1))[kept].flatten(0, 1)
-        generated = random.choices(range(4, model.config.vocab_size), k=past_RT.size(0))
+        generated = random.choices(range(4, model.config.output_vocab_size), k=past_RT.size(0))
         tokens_R = torch.tensor(generated, device=device)
         past_RT = torch.cat([past_RT, tokens_R[:, None]], dim=1)
     compared = f"{counted(len(pairs), 'sentence')} × {_BEAMS} beams, expanded, reordered and dropped over {t + 1} steps"

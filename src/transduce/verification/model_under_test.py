@@ -12,9 +12,11 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS, PAD, UNK
 from transduce.decoding.scores import NEVER_GENERATED
+from transduce.engines.interface import Engine
+from transduce.engines.tagged import with_tags
 from transduce.engines.torch import TorchEngine, load_model
 from transduce.model import Transformer
-from transduce.translation.directions import Direction
+from transduce.translation.directions import Direction, tag_ids
 from transduce.verification.sample import Sample
 from transduce.verification.search import Search
 from transduce.verification.settings import Settings
@@ -74,22 +76,31 @@ class ModelUnderTest:
         return load_model(self.bundle, self.device).eval()
 
     @cached_property
+    def tag_ids(self) -> tuple[list[int], list[int]]:
+        """The ids of the tags of the direction: in front of each source, and of each target."""
+        return tag_ids(self.bundle.tokenizer, self.direction)
+
+    def begun(self, engine: Engine) -> Engine:
+        """Returns an engine whose outputs begin with the target's tags, which it leaves out."""
+        return with_tags(engine, (), self.tag_ids[1])
+
+    @cached_property
     def sources(self) -> list[list[int]]:
         """The sentences as ids with the tags of the direction, without EOS, cut to what the model reads."""
-        limit, tokenizer = self.engine.max_source_tokens, self.bundle.tokenizer
-        tags = [tokenizer.tags[tag] for tag in self.direction.tags]
+        limit, tokenizer, tags = self.engine.max_source_tokens, self.bundle.tokenizer, self.tag_ids[0]
         return [[*tags, *ids][:limit] for ids in tokenizer.encode_batch(list(self.sample.lines))]
 
     @property
     def never_generated(self) -> tuple[int, ...]:
         """The ids that no search writes."""
-        return (*NEVER_GENERATED, *self.bundle.tokenizer.tags.values())
+        return (*NEVER_GENERATED, *self.bundle.tokenizer.target.tags.values())
 
     @cached_property
     def search(self) -> Search:
         """The engine's search on the sentences."""
-        tolerance, tokenizer = self.settings.log_probability, self.bundle.tokenizer
-        return Search(self.engine, self.sample.names, self.sources, self.options, tokenizer, self.settings, tolerance)
+        tolerance, tokenizer = self.settings.log_probability, self.bundle.tokenizer.target
+        engine = self.begun(self.engine)
+        return Search(engine, self.sample.names, self.sources, self.options, tokenizer, self.settings, tolerance)
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -104,10 +115,11 @@ class ModelUnderTest:
         chosen = [index for index in dict.fromkeys(chosen) if self.sources[index]]
         sources = [self.sources[index] for index in chosen]
         greedy = DecodeConfig(beam_size=1, max_extra_tokens=self.options.max_extra_tokens)
-        outputs = self.engine.translate(sources, greedy)
+        outputs, begun = self.begun(self.engine).translate(sources, greedy), self.tag_ids[1]
         random, limit = Random(self.settings.seed), self.max_target_tokens - 1
-        vocabulary = range(NUM_SPECIAL, self.bundle.config.model.vocab_size)
-        targets = [[*best.ids, *random.choices(vocabulary, k=max(0, 6 - len(best.ids)))][:limit] for [best] in outputs]
+        vocabulary = range(NUM_SPECIAL, self.bundle.config.model.output_vocab_size)
+        written = [[*begun, *best.ids] for [best] in outputs]
+        targets = [[*ids, *random.choices(vocabulary, k=max(0, 6 - len(ids)))][:limit] for ids in written]
         return Pairs(
             tuple(self.sample.names[index] for index in chosen),
             tuple((*source, EOS) for source in sources),
@@ -126,12 +138,13 @@ class ModelUnderTest:
 
     def text(self, ids: Sequence[int]) -> str:
         """Returns ids as text, for the report."""
-        return self.bundle.tokenizer.decode(list(ids))
+        return self.bundle.tokenizer.target.decode(list(ids))
 
     def random_ids(self, *shape: int) -> Tensor:
         """Returns random ordinary tokens, the same for the same shape."""
         generator = torch.Generator().manual_seed(self.settings.seed)
-        vocab_size = self.bundle.config.model.vocab_size
+        model = self.bundle.config.model
+        vocab_size = min(model.vocab_size, model.output_vocab_size)
         return torch.randint(NUM_SPECIAL, vocab_size, shape, generator=generator).to(self.device)
 
 

@@ -76,7 +76,7 @@ def verify(
         results += [_result(check, Finding("", skipped=reason), 0.0) for check in CHECKS]
         return _report(bundle, str(chosen), None, "", results, start)
     directions = Directions.of(bundle.tokenizer, bundle)
-    direction = directions.choose("", settings.target_language, settings.domain)
+    direction = directions.example(settings.source_language, settings.target_language, settings.domain)
     sample = choose(bundle, given, settings.num_sentences, direction.target)
     engine = TorchEngine.load(bundle, device=str(chosen), threads=threads)
     tested = ModelUnderTest(bundle, sample, engine, settings, direction)

@@ -11,7 +11,7 @@ from transduce.config.special_ids import EOS
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, gnmt_penalty
 from transduce.engines.interface import Engine
 from transduce.reporting.tables import counted
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 from transduce.verification.differences import Differences
 from transduce.verification.findings import Finding, Tie
 from transduce.verification.settings import Settings
@@ -29,7 +29,7 @@ class Search:
     names: tuple[str, ...]
     sources: Sequence[Sequence[int]]
     options: DecodeConfig
-    tokenizer: SubwordTokenizer
+    tokenizer: Tokenizer
     settings: Settings
     tolerance: float  # of a line's log-probability
 

@@ -23,6 +23,7 @@ class Settings:
     log_probability: Factor = 1e-3  # greatest difference of the log-probability of a token, or of a line
     tie: Factor = 1e-4  # two outputs whose scores differ by less are equally good
     seed: int = 1
+    source_language: str = ""  # its code, for a model that is given it; "": the model's default
     target_language: str = ""  # its code, for a model of several; "": the model's default
     domain: str = ""  # for a model that was trained on domains
 

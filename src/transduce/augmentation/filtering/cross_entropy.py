@@ -36,11 +36,14 @@ class ScorerTowards:
     """A model of several target languages, asked for one of them."""
 
     model: Translator
+    source_language: str  # "" for a model that is not given it
     target_language: str
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[TargetScore]:
         """Returns the score of each target, given its source."""
-        return self.model.score(sources, targets, target_language=self.target_language)
+        return self.model.score(
+            sources, targets, source_language=self.source_language, target_language=self.target_language
+        )
 
 
 def dual_cross_entropy(forward: Scorer, backward: Scorer, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:

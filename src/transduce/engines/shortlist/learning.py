@@ -14,7 +14,7 @@ from transduce.data.progress import progress_bar
 from transduce.data.readers import STDIN, read_pairs
 from transduce.engines.shortlist.table import Shortlist
 from transduce.errors import ConfigError, DataError
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 
 # Other numbers of candidates whose coverage is shown too.
 SHOWN_CANDIDATES = (10, 20, 50, 100, 200)
@@ -58,17 +58,18 @@ class Learned:
 
     lexicon: Lexicon
     by_frequency: np.ndarray  # target ids, most frequent first
-    vocab_size: int
+    vocab_size: int  # of the target side
+    same_V: np.ndarray  # the target id of each source id's own piece; EOS where that side has no such piece
     num_pairs: int
     iterations: int
 
     def shortlist(self, num_candidates: int, num_frequent: int) -> Shortlist:
         """Returns the table of the `num_candidates` best of each source id and the `num_frequent` of all."""
-        table_VK = np.full((self.vocab_size, num_candidates + 1), EOS, dtype=np.int32)
-        for source, targets in enumerate(self.lexicon.targets):
+        table_VK = np.full((len(self.same_V), num_candidates + 1), EOS, dtype=np.int32)
+        for source, (same, targets) in enumerate(zip(self.same_V, self.lexicon.targets, strict=False)):
             if source > EOS:  # no source has PAD (the empty token) or BOS; EOS ends every source
-                table_VK[source, 0] = source
-                found = targets[targets != source][:num_candidates]
+                table_VK[source, 0] = same
+                found = targets[targets != same][:num_candidates]
                 table_VK[source, 1 : 1 + len(found)] = found
         facts = {
             "pairs": self.num_pairs,
@@ -76,20 +77,44 @@ class Learned:
             "candidates": num_candidates,
             "frequent": num_frequent,
         }
-        return Shortlist(table_VK, self.by_frequency[:num_frequent].astype(np.int32), facts)
+        return Shortlist(table_VK, self.by_frequency[:num_frequent].astype(np.int32), facts, self.vocab_size)
 
 
-def learn(pairs: Pairs, vocab_size: int, *, iterations: int, progress: bool = False) -> Learned:
-    """Learns the likely targets of each source id; raises DataError if there are no pairs."""
+def same_pieces(tokenizer: Tokenizer) -> np.ndarray:
+    """Returns the target id of each source id's own piece; EOS where the target side has no such piece."""
+    if not tokenizer.target_vocab_size:
+        return np.arange(tokenizer.vocab_size)
+    ids = {name: index for index, name in enumerate(tokenizer.target.tokens())}
+    return np.array([ids.get(name, EOS) for name in tokenizer.tokens()])
+
+
+def learn(
+    pairs: Pairs, vocab_size: int, same_V: np.ndarray | None = None, *, iterations: int, progress: bool = False
+) -> Learned:
+    """Learns the likely targets of each source id.
+
+    Args:
+        pairs: token ids of source and target.
+        vocab_size: of the target side.
+        same_V: see `same_pieces`; None: both sides share a vocabulary.
+        iterations: of EM.
+        progress: whether to show progress.
+
+    Raises:
+        DataError: there are no pairs.
+    """
+    same_V = np.arange(vocab_size) if same_V is None else same_V
+    largest = max(vocab_size, len(same_V))
     if not len(pairs):
         raise DataError("no pairs with text on both sides: there is nothing to learn a shortlist from.")
     total = num_ticks(pairs.sources, iterations)
     with progress_bar("learning word translations", total, unit=" tokens", shown=progress) as bar:
-        lexicon = learn_lexicon(pairs.sources, pairs.targets, vocab_size, iterations=iterations, tick=bar.update)
+        lexicon = learn_lexicon(pairs.sources, pairs.targets, largest, iterations=iterations, tick=bar.update)
     counts_V = np.bincount(np.concatenate(pairs.targets), minlength=vocab_size)
     counts_V[: EOS + 1] = 0
     by_frequency = np.argsort(-counts_V, kind="stable")
-    return Learned(lexicon, by_frequency[counts_V[by_frequency] > 0], vocab_size, len(pairs), iterations)
+    by_frequency = by_frequency[counts_V[by_frequency] > 0]
+    return Learned(lexicon, by_frequency, vocab_size, same_V, len(pairs), iterations)
 
 
 def coverage(shortlist: Shortlist, pairs: Pairs) -> Coverage:
@@ -131,7 +156,7 @@ def learn_shortlist(
 # --- reading pairs --------------------------------------------------------------------------------------------
 
 
-def read_files(paths: Sequence[Path], tokenizer: SubwordTokenizer, max_pairs: int, *, progress: bool = False) -> Pairs:
+def read_files(paths: Sequence[Path], tokenizer: Tokenizer, max_pairs: int, *, progress: bool = False) -> Pairs:
     """Reads two aligned files, or one of tab-separated columns, and encodes them.
 
     Takes at most `max_pairs` pairs, evenly spread. The files are read twice.
@@ -152,12 +177,13 @@ def read_files(paths: Sequence[Path], tokenizer: SubwordTokenizer, max_pairs: in
     found = Pairs([], [])
     with progress_bar("encoding", int(taken.sum()), unit=" pairs", shown=progress) as bar:
         while chunk := list(islice(chosen, _ENCODED_TOGETHER)):
-            _add(found, *(tokenizer.encode_batch([pair[side] for pair in chunk]) for side in (0, 1)))
+            sources, targets = zip(*chunk, strict=True)
+            _add(found, tokenizer.encode_batch(sources), tokenizer.target.encode_batch(targets))
             bar.update(len(chunk))
     return found
 
 
-def read_prepared(folder: Path, tokenizer: SubwordTokenizer, max_pairs: int) -> tuple[Pairs, Pairs]:
+def read_prepared(folder: Path, tokenizer: Tokenizer, max_pairs: int) -> tuple[Pairs, Pairs]:
     """Reads the training and the validation pairs of a folder that `transduce prepare` wrote; see `read_files`.
 
     Raises:

@@ -36,31 +36,33 @@ class Shortlist:
             EOS.
         frequent_F: int32, the most frequent targets.
         facts: how it was learned and what it covers, for display.
+        vocab_size: of the target side.
     """
 
     candidates_VK: np.ndarray
     frequent_F: np.ndarray
     facts: dict[str, Any]
+    vocab_size: int
 
     def allowed(self, sources: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
         """Returns the ids that the translation of each source may use, (B, V), booleans."""
-        allowed_BV = np.zeros((len(sources), len(self.candidates_VK)), dtype=np.bool_)
+        allowed_BV = np.zeros((len(sources), self.vocab_size), dtype=np.bool_)
         allowed_BV[:, EOS] = True
         allowed_BV[:, self.frequent_F] = True
         for row, source in enumerate(sources):
             allowed_BV[row, self.candidates_VK[np.asarray(source, dtype=np.int64)].ravel()] = True
         return allowed_BV
 
-    def vocabulary_map(self, names: Sequence[str]) -> Iterator[str]:
+    def vocabulary_map(self, sources: Sequence[str], targets: Sequence[str]) -> Iterator[str]:
         """Yields the lines of CTranslate2's `vmap.txt`: a source subword, a tab, its candidates separated by spaces.
 
         The line without a source subword is for all sentences; CTranslate2 adds EOS, BOS and unknown to them.
         """
-        yield "\t" + " ".join(names[index] for index in self.frequent_F.tolist())
+        yield "\t" + " ".join(targets[index] for index in self.frequent_F.tolist())
         for source, row in enumerate(self.candidates_VK.tolist()):
-            candidates = [names[index] for index in row if index != EOS]
+            candidates = [targets[index] for index in row if index != EOS]
             if candidates and source >= _SPECIAL_IDS:
-                yield f"{names[source]}\t{' '.join(candidates)}"
+                yield f"{sources[source]}\t{' '.join(candidates)}"
 
 
 def save_shortlist(bundle: Bundle, shortlist: Shortlist) -> Path:
@@ -105,11 +107,11 @@ def load_shortlist(bundle: Bundle) -> Shortlist:
         raise BundleError(f"{path}: cannot be read ({reason}). {remedy}") from None
     if fingerprint != bundle.tokenizer.fingerprint:
         raise BundleError(f"{path}: was learned with another tokenizer than the model's. {remedy}")
-    vocab_size = bundle.tokenizer.vocab_size
+    vocab_size, num_targets = bundle.tokenizer.vocab_size, bundle.tokenizer.target.vocab_size
     is_table = candidates.dtype == frequent.dtype == np.int32 and (candidates.ndim, frequent.ndim) == (2, 1)
-    if not is_table or len(candidates) != vocab_size or not _within(vocab_size, candidates, frequent):
+    if not is_table or len(candidates) != vocab_size or not _within(num_targets, candidates, frequent):
         raise BundleError(f"{path}: damaged: its ids are not those of a vocabulary of {vocab_size} pieces. {remedy}")
-    return Shortlist(candidates, frequent, facts)
+    return Shortlist(candidates, frequent, facts, num_targets)
 
 
 def shortlist_facts(bundle: Bundle) -> dict[str, Any] | None:

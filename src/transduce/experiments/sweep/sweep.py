@@ -22,7 +22,7 @@ from transduce.experiments.sweep.results import Axes, Comparability, Measured, P
 from transduce.model import Transformer
 from transduce.model.device import choose_device
 from transduce.reporting.tables import counted
-from transduce.text import SubwordTokenizer
+from transduce.text import load_tokenizer
 from transduce.text.tags import source_tags
 from transduce.training.averaging import average
 from transduce.training.progress import averageable_checkpoints, recorded_checksum
@@ -242,7 +242,7 @@ def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str
         return Translator.load(subject, engine="torch", device=device), weights
     config = load_run_config(subject)
     model = Transformer.from_weights(config.model, average(paths), str(subject))
-    tokenizer = SubwordTokenizer.load(load_run_data(subject, checksums=False).tokenizer)
+    tokenizer = load_tokenizer(load_run_data(subject, checksums=False).tokenizer)
     return Translator(TorchEngine(model.to(choose_device(device))), tokenizer, config.decode), weights
 
 

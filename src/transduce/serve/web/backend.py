@@ -33,7 +33,8 @@ class Backend:
         self.config = config
         self.access = access
         self.detector = detector
-        self._pairs = [(pair.source, pair.target) for pair in service.pairs()]  # they stay while the service runs
+        self._indexed: Sequence[tuple[str, str]] = ()  # the pairs that `_sources` was made of; a reload brings others
+        self._sources: dict[str | None, dict[str, None]] = {}  # of each target, and of any
 
     def authorise(self, request: Request, protocol: str, secret: str | None) -> Key:
         """Returns the key of the client that sent a request; `protocol` is noted for the access log.
@@ -44,25 +45,43 @@ class Backend:
         record_of(request.scope).protocol = protocol
         return self.access.authorise(request.scope, secret)
 
+    def serves(self, source: str, target: str) -> bool:
+        """Returns whether a model translates between two languages."""
+        return source in self._by_target().get(target, ())
+
     def targets_by_language(self) -> dict[str, list[str]]:
         """Returns for each served language those that it can be translated into."""
         targets: dict[str, list[str]] = {}
-        for source, target in self._pairs:
+        for source, target in self.service.language_pairs:
             targets.setdefault(source, []).append(target)
             targets.setdefault(target, [])
         return {code: sorted(found) for code, found in sorted(targets.items())}
 
     def sources(self, target: str | None = None) -> list[str]:
         """Returns the languages that can be translated, or can be into `target`; the first is the default."""
-        return list(dict.fromkeys(source for source, reached in self._pairs if target in (None, reached)))
+        return [*self._by_target().get(target, ())]
+
+    def targets(self) -> list[str]:
+        """Returns the languages that can be translated into, sorted."""
+        return sorted(code for code in self._by_target() if code is not None)
+
+    def _by_target(self) -> dict[str | None, dict[str, None]]:
+        """Returns the sources of each target, and under None those of any."""
+        pairs = self.service.language_pairs
+        if pairs is not self._indexed:
+            found: dict[str | None, dict[str, None]] = {None: {}}
+            for source, target in pairs:
+                found.setdefault(target, {})[source] = found[None][source] = None
+            self._sources, self._indexed = found, pairs
+        return self._sources
 
     def languages(self) -> list[str]:
         """Returns all served languages; those that can be translated come first."""
-        return list(dict.fromkeys([*self.sources(), *self.targets_by_language()]))
+        return list(dict.fromkeys([*self.sources(), *self.targets()]))
 
     def target_language(self, code: str) -> str | None:
         """Returns the served target that a client means by a code, or None."""
-        return served_language(code, {target for _, target in self._pairs})
+        return served_language(code, self.targets())
 
     def source_language(self, code: str, target: str) -> str | None:
         """Returns the served source that a client means by a code, or None: one of those that reach `target`, if any.
@@ -135,7 +154,7 @@ class Backend:
             else:
                 groups.setdefault(source, []).append(index)
         for source in groups:
-            if (source, target) not in self._pairs:
+            if not self.serves(source, target):
                 raise UnknownPairError(source, target)
         waiting = record_of(request.scope).waiting = Waiting()
         fields = {"priority": key.request_priority, "waiting": waiting} | fields

@@ -128,7 +128,7 @@ class Deepl:
         if choice_field(fields, "type", ("source", "target")) != "target":
             names = {base_language(code): language_name(base_language(code)) for code in self.backend.sources()}
             return JSONResponse([{"language": code.upper(), "name": name} for code, name in sorted(names.items())])
-        targets = sorted({pair.target for pair in self.backend.service.pairs()})
+        targets = self.backend.targets()
         listed = [each for code in targets for each in _target_variants(code)]
         return JSONResponse(
             [{"language": code, "name": name, "supports_formality": False} for code, name in dict(listed).items()]

@@ -58,8 +58,7 @@ class DocumentRequests:
         document_format = require_format(upload.name, options.get("format", ""), content)
         found = await self.documents.survey(DocumentFile(content, upload.name, document_format), target)
         [guess] = await self.backend.sources_of([found.sample], source, target)
-        pairs = {(pair.source, pair.target) for pair in self.backend.service.pairs()}
-        if guess.language != target and (guess.language, target) not in pairs:
+        if guess.language != target and not self.backend.serves(guess.language, target):
             raise UnknownPairError(guess.language, target)
         given = NewDocument(
             protocol=protocol,

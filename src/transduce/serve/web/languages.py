@@ -1,7 +1,10 @@
 """Languages: English names of codes, other spellings of codes, and the served language that a client means."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+
+from transduce.serve.models import ServedPair
+from transduce.text.languages import without_region
 
 # ISO 639-1, and some codes of three letters that translators are made for.
 _TABLE = (
@@ -27,6 +30,7 @@ _TABLE = (
     "|vi Vietnamese|vo Volapük|wa Walloon|wo Wolof|xh Xhosa|yi Yiddish|yo Yoruba|za Zhuang|zh Chinese|zu Zulu"
     "|ast Asturian|ceb Cebuano|ckb Central Kurdish|dsb Lower Sorbian|fil Filipino|hsb Upper Sorbian|yue Cantonese"
 )
+_MANY = 8  # languages between all of which a model translates that are listed as a group, and not as pairs
 _NAMES = dict(re.findall(r"(\w+) ([^|]+)", _TABLE))
 _REGIONS = {
     "419": "Latin America",
@@ -70,8 +74,9 @@ def base_language(code: str) -> str:
 
 
 def canonical(code: str) -> str:
-    """Returns one spelling of all that mean the same: "pt-br" of "PT_BR" and of "pb"."""
-    code = code.strip().replace("_", "-").lower()
+    """Returns one spelling of all that mean the same: "pt-br" of "PT_BR" and of "pb", "de-latn" of "deu_Latn"."""
+    language, dash, region = code.strip().replace("_", "-").lower().partition("-")
+    code = f"{without_region(language)}{dash}{region}"
     return _ALIASES.get(code, code)
 
 
@@ -101,3 +106,23 @@ def served_language(code: str, served: Collection[str]) -> str | None:
     if base == "zh":
         return None
     return next((each for each in sorted(served) if base_language(each) == base and base), None)
+
+
+def grouped(pairs: Sequence[ServedPair]) -> tuple[list[ServedPair], list[tuple[list[str], ServedPair]]]:
+    """Returns the pairs that have to be listed one by one, and groups: languages, and what any two of them share.
+
+    A model of 200 languages would else be 39,800 pairs.
+    """
+    by_model: dict[tuple[object, ...], list[ServedPair]] = {}
+    for each in pairs:
+        by_model.setdefault(_shared(each), []).append(each)
+    groups: dict[tuple[object, ...], tuple[list[str], ServedPair]] = {}
+    for shared, found in by_model.items():
+        languages = sorted({code for each in found for code in (each.source, each.target)})
+        if len(languages) >= _MANY and len(found) == len(languages) * (len(languages) - 1):
+            groups[shared] = (languages, found[0])
+    return [each for each in pairs if _shared(each) not in groups], [*groups.values()]
+
+
+def _shared(pair: ServedPair) -> tuple[object, ...]:
+    return pair.model, pair.via, pair.attention, pair.zero_shot, pair.domains

@@ -15,13 +15,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from transduce.serve.cut_text import StreamedPart
+from transduce.serve.models import ServedPair
 from transduce.serve.operations.access import AccessError, LimitError
 from transduce.serve.operations.keys import Key
 from transduce.serve.requests import TranslatedText, TranslationRequest
 from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.detection import Guess
 from transduce.serve.web.event_stream import Event, event_stream
-from transduce.serve.web.languages import language_name
+from transduce.serve.web.languages import grouped, language_name
 from transduce.serve.web.own_fields import (
     AlternativesFields,
     AttentionFields,
@@ -153,22 +154,27 @@ class Own:
         return JSONResponse({"detections": [[_detected(guess) for guess in guesses] for guesses in found]})
 
     async def languages(self, request: Request) -> Response:
-        """GET /api/languages: all pairs, the names of their languages, and the formats of documents."""
-        pairs = [
-            {
-                "source": each.source,
-                "target": each.target,
-                "via": each.via or None,
-                "zero_shot": each.zero_shot,
-                "domains": list(each.domains),
-                "model": each.model,
-                "attention": each.attention,
-            }
-            for each in self.backend.service.pairs()
-        ]
+        """GET /api/languages: all pairs, the names of their languages, and the formats of documents.
+
+        A model that translates between any two of many languages is one entry of `groups`, and not of `pairs`.
+        """
+        single, groups = grouped(self.backend.service.pairs())
+        pairs = [{"source": each.source, "target": each.target, **_described_model(each)} for each in single]
+        of_many = [{"languages": languages, **_described_model(each)} for languages, each in groups]
         languages = [{"code": code, "name": language_name(code)} for code in self.backend.targets_by_language()]
         formats = [each.title for each in FORMATS.values()]
-        return JSONResponse({"languages": languages, "pairs": pairs, "document_formats": formats})
+        return JSONResponse({"languages": languages, "pairs": pairs, "groups": of_many, "document_formats": formats})
+
+
+def _described_model(pair: ServedPair) -> dict[str, Any]:
+    """Returns what a pair of languages is translated with."""
+    return {
+        "via": pair.via or None,
+        "zero_shot": pair.zero_shot,
+        "domains": list(pair.domains),
+        "model": pair.model,
+        "attention": pair.attention,
+    }
 
 
 def client_key(backend: Backend, request: Request) -> Key:

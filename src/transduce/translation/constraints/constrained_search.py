@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.interface import TokenConstraints
-from transduce.text import SubwordTokenizer
+from transduce.text import UNK, Tokenizer
 from transduce.text.phrases import phrase_pattern
 from transduce.translation.constraints.forced_terms import forced_terms
 from transduce.translation.constraints.line_constraints import Constraints
@@ -79,11 +79,11 @@ class _ConstrainedSearch:
     constraints: Sequence[Constraints]
 
     def __post_init__(self) -> None:
-        self._engine, self._tokenizer = self.model.engine, self.model.tokenizer
+        self._engine, self._tokenizer = self.model.engine, self.model.tokenizer.target
         if required := next((each.required for each in self.constraints if each.required), None):
             # An empty source is not searched, but its constraints are checked: an engine or a search that does not
             # support required terms refuses them now, even if no line will need the search for them.
-            spelled = tuple(term_spellings(choice, self._tokenizer, capitals=False) for choice in required)
+            spelled = self._spelled(required, capitals=False)
             self._engine.translate([()], self.options, self.n_best, [TokenConstraints(required=spelled)])
         self._applied = [prefix_constraints(each.prefix, self._tokenizer) for each in self.constraints]
         self.found = self._engine.translate(self.sources, self.options, self.n_best, self._applied)
@@ -135,9 +135,13 @@ class _ConstrainedSearch:
             self.found[i] = hypotheses
 
     def _require_terms(self, index: int, *, capitals: bool) -> None:
-        terms = self.constraints[index].required
-        required = tuple(term_spellings(choice, self._tokenizer, capitals=capitals) for choice in terms)
+        required = self._spelled(self.constraints[index].required, capitals=capitals)
         self._applied[index] = replace(self._applied[index], required=required, joining=joining_pieces(self._tokenizer))
+
+    def _spelled(self, terms: Sequence[Choice], *, capitals: bool) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """Returns the pieces of each choice that the vocabulary can write; of any other, a warning says the rest."""
+        spelled = (term_spellings(choice, self._tokenizer, capitals=capitals) for choice in terms)
+        return tuple(each for each in spelled if each)
 
     def _texts(self, hypotheses: Sequence[Hypothesis]) -> list[str]:
         """Returns the texts as translations are shown: without line breaks."""
@@ -185,7 +189,7 @@ class _ConstrainedSearch:
         return spellings
 
 
-def prefix_constraints(prefix: str, tokenizer: SubwordTokenizer) -> TokenConstraints:
+def prefix_constraints(prefix: str, tokenizer: Tokenizer) -> TokenConstraints:
     """Returns the prefix in token ids, with the pieces that may complete its last word.
 
     A piece never spells more than one word. The prefix "A do" is spelled " A", " d", "o". At its second position the
@@ -193,13 +197,33 @@ def prefix_constraints(prefix: str, tokenizer: SubwordTokenizer) -> TokenConstra
     """
     if not prefix:
         return TokenConstraints()
-    ids = tuple(tokenizer.encode(prefix))
+    ids = readable_prefix(prefix, tokenizer)
     spelled = tokenizer.piece_bytes(ids)
     last_word = max((i for i, piece in enumerate(spelled) if piece.startswith(b" ")), default=0)
     completions = (
         tokenizer.ids_beginning_with(b"".join(spelled[i:])) if i >= last_word else () for i in range(len(ids))
     )
     return TokenConstraints(prefix=ids, completions=tuple(completions))
+
+
+def readable_prefix(prefix: str, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Returns the ids of a prefix without unknown pieces, and without the space before the last of them."""
+    ids = tokenizer.encode(prefix)
+    last = [index for index in ids if index != UNK]
+    if ids and ids[-1] == UNK and last and not tokenizer.piece_bytes(last[-1:])[0].strip():
+        last.pop()
+    return tuple(last)
+
+
+def with_prefix(text: str, prefix: str, tokenizer: Tokenizer) -> str:
+    """Returns a text that was found with a prefix, beginning with the prefix to the letter.
+
+    The tokenizer of an imported model normalises it, and does not know all characters.
+    """
+    if not prefix or tokenizer.exact:
+        return text
+    read = tokenizer.decode(readable_prefix(prefix, tokenizer))
+    return prefix + text.removeprefix(read) if text.startswith(read) else text
 
 
 def _num_bytes(text: str) -> int:

@@ -9,7 +9,7 @@ that the model had not written by itself. Attention and the position at the end 
 from collections.abc import Sequence
 
 from transduce.decoding.scores import Hypothesis
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 from transduce.translation.constraints.required_terms import Choice, shown, term_spellings
 from transduce.translation.text_model import TextModel
 
@@ -20,7 +20,7 @@ def forced_terms(
     model: TextModel, source: Sequence[int], hypotheses: Sequence[Hypothesis], required: Sequence[Choice]
 ) -> list[tuple[Choice, ...]]:
     """Returns for each hypothesis the choices of which a term came out, but nowhere where the model expected it."""
-    tokenizer = model.tokenizer
+    tokenizer = model.tokenizer.target
     scores = model.engine.score([source] * len(hypotheses), [each.ids for each in hypotheses])
     spelled = [(choice, term_spellings(choice, tokenizer, capitals=True)) for choice in required]
     return [
@@ -33,7 +33,7 @@ def forced_terms(
     ]
 
 
-def _indices(ids: Sequence[int], spellings: Sequence[Sequence[int]], tokenizer: SubwordTokenizer) -> list[int]:
+def _indices(ids: Sequence[int], spellings: Sequence[Sequence[int]], tokenizer: Tokenizer) -> list[int]:
     """Returns where one of the spellings begins, after a space that is a piece of its own."""
     return [
         index + (len(spelling) > 1 and not tokenizer.piece_bytes(spelling[:1])[0].strip())

@@ -7,7 +7,7 @@ case-sensitive. At the start of a sentence its first letter may be a capital.
 import functools
 from collections.abc import Iterable, Sequence
 
-from transduce.text import SubwordTokenizer
+from transduce.text import UNK, Tokenizer
 from transduce.text.phrases import is_in_word, phrase_pattern
 
 Choice = tuple[str, ...]
@@ -18,14 +18,17 @@ _QUOTES = "\"'“”„‘’‚«»‹›()[]¿¡–—- "
 _OPEN_LEADS = frozenset([0xC2, 0xE2, *range(0xE3, 0xEA), 0xEF, 0xF0])
 
 
-def term_spellings(choice: Choice, tokenizer: SubwordTokenizer, *, capitals: bool) -> tuple[tuple[int, ...], ...]:
-    """Returns the pieces of each term, as after a space or at the start of a line; `capitals` adds both cases."""
+def term_spellings(choice: Choice, tokenizer: Tokenizer, *, capitals: bool) -> tuple[tuple[int, ...], ...]:
+    """Returns the pieces of each term, as after a space or at the start of a line; `capitals` adds both cases.
+
+    A term with characters that the vocabulary lacks has none.
+    """
     terms = [*choice, *(capital for term in choice if capitals and (capital := _capitalised(term)) != term)]
-    return tuple(dict.fromkeys(map(tuple, tokenizer.encode_batch(terms))))
+    return tuple(dict.fromkeys(tuple(ids) for ids in tokenizer.encode_batch(terms) if UNK not in ids))
 
 
 @functools.lru_cache(maxsize=4)
-def joining_pieces(tokenizer: SubwordTokenizer) -> tuple[int, ...]:
+def joining_pieces(tokenizer: Tokenizer) -> tuple[int, ...]:
     """Returns the ids of all pieces that continue the word before them: "s", "ly", "1", but not " a" or "."."""
     pieces = tokenizer.piece_bytes(range(tokenizer.vocab_size))
     return tuple(index for index, piece in enumerate(pieces) if piece and _joins(piece))

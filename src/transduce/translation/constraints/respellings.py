@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import TokenConstraints
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 from transduce.translation.constraints.required_terms import joining_pieces
 from transduce.translation.text_model import TextModel
 
@@ -36,7 +36,7 @@ def respellings(
     """
     if not constraints.forbidden:
         return set()
-    tokenizer = model.tokenizer
+    tokenizer = model.tokenizer.target
     ids, joining = tuple(hypothesis.ids), frozenset(joining_pieces(tokenizer))
     given = _given(ids, constraints)
     found = {
@@ -55,7 +55,7 @@ def respellings(
 
 
 def _insertions(
-    ids: Phrase, phrase: Phrase, tokenizer: SubwordTokenizer, joining: frozenset[int]
+    ids: Phrase, phrase: Phrase, tokenizer: Tokenizer, joining: frozenset[int]
 ) -> Iterator[tuple[int, int]]:
     """Yields (index, n): the first n tokens of the phrase end before `index`, the next one comes later in the word.
 
@@ -70,7 +70,7 @@ def _insertions(
             yield index, begun
 
 
-def _without_space(ids: Phrase, phrase: Phrase, tokenizer: SubwordTokenizer, joining: frozenset[int]) -> Iterator[int]:
+def _without_space(ids: Phrase, phrase: Phrase, tokenizer: Tokenizer, joining: frozenset[int]) -> Iterator[int]:
     """Yields where a phrase of one word is the end of a longer word, in any case."""
     if phrase[0] in joining:
         return

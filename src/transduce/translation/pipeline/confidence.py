@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from transduce.text import SubwordTokenizer, word_of_each
+from transduce.text import Tokenizer, word_of_each
 from transduce.translation.pipeline.splitting import Part
 from transduce.translation.result import Results, Translation
 from transduce.translation.text_model import TextModel, encode_lines
@@ -29,7 +29,7 @@ def with_probabilities(model: TextModel, parts: Sequence[Part], results: Results
     scored = [index for index, source in enumerate(sources) if source]
     scores = model.engine.score([sources[index] for index in scored], [list(flat[index][1].ids) for index in scored])
     values = dict(zip(scored, scores, strict=True))
-    rest = iter(with_words(best, values.get(index, []), model.tokenizer) for index, (_, best) in enumerate(flat))
+    rest = iter(with_words(best, values.get(index, []), model.tokenizer.target) for index, (_, best) in enumerate(flat))
     return [[next(rest) for _ in found] for found in results]
 
 
@@ -53,7 +53,7 @@ def _with_confidence(best: Translation, calibration: "Calibration | None") -> Tr
     return replace(best, confidence=math.exp(sum(values) / len(values)))
 
 
-def with_words(best: Translation, values: Sequence[float], tokenizer: SubwordTokenizer) -> Translation:
+def with_words(best: Translation, values: Sequence[float], tokenizer: Tokenizer) -> Translation:
     """Returns a translation with the log-probability of each token, as given, and the probability of each word."""
     pieces = tokenizer.piece_bytes(best.ids)
     words: dict[int, tuple[bytes, float]] = {}

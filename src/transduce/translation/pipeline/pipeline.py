@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from transduce.config import DecodeConfig
 from transduce.data.progress import progress_bar
-from transduce.translation.constraints.constrained_search import constrained_search, refusal
+from transduce.translation.constraints.constrained_search import constrained_search, refusal, with_prefix
 from transduce.translation.constraints.forced_terms import warnings_of_forced
 from transduce.translation.constraints.glossary import Glossary
 from transduce.translation.constraints.line_constraints import with_terms
@@ -150,14 +150,15 @@ def search_parts(
     else:
         hypotheses = model.engine.translate(sources, options, n_best)
         forced = [[()] * len(found) for found in hypotheses]
-    outputs = iter(model.tokenizer.decode_batch([each.ids for found in hypotheses for each in found]))
+    outputs = iter(model.tokenizer.target.decode_batch([each.ids for found in hypotheses for each in found]))
     results = []
     for part, source, found, forced_terms, constraint in zip(
         checked(parts, checkpoint), sources, hypotheses, forced, constraints, strict=True
     ):
         translations = []
         for each, forced_of_each in zip(found, forced_terms, strict=True):
-            best = translation_of(model, part.text, source, each, next(outputs))
+            text = with_prefix(next(outputs), constraint.prefix, model.tokenizer.target)
+            best = translation_of(model, part.text, source, each, text)
             missing = warnings_of(best.text, constraint.required)
             warnings = (*missing, *warnings_of_forced(forced_of_each), *refusal(each, constraint))
             required = outcome(best.text, constraint.required)

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from transduce.text import SubwordTokenizer
+from transduce.text import Tokenizer
 from transduce.text.languages import without_region
 
 Span = tuple[int, int]
@@ -68,7 +68,7 @@ def usual_sentences(lines: Sequence[str], language: str = "") -> int:
     return counts[math.ceil(_USUAL * len(counts)) - 1] if counts else 0
 
 
-def fitting_spans(text: str, span: Span, limit: int, tokenizer: SubwordTokenizer) -> Iterator[Span]:
+def fitting_spans(text: str, span: Span, limit: int, tokenizer: Tokenizer) -> Iterator[Span]:
     """Yields the parts of one sentence, of at most `limit` tokens each: cut at punctuation, else between words.
 
     Parts have similar lengths. A word of more than `limit` tokens stays whole: the model reads its beginning, and its
@@ -84,7 +84,7 @@ def fitting_spans(text: str, span: Span, limit: int, tokenizer: SubwordTokenizer
         start, _ = _trimmed(text, cut, end)
 
 
-def _first_cut(text: str, start: int, end: int, limit: int, tokenizer: SubwordTokenizer) -> int:
+def _first_cut(text: str, start: int, end: int, limit: int, tokenizer: Tokenizer) -> int:
     """Returns the end of the part that begins at `start`: at most `end`."""
     head, ids = _head(text, start, end, limit, tokenizer)
     if len(ids) <= limit:
@@ -106,7 +106,7 @@ def _first_cut(text: str, start: int, end: int, limit: int, tokenizer: SubwordTo
     return start + cut
 
 
-def _head(text: str, start: int, end: int, limit: int, tokenizer: SubwordTokenizer) -> tuple[str, list[int]]:
+def _head(text: str, start: int, end: int, limit: int, tokenizer: Tokenizer) -> tuple[str, list[int]]:
     """Returns the beginning of a text and its tokens: enough to find one cut."""
     for characters_per_token in _CHARACTERS_PER_TOKEN:
         head = text[start : min(end, start + limit * characters_per_token)]
@@ -116,11 +116,11 @@ def _head(text: str, start: int, end: int, limit: int, tokenizer: SubwordTokeniz
     return head, ids
 
 
-def _token_ends(text: str, ids: Sequence[int], tokenizer: SubwordTokenizer) -> list[int]:
+def _token_ends(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
     """Returns for each of the first tokens of `text` where it ends: the number of whole characters up to there."""
     ends = []
     num_bytes, characters = -1, 0  # the first token's bytes begin with a space that is not in `text`
-    for piece in tokenizer.piece_bytes(ids):
+    for piece in tokenizer.covered(text, ids):
         num_bytes += len(piece)
         while characters < len(text) and num_bytes >= (width := len(text[characters].encode())):
             num_bytes -= width

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import shorten
 
-from transduce.text.subword import require_encodable
+from transduce.text.tokenizer import require_encodable
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline.checkpoints import Checkpoint, checked
 from transduce.translation.pipeline.missing_items import plain_prefix

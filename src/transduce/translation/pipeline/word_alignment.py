@@ -155,16 +155,17 @@ def _inside(spans: Sequence[Span], outer: Span) -> list[int]:
 
 def _pair_weights(model: TextModel, pairs: Sequence[Pair]) -> list[np.ndarray]:
     """Returns the weights of each pair: attention, with a little of the order, and much of words that are the same."""
-    tokenizer, limit = model.tokenizer, model.engine.max_source_tokens
+    limit, sides = model.engine.max_source_tokens, (model.tokenizer, model.tokenizer.target)
     source_ids, target_ids = (
-        [ids[:limit] for ids in tokenizer.encode_batch(texts)] for texts in zip(*pairs, strict=True)
+        [ids[:limit] for ids in tokenizer.encode_batch(texts)]
+        for tokenizer, texts in zip(sides, zip(*pairs, strict=True), strict=True)
     )
     results = []
     aligned = model.engine.align(source_ids, target_ids)
     for (source, target), read, written, attention in zip(pairs, source_ids, target_ids, aligned, strict=True):
         source_atoms, target_atoms = atoms(source), atoms(target)
-        from_source = _membership(tokenizer.piece_bytes(read), source, source_atoms)
-        from_target = _normalised(_membership(tokenizer.piece_bytes(written), target, target_atoms))
+        from_source = _membership(sides[0].covered(source, read), source, source_atoms)
+        from_target = _normalised(_membership(sides[1].covered(target, written), target, target_atoms))
         weights = from_target @ attention @ from_source.T
         weights += _ORDER_WEIGHT * _order_weights(len(target_atoms), len(source_atoms))
         results.append(weights + _SAME_WEIGHT * _same(source, target, source_atoms, target_atoms))

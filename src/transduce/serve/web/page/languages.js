@@ -32,6 +32,12 @@ function sorted(codes) {
   return [...new Set(codes)].sort((a, b) => nameOf(a).localeCompare(nameOf(b)));
 }
 
+/** Returns the pairs of a group: any two of its languages. */
+const pairsOf = (group) =>
+  group.languages.flatMap((source) =>
+    group.languages.filter((code) => code !== source).map((target) => ({ ...group, source, target })),
+  );
+
 const option = (code) => make("option", { value: code, textContent: nameOf(code) });
 
 /** Fills the list of targets with what the source can be translated into. */
@@ -46,7 +52,7 @@ function fillTargets() {
 /** Asks the service what it can translate, and fills both lists. */
 export async function loadLanguages() {
   const served = await ask("api/languages");
-  pairs = served.pairs;
+  pairs = [...served.pairs, ...served.groups.flatMap(pairsOf)];
   documentFormats = served.document_formats;
   names = new Map(served.languages.map(({ code, name }) => [code, name]));
   const sources = sorted(pairs.map((pair) => pair.source));

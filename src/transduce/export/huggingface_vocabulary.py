@@ -1,0 +1,221 @@
+"""The tokenizer of a checkpoint of `transformers`, in whichever form its folder has it.
+
+Marian           source.spm, target.spm, vocab.json and, where vocabularies are separate, target_vocab.json
+M2M100           sentencepiece.bpe.model, vocab.json; codes of languages follow the pieces
+NLLB             sentencepiece.bpe.model, whose ids are shifted by one; codes of languages follow the pieces
+any of them      tokenizer.json; one of bytes becomes a tokenizer of ours
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transduce.errors import BundleError, TokenizerError
+from transduce.export.checkpoint_files import read_bytes, read_json
+from transduce.export.foreign_vocabulary import ForeignTokenizer, SpecialTokens, in_our_order, read_ids
+from transduce.export.huggingface_tokenizer import ROLES, read_tokenizer
+from transduce.text import SentencePieceTokenizer
+from transduce.text.tags import LANGUAGE, is_tag
+
+_SOURCE, _TARGET, _BOTH = "source.spm", "target.spm", "sentencepiece.bpe.model"
+_FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")  # the first ids of NLLB; SentencePiece has three others
+# The languages of M2M100, by `language_codes` of its tokenizer_config.json, for folders that do not list them.
+_LANGUAGES = {
+    "m2m100": (
+        "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu "
+        "hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt "
+        "ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
+    ),
+    "wmt21": "en ha is ja cs ru zh de",
+}
+
+
+def read_vocabulary(folder: Path, settings: Mapping[str, Any], *, extra_start: bool) -> ForeignTokenizer:
+    """Returns the tokenizer of a checkpoint, and its id of each of our ids.
+
+    Args:
+        folder: of the checkpoint.
+        settings: its `config.json`.
+        extra_start: whether the last row is a start token that no tokenizer has.
+
+    Raises:
+        BundleError: a file is missing or damaged, or does not fit the model.
+    """
+    roles = _special_tokens(folder)
+    if any(values.get("legacy_behaviour") for values in _token_settings(folder)):
+        raise BundleError(
+            f"{folder / 'tokenizer_config.json'}: with legacy_behaviour the language's code comes after the text, and "
+            'NLLB was trained with the code in front of it. Set "legacy_behaviour": false.'
+        )
+    if (folder / _SOURCE).is_file():
+        return _marian(folder, settings, roles)
+    if (folder / _BOTH).is_file():
+        return _fairseq(folder, settings)
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise BundleError(f"{folder}: has no tokenizer: {_SOURCE}, {_BOTH} or tokenizer.json. Download it again.")
+    num_rows = int(settings["vocab_size"]) - extra_start
+    definition = read_json(path)
+    if is_metaspace(definition):
+        return _metaspace(path, definition, settings, roles)
+    start = None if extra_start else int(settings["decoder_start_token_id"])
+    return read_tokenizer(path, roles, start, num_rows)
+
+
+def languages_of(folder: Path) -> tuple[str, str]:
+    """Returns the languages that the tokenizer's settings name; "" for none."""
+    path = folder / "tokenizer_config.json"
+    values = read_json(path) if path.is_file() else {}
+    keys = (("source_lang", "src_lang"), ("target_lang", "tgt_lang"))
+    found = (next((values[key] for key in names if isinstance(values.get(key), str)), "") for names in keys)
+    source, target = (name.strip("_<>") for name in found)
+    return source, target
+
+
+def _special_tokens(folder: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for values in _token_settings(folder):
+        for role in ROLES:
+            token = values.get(role)
+            if isinstance(token, dict):
+                token = token.get("content")
+            if isinstance(token, str):
+                found[role] = token
+    return found
+
+
+def _token_settings(folder: Path) -> list[dict[str, Any]]:
+    paths = (folder / name for name in ("special_tokens_map.json", "tokenizer_config.json"))
+    return [read_json(path) for path in paths if path.is_file()]
+
+
+def _marian(folder: Path, settings: Mapping[str, Any], roles: Mapping[str, str]) -> ForeignTokenizer:
+    num_rows = int(settings["vocab_size"])
+    path, target_path = folder / "vocab.json", folder / "target_vocab.json"
+    vocabulary = read_ids(read_json(path), num_rows, str(path))
+    target = vocabulary
+    if target_path.is_file() and not settings.get("share_encoder_decoder_embeddings", True):
+        target = read_ids(read_json(target_path), int(settings["decoder_vocab_size"]), str(target_path))
+    elif int(settings["decoder_vocab_size"]) != num_rows:
+        raise BundleError(
+            f"{folder}: its sides have vocabularies of different sizes, and {target_path.name} is missing."
+        )
+    special = _special(roles, target, settings)
+    names, order = in_our_order(vocabulary, special, str(path))
+    models = [read_bytes(folder / name) for name in (_SOURCE, _TARGET)]
+    if target is vocabulary:
+        return ForeignTokenizer(_made(folder, names, *models), order)
+    target_names, target_order = in_our_order(target, special, str(target_path))
+    return ForeignTokenizer(_made(folder, names, *models, target_names), order, target_order)
+
+
+def _special(roles: Mapping[str, str], vocabulary: Mapping[str, int], settings: Mapping[str, Any]) -> SpecialTokens:
+    """Returns the names of the special tokens; the start of a decoder is named by its id."""
+    start_id, pad = int(settings["decoder_start_token_id"]), roles.get("pad_token", "<pad>")
+    start = next((name for name, index in vocabulary.items() if index == start_id), pad)
+    return SpecialTokens(pad, start, roles.get("eos_token", "</s>"), roles.get("unk_token", "<unk>"))
+
+
+def _fairseq(folder: Path, settings: Mapping[str, Any]) -> ForeignTokenizer:
+    model, num_rows = read_bytes(folder / _BOTH), int(settings["vocab_size"])
+    path = folder / "vocab.json"
+    where = str(path if path.is_file() else folder / _BOTH)
+    vocabulary = read_json(path) if path.is_file() else _shifted(model, where)
+    codes = _language_codes(folder, len(vocabulary))
+    vocabulary = _with_all_rows(read_ids({**codes, **vocabulary}, num_rows, where), num_rows)
+    special = _special({}, vocabulary, settings)
+    names, order = in_our_order(vocabulary, special, where, {code: tag for code in codes if (tag := _tag(code))})
+    return ForeignTokenizer(_made(folder, names, model), order)
+
+
+def _with_all_rows(vocabulary: dict[str, int], num_rows: int) -> dict[str, int]:
+    """Returns the vocabulary with a name for each row: fairseq fills it up, and these rows count in its softmax."""
+    named = {*vocabulary.values()}
+    return vocabulary | {f"madeupword{row}": row for row in range(num_rows) if row not in named}
+
+
+def _shifted(model: bytes, where: str) -> dict[str, Any]:
+    """Returns the ids of NLLB's pieces: those of SentencePiece plus one, after four special tokens."""
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.load_from_serialized_proto(model)
+    except RuntimeError as error:
+        raise BundleError(f"{where}: damaged ({error}). Download it again.") from None
+    pieces = [processor.id_to_piece(index) for index in range(3, processor.get_piece_size())]
+    return {name: index for index, name in enumerate((*_FAIRSEQ, *pieces))}
+
+
+def _language_codes(folder: Path, first: int) -> dict[str, int]:
+    """Returns the id of each language's token: those of `tokenizer.json`, or else those from `first` on.
+
+    Raises:
+        BundleError: no file lists them.
+    """
+    path = folder / "tokenizer.json"
+    if path.is_file():
+        return _added_tokens(path, read_json(path))
+    return {code: index for index, code in enumerate(_listed_codes(folder), start=first)}
+
+
+def _listed_codes(folder: Path) -> list[str]:
+    for values in _token_settings(folder):
+        for key in ("additional_special_tokens", "extra_special_tokens"):
+            tokens = values.get(key)
+            if isinstance(tokens, list):
+                texts = [token.get("content") if isinstance(token, dict) else token for token in tokens]
+                codes = [text for text in texts if isinstance(text, str) and _tag(text)]
+                if codes:
+                    return codes
+        if (known := _LANGUAGES.get(str(values.get("language_codes")))) is not None:
+            return [f"__{code}__" for code in known.split()]
+    raise BundleError(
+        f"{folder}: no file lists the codes of its languages ('additional_special_tokens' in special_tokens_map.json). "
+        "Download the folder again."
+    )
+
+
+def _tag(code: str) -> str:
+    """Returns our tag of a language code: "__de__" → "<2de>", "deu_Latn" → "<2deu_Latn>"; "" where it is none."""
+    tag = f"<{LANGUAGE}{code.strip('_')}>"
+    return tag if is_tag(tag) else ""
+
+
+def is_metaspace(definition: Mapping[str, Any]) -> bool:
+    """Returns whether a tokenizer marks words by "▁", as SentencePiece does."""
+    parts = json.dumps([definition.get(key) for key in ("normalizer", "pre_tokenizer", "decoder")])
+    return '"Metaspace"' in parts or "\\u2581" in parts
+
+
+def _metaspace(
+    path: Path, definition: Mapping[str, Any], settings: Mapping[str, Any], roles: Mapping[str, str]
+) -> ForeignTokenizer:
+    model = definition.get("model")
+    pieces = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(pieces, list):  # of a unigram model: [["▁the", -3.2], …]
+        pieces = {entry[0]: index for index, entry in enumerate(pieces) if isinstance(entry, list) and entry}
+    if not isinstance(pieces, dict):
+        raise BundleError(f"{path}: damaged: its model has no vocabulary.")
+    codes, num_rows = _added_tokens(path, definition), int(settings["vocab_size"])
+    vocabulary = _with_all_rows(read_ids(pieces | codes, num_rows, str(path)), num_rows)
+    special = _special(roles, vocabulary, settings)
+    tags = {code: tag for code in codes if code not in ROLES.values() and (tag := _tag(code))}
+    names, order = in_our_order(vocabulary, special, str(path), tags)
+    plain = {**definition, "added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
+    return ForeignTokenizer(_made(path.parent, names, plain), order)
+
+
+def _added_tokens(path: Path, definition: Mapping[str, Any]) -> dict[str, int]:
+    try:
+        return {str(token["content"]): token["id"] for token in definition.get("added_tokens") or []}
+    except (TypeError, KeyError) as error:
+        raise BundleError(f"{path}: damaged: a token has no text or no number ({error}).") from None
+
+
+def _made(folder: Path, names: list[str], *parts: Any) -> SentencePieceTokenizer:
+    try:
+        return SentencePieceTokenizer.of(names, *parts)
+    except TokenizerError as error:
+        raise BundleError(f"{folder}: its tokenizer cannot be imported: {error}") from None

@@ -1,0 +1,203 @@
+"""A folder whose models are all served: model folders of Transduce, and packages of other systems.
+
+A package is imported once. Its import is found again as long as all files of the package have the same checksums:
+
+    DIR/.transduce/3f2a91c04d5e6b78/NAME/                          the model folder made from DIR/NAME
+    ~/.cache/transduce/imports/DIR-8ac1…/3f2a91c04d5e6b78/NAME/    if DIR is read-only
+
+An import of another version of Transduce is made again: a later one may read more. Imports of packages that are gone
+are deleted.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce import files
+from transduce.__about__ import __version__
+from transduce.bundle import Bundle
+from transduce.config.checked_json import read_or_empty
+from transduce.engines.cache_folders import is_writable, user_cache
+from transduce.errors import BundleError, ConfigError, TransduceError
+from transduce.serve.config import FolderConfig
+from transduce.serve.package_import import find_package, import_package
+
+_IMPORTS = ".transduce"
+_ARCHIVES = (".argosmodel",)  # packages that are one file; others are folders
+_POLL_SECONDS = 0.5
+_KEY = re.compile(r"[0-9a-f]{16}")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """A model in the folder."""
+
+    path: Path  # what is there: a model folder, or a package
+    model: Path  # the model folder: the same, or the import
+
+
+@dataclass(frozen=True, slots=True)
+class _Package:
+    path: Path
+    key: str  # of its import
+
+    @property
+    def name(self) -> str:
+        """Of its import, by which the log and the metrics call it: of `translate-en_de/model`, "translate-en_de"."""
+        own = self.path.stem if self.path.suffix in _ARCHIVES else self.path.name
+        return self.path.parent.name if own == "model" else own
+
+
+def find_models(config: FolderConfig) -> list[FoundModel]:
+    """Returns the models of a folder, directly in it or one level down, sorted; imports what is not imported yet.
+
+    What cannot be used is left out, with a line in the log.
+
+    Raises:
+        ConfigError: there is no such folder.
+    """
+    folder = Path(config.path)
+    if not _is_readable(folder):
+        raise ConfigError(f"{folder}: no such folder of models, or it cannot be read.")
+    found, packages, is_whole = [], [], True
+    for path, is_own in _contents(folder):
+        if is_own:
+            found.append(FoundModel(path, path))
+            continue
+        try:
+            packages.append(_Package(path, _key(path)))
+        except OSError as error:
+            leave_out(path, error)
+            is_whole = False
+    places = _places(folder)
+    if is_whole:  # else an import may be of a package that is out of reach for the moment
+        for place in places:
+            _delete_stale(place, {package.key for package in packages})
+    known = {package: _find_import(package, places) for package in packages}
+    found += [FoundModel(package.path, model) for package, model in known.items() if model is not None]
+    missing = [package for package, model in known.items() if model is None]
+    for number, package in enumerate(missing, 1):
+        try:
+            found.append(FoundModel(package.path, _import(package, places, config, f"{number} of {len(missing)}")))
+        except TransduceError as error:
+            leave_out(package.path, error)
+    return sorted(found, key=lambda each: each.path)
+
+
+def leave_out(path: Path, error: Exception) -> None:
+    """Says in one line why a model is not served."""
+    message = " ".join(str(error).split())
+    _log.warning("left out: %s", message if str(path) in message else f"{path}: {message}")
+
+
+def by_preference(path: Path) -> list[int | str]:
+    """Returns what sorts names as people do: `translate-en_de-1_10` comes after `translate-en_de-1_9`."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", path.name)]
+
+
+def _contents(folder: Path, *, deeper: bool = True) -> Iterator[tuple[Path, bool]]:
+    """Yields what may be served, and whether it is a model folder of ours."""
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or not (path.is_dir() or path.suffix in _ARCHIVES):
+            continue
+        settings = read_or_empty(path / "config.json")
+        if "transduce" in settings and "model_type" not in settings:
+            yield path, True
+            continue
+        try:
+            find_package(path)
+        except (TransduceError, OSError) as error:
+            inside = list(_contents(path, deeper=False)) if deeper and _is_readable(path) else []
+            yield from inside
+            if deeper and not inside:
+                leave_out(path, error)
+        else:
+            yield path, False
+
+
+def _is_readable(folder: Path) -> bool:
+    return folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)
+
+
+# --- imports --------------------------------------------------------------------------------------------------
+
+
+def _key(package: Path) -> str:
+    """Returns a hash of all that an import is made from."""
+    paths = [package] if package.is_file() else sorted(path for path in package.rglob("*") if path.is_file())
+    parts = [(str(path.relative_to(package)), files.cached_sha256(path)) for path in paths]
+    return hashlib.sha256(json.dumps([__version__, parts]).encode()).hexdigest()[:16]
+
+
+def _places(folder: Path) -> list[Path]:
+    """Returns where imports may be, the preferred place first."""
+    path, cache = folder.resolve(), user_cache("imports")
+    ours = [] if cache is None else [cache / f"{path.name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"]
+    return [folder / _IMPORTS, *ours]
+
+
+def _find_import(package: _Package, places: list[Path]) -> Path | None:
+    for place in places:
+        model = place / package.key / package.name
+        try:
+            Bundle.load(model)
+        except TransduceError:
+            continue
+        return model
+    return None
+
+
+def _import(package: _Package, places: list[Path], config: FolderConfig, which: str) -> Path:
+    """Imports a package, and returns the model folder.
+
+    Raises:
+        BundleError: it cannot be imported or run, or no place can be written to.
+    """
+    place = next((place for place in places if is_writable(place)), None)
+    if place is None:
+        raise BundleError(
+            f"{package.path}: {' and '.join(map(str, places))}: cannot be written to. Set XDG_CACHE_HOME to a folder "
+            "that can be."
+        )
+    model = place / package.key / package.name
+    with _alone(place):
+        if _find_import(package, [place]) is not None:
+            return model
+        _log.info("importing %s (%s) into %s", package.path, which, place)
+        begin = time.monotonic()
+        shutil.rmtree(model.parent, ignore_errors=True)  # damaged, or else it would have been found
+        try:
+            import_package(package.path, model, config)
+        except BaseException:
+            shutil.rmtree(model.parent, ignore_errors=True)
+            raise
+    _log.info("imported %s in %.1f s", package.name, time.monotonic() - begin)
+    return model
+
+
+@contextlib.contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Waits until no other process imports into a place: replicas that start together share its imports."""
+    while True:
+        with files.exclusive(place) as is_alone:
+            if is_alone:
+                yield
+                return
+        time.sleep(_POLL_SECONDS)
+
+
+def _delete_stale(place: Path, current: set[str]) -> None:
+    """Deletes the imports of packages that are gone, or have changed."""
+    for folder in place.iterdir() if place.is_dir() and not place.is_symlink() else ():
+        is_ours = _KEY.fullmatch(folder.name) is not None and folder.is_dir() and not folder.is_symlink()
+        if is_ours and folder.name not in current:
+            shutil.rmtree(folder, ignore_errors=True)  # another process may delete it at the same time
