@@ -91,8 +91,8 @@ def import_model(
             `owner/name@revision` (`find_origin`).
         output: the model folder to write.
         format: one of `FORMATS` but "torch", which needs a description (`import_torch`); "": recognised.
-        options: `sentences`, `references`, `sample`, `threshold`, `max_difference`, `force` and `overwrite`: see
-            `Comparison`.
+        options: `sentences`, `references`, `sample`, `threshold`, `max_difference`, `force`, `overwrite` and
+            `compare`: see `Comparison`.
 
     Raises:
         BundleError: a file is missing or damaged, or a tokeniser cannot become ours.
