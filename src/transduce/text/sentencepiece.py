@@ -13,6 +13,7 @@ import base64
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
@@ -181,7 +182,7 @@ def _require_valid(values: Any) -> None:
         if tuple(names[:NUM_SPECIAL]) != SPECIAL_TOKENS or len(names) > _MOST_PIECES:
             raise ValueError(f"'{key}' does not begin with {', '.join(SPECIAL_TOKENS)}, or is too long")
         if len(set(names)) < len(names):
-            twice = next(name for k, name in enumerate(names) if name in set(names[:k]))
+            twice = next(name for name, count in Counter(names).items() if count > 1)
             raise ValueError(f"'{key}' has the piece {twice[:40]!r} twice")
 
 
