@@ -65,7 +65,7 @@ def read(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Makes the files, and reads each several times by turns."""
+    """Makes the files, and reads each several times, in alternation."""
     memory, small = folder / "memory.tmx", folder / "small.tmx"
     num_pairs = make_memory(args.train, memory, args.megabytes * 10**6)
     make_memory(args.train, small, args.megabytes * 10**5)

@@ -231,11 +231,14 @@ def read_file(path: Path) -> tuple[dict[str, tuple[tuple[int, ...], int, bytes]]
         place += length
         return data[place - length : place - 1].decode()
 
-    number("I"), text(), number("I")
+    assert (number("I") in (4, 5, 6), text()) == (True, "TransformerSpec")
+    number("I")  # its revision
     arrays = {}
     for _ in range(number("I")):
         name, shape = text(), tuple(number("I") for _ in range(number("B")))
         kind, size = number("B"), number("I")
         arrays[name] = (shape, kind, data[place : place + size])
         place += size
-    return arrays, {text(): text() for _ in range(number("I"))}
+    aliases = {text(): text() for _ in range(number("I"))}
+    assert place == len(data)
+    return arrays, aliases

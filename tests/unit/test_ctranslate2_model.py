@@ -1,7 +1,6 @@
 """A converted model computes what ours does, and is written as CTranslate2 itself would write it."""
 
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from ctranslate2_folders import read_file
 from made_models import KINDS, made_bundle
 from transduce.bundle import save_bundle
 from transduce.config import ModelConfig
@@ -49,41 +49,12 @@ def test_int8_changes_scores_a_little(tmp_path: Path) -> None:
     assert np.corrcoef(found, expected)[0, 1] > 0.9
 
 
-def read_model(path: Path) -> tuple[dict[str, tuple[tuple[int, ...], int, bytes]], dict[str, str]]:
-    """Returns what a `model.bin` holds: shape, type and bytes of each array, and the aliases."""
-    data, place = path.read_bytes(), 0
-
-    def number(code: str) -> int:
-        nonlocal place
-        [value] = struct.unpack_from(f"<{code}", data, place)
-        place += struct.calcsize(f"<{code}")
-        return int(value)
-
-    def text() -> str:
-        nonlocal place
-        length = number("H")
-        place += length
-        return data[place - length : place - 1].decode()
-
-    assert (number("I"), text(), number("I")) == (6, "TransformerSpec", 7)
-    arrays = {}
-    for _ in range(number("I")):
-        name = text()
-        shape = tuple(number("I") for _ in range(number("B")))
-        kind, size = number("B"), number("I")
-        arrays[name] = (shape, kind, data[place : place + size])
-        place += size
-    aliases = {text(): text() for _ in range(number("I"))}
-    assert place == len(data)
-    return arrays, aliases
-
-
 @pytest.mark.parametrize("quantization", QUANTIZATIONS)
 @pytest.mark.parametrize("kind", ["post-norm", "nothing tied", "attention biases", "pre-norm"])
 def test_files_are_those_of_the_librarys_own_writer(tmp_path: Path, kind: str, quantization: str) -> None:
     bundle = made_bundle(tmp_path / "model", **KINDS[kind])
     convert(bundle, tmp_path / "ours", quantization)
-    ours, our_aliases = read_model(tmp_path / "ours" / "model.bin")
+    ours, our_aliases = read_file(tmp_path / "ours" / "model.bin")
 
     config = bundle.config.model
     specification = ctranslate2.specs.TransformerSpec.from_config(2, 2, pre_norm=config.norm == "pre")
@@ -103,7 +74,10 @@ def test_files_are_those_of_the_librarys_own_writer(tmp_path: Path, kind: str, q
     specification.optimize(quantization)
     (tmp_path / "theirs").mkdir()
     specification.save(str(tmp_path / "theirs"))
-    theirs, their_aliases = read_model(tmp_path / "theirs" / "model.bin")
+    theirs, their_aliases = read_file(tmp_path / "theirs" / "model.bin")
+    header = b"\6\0\0\0\x10\0TransformerSpec\0\7\0\0\0"  # the versions of the format and of the specification
+    for side in ("ours", "theirs"):
+        assert (tmp_path / side / "model.bin").read_bytes().startswith(header)
 
     assert {name for name in ours if not name.endswith("/head_dim")} | our_aliases.keys() == (
         theirs.keys() | their_aliases.keys()

@@ -127,6 +127,14 @@ def test_the_languages_are_those_of_the_card(opus: Path, card: str, languages: t
     assert (data.source_language, data.target_language) == languages
 
 
+def test_a_model_with_tags_has_no_target_language_of_its_own(tmp_path: Path) -> None:
+    make_marian(tmp_path / "opus", tags=("deu", "fra"))
+    (tmp_path / "opus" / "README.md").write_text("* source language(s): eng\n* target language(s): deu\n")
+    read = read_marian(tmp_path / "opus")
+    assert (read.config.data.source_language, read.config.data.target_language) == ("eng", "")
+    assert [*read.tokenizer.tokenizer.tags] == ["<2deu>", "<2fra>"]
+
+
 # --- the vocabulary -------------------------------------------------------------------------------------------
 
 

@@ -68,13 +68,13 @@ def run(args: argparse.Namespace) -> int:
     opened = open_translator(args)
     require_named_target(opened.bundle, args.target, args.reference)
     translator = load_translator(args, opened)
-    asked = {"source_language": args.source_language, "target": args.target, "domain": args.domain}
-    asked |= decode_changes(args)
+    options = {"source_language": args.source_language, "target": args.target, "domain": args.domain}
+    options |= decode_changes(args)
     assert translator.bundle is not None  # it was loaded from one
-    calibration = calibrate(*measure(translator, sources, references, **asked), args.threshold)
+    calibration = calibrate(*measure(translator, sources, references, **options), args.threshold)
     report = _report(calibration)
     if test is not None:
-        report["test"] = measure_fit(calibration, *measure(translator, *test, **asked))
+        report["test"] = measure_fit(calibration, *measure(translator, *test, **options))
     save_calibration(translator.bundle, calibration)
     print(json.dumps(report, indent=2) if args.json else _text(report, args.model))
     return 0

@@ -249,7 +249,7 @@ def _require_whole(wanted: _Request, path: Path, listed: "RepoSibling | None") -
     Args:
         wanted: the model that it belongs to.
         path: the file. In most caches it is a link, and large files are named by their SHA-256.
-        listed: its digest as the hub gave it; None if the hub was not asked. The library compares sizes.
+        listed: its digest as the hub gave it; None if no request was made. The library compares sizes.
     """
     target = path.readlink() if path.is_symlink() else path
     digest = target.name if _SHA256.fullmatch(target.name) else None

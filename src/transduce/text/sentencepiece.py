@@ -109,18 +109,7 @@ class SentencePieceTokenizer(Tokenizer):
         decoded = [base64.b64decode(model) if isinstance(model, str) else model for model in both]
         return decoded[0], decoded[1]
 
-    def with_tags(self, names: Iterable[str]) -> Self:
-        """Returns the tokenizer with further tags after its ids, which stay; itself if it has them all.
-
-        Raises:
-            TokenizerError: a name is not that of a tag.
-        """
-        added = [name for name in dict.fromkeys(names) if name not in self.tags]
-        if not added:
-            return self
-        for name in added:
-            if not tags.is_tag(name):
-                raise TokenizerError(f"{name!r}: not the name of a tag.")
+    def _with_tags(self, added: Sequence[str]) -> Self:
         return type(self).from_json(_written({**self._values, "vocabulary": [*self._names, *added]}))
 
     def __reduce__(self) -> tuple[Any, ...]:

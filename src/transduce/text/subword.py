@@ -27,7 +27,6 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from transduce.errors import TokenizerError, suggestion
-from transduce.text import tags
 from transduce.text.definition import (
     BYTE_OF_CHARACTER,
     NUM_SPECIAL,
@@ -137,19 +136,9 @@ class SubwordTokenizer(Tokenizer):
         """
         return cls(*parse_definition(text, origin))
 
-    def with_tags(self, names: Iterable[str]) -> Self:
-        """Returns the tokenizer with further tags after its ids, which stay; itself if it has them all.
-
-        Raises:
-            TokenizerError: a name is not that of a tag.
-        """
-        added = [name for name in dict.fromkeys(names) if name not in self.tags]
-        if not added:
-            return self
+    def _with_tags(self, added: Sequence[str]) -> Self:
         definition = json.loads(self._definition)
         for index, name in enumerate(added, start=self.vocab_size):
-            if not tags.is_tag(name):
-                raise TokenizerError(f"{name!r}: not the name of a tag.")
             definition["model"]["vocab"][name] = index
         return type(self).from_json(json.dumps(definition, ensure_ascii=False, indent=1) + "\n")
 

@@ -50,13 +50,21 @@ class Tokenizer(ABC):
             TokenizerError: `text` is damaged, or not one of our tokenizers.
         """
 
-    @abstractmethod
     def with_tags(self, names: Iterable[str]) -> Self:
         """Returns the tokenizer with further tags after its ids, which stay; itself if it has them all.
 
         Raises:
             TokenizerError: a name is not that of a tag.
         """
+        added = [name for name in dict.fromkeys(names) if name not in self.tags]
+        for name in added:
+            if not tags.is_tag(name):
+                raise TokenizerError(f"{name!r}: not the name of a tag.")
+        return self._with_tags(added) if added else self
+
+    @abstractmethod
+    def _with_tags(self, added: Sequence[str]) -> Self:
+        """Returns the tokenizer with these tags, which it lacks, after its ids."""
 
     @property
     def target(self) -> "Tokenizer":

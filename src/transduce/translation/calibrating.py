@@ -95,8 +95,8 @@ def measure(
             f"that of line n."
         )
     pairs = [(s, r) for s, r in zip(sources, references, strict=True) if s.strip() and r.strip()]
-    asked = (search.pop(key, "") for key in ("source_language", "target", "domain"))
-    direction = translator.directions.choose(*asked)
+    named = (search.pop(key, "") for key in ("source_language", "target", "domain"))
+    direction = translator.directions.choose(*named)
     plain = copy.copy(translator)
     # So that an older calibration, perhaps a damaged one, is not read. Some models need their folder for the direction.
     plain.bundle = replace(plain.bundle, path=Path(os.devnull)) if direction.target_tags and plain.bundle else None
