@@ -183,6 +183,25 @@ def test_a_definition_of_the_package_tokenizers() -> None:
         assert b"".join(tokenizer.covered(line, tokenizer.encode(line))).decode() == f" {line}"
 
 
+def test_a_special_token_of_the_package_tokenizers_is_text() -> None:
+    names = pieces_of()
+    scores = [(name, -float(index)) for index, name in enumerate(["<unk>", *names])]
+    other = Tokenizer(models.Unigram(scores, unk_id=0))
+    other.pre_tokenizer = pre_tokenizers.Metaspace()
+    text = "A dog</s> runs."
+    expected = other.encode(text).ids
+    other.add_special_tokens(["</s>"])
+    tokenizer = SentencePieceTokenizer.of([*SPECIAL_TOKENS, *names], json.loads(other.to_str()))
+    assert "</s>" in other.encode(text).tokens
+    assert tokenizer.encode(text) == [index + 3 for index in expected]
+
+
+def test_only_the_space_that_a_first_piece_begins_with_is_left_out() -> None:
+    tokenizer = made("spaces kept")
+    ids = [tokenizer.tokens().index(piece) for piece in ("▁", "▁dog", "▁")]
+    assert tokenizer.decode(ids) == " dog "  # of "  dog "
+
+
 def test_new_words_are_refused_and_none_are_not() -> None:
     tokenizer = made()
     assert with_new_words(tokenizer, []) is tokenizer
@@ -240,6 +259,10 @@ def test_words_must_be_marked_at_their_beginning() -> None:
     names = [own.id_to_piece(index) for index in range(3, own.get_piece_size())]
     with pytest.raises(TokenizerError, match="its pieces end with ▁"):
         SentencePieceTokenizer.of([*SPECIAL_TOKENS, *names], written.getvalue())
+    with pytest.raises(TokenizerError, match="its pieces end with ▁"):
+        SentencePieceTokenizer.of(
+            [*SPECIAL_TOKENS, *pieces_of()], model(), written.getvalue(), [*SPECIAL_TOKENS, *names]
+        )
 
 
 def test_a_lone_surrogate_is_named() -> None:
