@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -420,3 +421,22 @@ def test_an_archive_is_read_as_it_was_written(tmp_path: Path) -> None:
         for name, array in found.items():
             assert array.dtype == arrays[name].dtype
             np.testing.assert_array_equal(array, arrays[name])
+
+
+@pytest.mark.parametrize("text", ["a: !!int ''", "a: !!float ''", "a: !!bool x", "a: !!timestamp x"])
+def test_values_of_yaml_that_are_none_of_their_type_are_damage(opus: Path, text: str) -> None:
+    (opus / "decoder.yml").write_text(text)
+    with pytest.raises(BundleError, match=r"decoder\.yml: damaged"):
+        read_decoder(opus)
+
+
+def test_long_texts_are_read_in_linear_time(opus: Path) -> None:
+    """Each takes minutes, or ages, where a pattern can match in many ways."""
+    (opus / "README.md").write_text("\n" * 1_000_000)
+    assert read_marian(opus).config.data.source_language == ""
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"1" * 5000 + b"x"
+    content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+    with zipfile.ZipFile(opus / "opus.npz", "w") as archive:
+        archive.writestr("Wemb.npy", content)
+    with pytest.raises(BundleError, match="'Wemb' is no array of numbers"):
+        read_npz(opus / "opus.npz", lambda name: True)

@@ -8,7 +8,7 @@ from transduce import files
 
 ORIGINAL_CARD = "ORIGINAL_README.md"
 _LICENCES = re.compile(r"(licen[cs]e|copying|notice|copyright|model[ _-]?card)([._-].*)?", re.IGNORECASE)
-_FIELD = re.compile(r"^licen[cs]e:\s*[\"']?([^\"'\n]+?)[\"']?\s*$", re.IGNORECASE | re.MULTILINE)
+_FIELD = re.compile(r"^licen[cs]e:([^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _MOST_BYTES = 1 << 20
 
 Terms = Mapping[str, bytes]  # the contents of files by their names in a model folder
@@ -31,7 +31,7 @@ def licence_in(terms: Terms) -> str:
     text = terms.get(ORIGINAL_CARD, b"").decode("utf-8", "replace")
     declared = text.partition("\n---")[0] if text.startswith("---") else ""
     match = _FIELD.search(declared)
-    return match[1] if match else ""
+    return match[1].strip().strip("\"'") if match else ""
 
 
 def write_terms(terms: Terms, folder: Path) -> None:

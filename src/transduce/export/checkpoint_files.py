@@ -99,7 +99,7 @@ def _read_pickle(path: Path) -> Arrays:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Detected pickle protocol")
             found = torch.load(file, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, TypeError, OSError) as error:
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, LookupError, TypeError, OSError) as error:
         require_resources(error, path)
         reason = str(error).strip().partition("\n")[0][:200]
         raise BundleError(
@@ -110,7 +110,11 @@ def _read_pickle(path: Path) -> Arrays:
         isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in found.items()
     ):
         raise BundleError(f"{path}: is not a table of tensors.")
-    arrays = {name: value.to(torch.float32).numpy() for name, value in found.items() if value.is_floating_point()}
+    numbers = {name: value.detach() for name, value in found.items() if value.is_floating_point()}
+    for name, value in numbers.items():
+        if value.layout is not torch.strided or value.nbytes > value.untyped_storage().nbytes():
+            raise BundleError(f"{path}: {name[:80]!r} is sparse, or has more numbers than the file stores.")
+    arrays = {name: value.to(torch.float32).numpy() for name, value in numbers.items()}
     require_finite(arrays, str(path))
     return arrays
 

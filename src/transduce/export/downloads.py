@@ -13,6 +13,8 @@ from transduce.export.foreign_files import FolderFiles
 from transduce.export.huggingface_settings import read_settings
 from transduce.export.huggingface_vocabulary import languages_of
 from transduce.export.imports import find_format
+from transduce.export.marian_options import read_decoder
+from transduce.export.marian_reading import languages_of_card
 from transduce.reporting.tables import mebibytes, table
 
 
@@ -91,6 +93,11 @@ def _huggingface(path: Path) -> DataConfig:
     return DataConfig(source_language=source, target_language=target)
 
 
+def _marian(path: Path) -> DataConfig:
+    read_decoder(path)
+    return languages_of_card(path, has_tags=False)
+
+
 def _torch(path: Path) -> DataConfig:
     raise BundleError(f"{path}: a state dict: it needs --description and --tokenizer.")
 
@@ -98,6 +105,7 @@ def _torch(path: Path) -> DataConfig:
 # Finds the languages of a download of each format, and raises what keeps it from being imported.
 _CHECKS: dict[str, Callable[[Path], DataConfig]] = {
     "huggingface": _huggingface,
+    "marian": _marian,
     "ctranslate2": _ctranslate2,
     "argos": check_argos,
     "torch": _torch,

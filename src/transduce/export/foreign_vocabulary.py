@@ -91,7 +91,8 @@ def read_ids(vocabulary: object, num_rows: int, where: str) -> dict[str, int]:
     """
     if not isinstance(vocabulary, dict) or not all(type(index) is int for index in vocabulary.values()):
         raise BundleError(f"{where}: damaged: it does not map pieces to numbers.")
-    if wrong := next((name for name, index in vocabulary.items() if not 0 <= index < num_rows), None):
+    wrong = next((name for name, index in vocabulary.items() if not 0 <= index < num_rows), None)
+    if wrong is not None:
         raise BundleError(
             f"{where}: {wrong[:40]!r} has id {vocabulary[wrong]}, and the model has {num_rows:,} rows: it belongs to "
             "another model."

@@ -171,7 +171,7 @@ def _cached(wanted: _Request) -> Path | None:
     config = _cached_file(wanted, _CONFIG, wanted.revision or None)
     if config is None:
         return None
-    names = needed_files(each.name for each in config.parent.iterdir())
+    names = needed_files(each.name for each in config.parent.iterdir() if each.is_file())
     has_vocabulary = any(fnmatchcase(name, each) for each in _VOCABULARIES for name in names)
     shards = [found for name in names if (found := _SHARD.fullmatch(name))]
     has_shards = all(len(shards) == int(each["count"]) for each in shards)

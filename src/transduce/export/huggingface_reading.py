@@ -196,5 +196,5 @@ def _decode_config(folder: Path) -> DecodeConfig:
     beam, penalty = values.get("num_beams") or 4, values.get("length_penalty")
     try:
         return DecodeConfig(beam_size=int(beam), length_penalty=0.6 if penalty is None else max(0.0, float(penalty)))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BundleError(f"{path}: num_beams = {beam!r}, length_penalty = {penalty!r}: must be numbers.") from None

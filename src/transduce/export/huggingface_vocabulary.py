@@ -195,7 +195,11 @@ def _metaspace(
     model = definition.get("model")
     pieces = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(pieces, list):  # of a unigram model: [["▁the", -3.2], …]
-        pieces = {entry[0]: index for index, entry in enumerate(pieces) if isinstance(entry, list) and entry}
+        pieces = {
+            entry[0]: index
+            for index, entry in enumerate(pieces)
+            if isinstance(entry, list) and entry and isinstance(entry[0], str)
+        }
     if not isinstance(pieces, dict):
         raise BundleError(f"{path}: damaged: its model has no vocabulary.")
     codes, num_rows = _added_tokens(path, definition), int(settings["vocab_size"])

@@ -179,7 +179,15 @@ def _mapping(text: bytes, where: str) -> dict[str, Any]:
         values = yaml.safe_load(text.decode())
         if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
             raise ValueError("it is no table of options")
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError, OverflowError, AttributeError) as error:
+    except (
+        yaml.YAMLError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         reason = " ".join(str(error).split())[:200]
         raise BundleError(f"{where}: damaged: {reason}. Download it again.") from None
     return values

@@ -55,7 +55,7 @@ def read_marian(folder: Path) -> ForeignModel:
         name=folder.resolve().name,
         model=model,
         text=TextConfig(algorithm=own.algorithm, vocab_size=max(260, own.vocab_size)),
-        data=_languages(folder, has_tags=bool(own.tags)),
+        data=languages_of_card(folder, has_tags=bool(own.tags)),
         decode=_decode_config(decoder),
     )
     layout = HuggingFaceShape("marian", model.num_heads, model.d_k, _LONGEST, True, False, False, False)
@@ -200,7 +200,7 @@ def _decode_config(decoder: Decoder) -> DecodeConfig:
     )
 
 
-def _languages(folder: Path, *, has_tags: bool) -> DataConfig:
+def languages_of_card(folder: Path, *, has_tags: bool) -> DataConfig:
     """Returns the languages that the README names, "" for those that it does not, or where there are several.
 
     It has "source language(s): eng" and "target language(s): deu fra"; older ones, only ".../en-de/opus-2020.zip".
@@ -210,7 +210,7 @@ def _languages(folder: Path, *, has_tags: bool) -> DataConfig:
     archive = re.search(r"/([\w+]{1,200})-([\w+]{1,200})/[\w.+-]{1,200}\.zip", text)
     found = []
     for number, side in enumerate(("source", "target"), start=1):
-        line = re.search(rf"^\W*{side} language\(s\):(.*)$", text, re.MULTILINE)
+        line = re.search(rf"^[^\w\n]*{side} language\(s\):(.*)$", text, re.MULTILINE)
         name = line[1].strip() if line else archive[number] if archive else ""
         found.append(name if re.fullmatch(r"[A-Za-z]{2,3}(_[A-Za-z]{2,8})?", name) else "")
     return DataConfig(source_language=found[0], target_language="" if has_tags else found[1])

@@ -23,7 +23,8 @@ _FREE_BYTES = 1 << 20  # a small file may grow to as much
 _MOST_ARRAYS, _MOST_HEADER_BYTES, _MOST_DIMENSIONS = 100_000, 10_000, 8
 # A header as NumPy and Marian write it. NumPy's own reader evaluates it as Python, which a long one can exhaust.
 _HEADER = re.compile(
-    r"\{'descr': '([<>|]?[fiu][1248])', 'fortran_order': (True|False), 'shape': \(((?:\d{1,18},? ?)*)\),? *\}\s*"
+    r"\{'descr': '([<>|]?[fiu][1248])', 'fortran_order': (True|False), "
+    r"'shape': \(((?:\d{1,18}(?:, ?|(?=\))))*)\),? *\}\s*"
 )
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 

@@ -174,11 +174,11 @@ def _import(package: _Package, places: list[Path], config: FolderConfig, which: 
             return model
         _log.info("importing %s (%s) into %s", package.path, which, place)
         begin = time.monotonic()
-        shutil.rmtree(model.parent, ignore_errors=True)  # damaged, or else it would have been found
+        shutil.rmtree(model, ignore_errors=True)  # damaged, or else it would have been found
         try:
             import_package(package.path, model, config)
         except BaseException:
-            shutil.rmtree(model.parent, ignore_errors=True)
+            shutil.rmtree(model, ignore_errors=True)  # beside it may be that of a package with the same contents
             raise
     _log.info("imported %s in %.1f s", package.name, time.monotonic() - begin)
     return model
