@@ -114,7 +114,7 @@ def test_commands_need_both_languages(imported: Path, tmp_path: Path, capsys: py
     assert main([*scored, "--source-language", "en"]) == 0
     capsys.readouterr()
     main(["verify", model, "--quick", "--source-language", "en", "--target", "de"])
-    checks = [line for line in capsys.readouterr().out.splitlines() if line[:1] in "✓✗"]
+    checks = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("✓", "✗"))]
     failed = {line[2:].partition("  ")[0] for line in checks if line.startswith("✗") and ": failed" not in line}
     # SentencePiece does not give every text back; and outputs at random often end at once (`engines.capabilities`).
     assert failed <= {"tokenizer", "ctranslate2 float32: outputs", "ctranslate2 int8: outputs"}

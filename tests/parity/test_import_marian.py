@@ -103,15 +103,19 @@ def test_it_writes_what_the_conversion_of_ctranslate2_writes(tmp_path: Path, for
         fast = Translator.load(tmp_path / "ours", engine="ctranslate2")
         found = fast.engine.translate(fast.tokenizer.encode_batch(LINES), options)
         names = fast.tokenizer.target.tokens()
+        num_same = 0
         for line, [best] in zip(pieces, found, strict=True):
-            limit = len(line) - 1 + 6
             [expected] = own.translate_batch(
-                [line], beam_size=beam, length_penalty=0, max_decoding_length=limit + 1, disable_unk=True, patience=2
+                [line],
+                beam_size=beam,
+                length_penalty=0,
+                min_decoding_length=0,
+                max_decoding_length=len(line) - 1 + 6,
+                disable_unk=True,
+                patience=2,
             )
-            if beam == 1:
-                assert [names[index] for index in best.ids] == expected.hypotheses[0][: len(best.ids)]
-            else:
-                assert {names[index] for index in best.ids} <= {*names[2:]}
+            num_same += [names[index] for index in best.ids] == expected.hypotheses[0]
+        assert num_same >= len(LINES) - (beam > 1)  # a beam has one whose end is a token off
 
 
 def test_targets_become_tags_and_padding_is_what_the_decoder_starts_from(tmp_path: Path) -> None:
@@ -124,7 +128,9 @@ def test_targets_become_tags_and_padding_is_what_the_decoder_starts_from(tmp_pat
         row = network.generate(
             **batch, num_beams=1, bad_words_ids=never, forced_eos_token_id=None, max_length=None, max_new_tokens=20
         )
-        assert ours[:12].strip() == theirs.decode(row[0], skip_special_tokens=True)[:12].strip()
+        expected = theirs.decode(row[0], skip_special_tokens=True).strip()
+        assert len(expected) > 8
+        assert ours.strip()[: len(expected)] == expected
     ids = translator.tokenizer.encode(">>deu<< A dog")
     assert not {*ids} & {*translator.tokenizer.tags.values()}  # text is text: a tag is asked for by `target`
 
