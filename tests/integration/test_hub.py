@@ -150,6 +150,18 @@ def test_a_damaged_cache_is_found_without_a_request(hub: HubServer, home: Path) 
     assert fetch(NAME, hub.address, home)["sha256"] == sums(FILES)
 
 
+def test_a_small_file_of_the_cache_is_checked_too_and_one_without_content_fetched_again(
+    hub: HubServer, home: Path
+) -> None:
+    hub.push(FILES)
+    vocabulary = Path(fetch(NAME, hub.address, home)["path"], "vocab.json").resolve()
+    vocabulary.write_bytes(b"?" * vocabulary.stat().st_size)
+    assert "vocab.json is damaged" in fetch(NAME, hub.address, home)["message"]
+    assert fetch(NAME, hub.address, home)["sha256"] == sums(FILES)
+    blob(home, FILES["model.safetensors"]).unlink()
+    assert fetch(NAME, hub.address, home)["sha256"] == sums(FILES)
+
+
 def test_a_cache_of_another_program_is_completed(hub: HubServer, home: Path) -> None:
     """`transformers` fetches no card, which has the licence."""
     commit = hub.push({name: content for name, content in FILES.items() if name != "README.md"})

@@ -286,6 +286,8 @@ def test_a_folder_of_downloads_is_listed(archive: Path, tmp_path: Path, capsys: 
     marian_folder(downloads / "opus")
     shutil.copy(archive, downloads / "en_de.argosmodel")
     argos_folder(downloads / "prefixed", target_prefix="__sv__")
+    (downloads / "npz").mkdir()
+    (downloads / "npz" / "decoder.yml").write_text("models: [opus.npz]\n")
     (downloads / "damaged.argosmodel").write_bytes(b"no archive")
     broken = opennmt_folder(downloads / "broken")
     (broken / "model.bin").write_bytes((broken / "model.bin").read_bytes()[:5000])
@@ -298,6 +300,7 @@ def test_a_folder_of_downloads_is_listed(archive: Path, tmp_path: Path, capsys: 
         "damaged.argosmodel": ("argos", "", False),
         "en_de.argosmodel": ("argos", "en", True),
         "notes.txt": ("", "", False),
+        "npz": ("marian", "", False),
         "opus": ("ctranslate2", "", True),
         "prefixed": ("argos", "", False),
     }

@@ -20,6 +20,7 @@ from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
 from transduce.engines.torch import load_model
 from transduce.errors import BundleError, ExportError, TransduceError
+from transduce.export.checkpoint_files import read_arrays
 from transduce.export.exports import export_model
 from transduce.export.imports import import_model
 
@@ -212,6 +213,13 @@ def _hostile_pickles(folder: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(folder / "bomb.bin", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data.pkl", good)
         archive.writestr("archive/data/0", bytes(1 << 24))
+    for name, value in (
+        ("more numbers than there are", torch.zeros(1, dtype=torch.float16).expand(20_000, 20_000)),
+        ("a sparse tensor", torch.eye(3).to_sparse()),
+    ):
+        torch.save({"weight": value}, folder / "odd.bin")
+        found[name] = (folder / "odd.bin").read_bytes()
+    found |= {"nothing on the stack": b"\x80\x02.", "a call without a function": b"\x80\x02}q\x00R."}
     found["a compressed archive"] = (folder / "bomb.bin").read_bytes()
     return found
 
@@ -230,10 +238,20 @@ def test_hostile_pickles_are_refused_in_one_line_and_run_nothing(tmp_path: Path)
         assert not (tmp_path / "ours").exists(), name
 
 
+def test_parameters_are_read_as_tensors(tmp_path: Path) -> None:
+    make_marian(tmp_path / "theirs", pickled=True)
+    path = tmp_path / "theirs" / "pytorch_model.bin"
+    weights = torch.load(path, weights_only=True)
+    torch.save({name: torch.nn.Parameter(each) for name, each in weights.items()}, path)
+    found = read_arrays([path])
+    assert all(np.array_equal(found[name], each.numpy()) for name, each in weights.items())
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
         ("vocab.json", lambda text: text[: len(text) // 2], "vocab.json: damaged"),
+        ("vocab.json", lambda text: text.replace("{", '{"": -1, ', 1), "'' has id -1, and the model has"),
         ("vocab.json", lambda _: '{"a": "b"}', "vocab.json: damaged: it does not map pieces to numbers"),
         ("vocab.json", lambda text: text.replace('"</s>": 0', '"</s>": 99999'), "belongs to another model"),
         ("vocab.json", lambda text: text.replace('"</s>": 0', '"</s>": 1'), "two pieces have the same id"),

@@ -97,6 +97,17 @@ def test_a_package_is_imported_once(tmp_path: Path, imported: list[str], caplog:
     assert (len(imported), caplog.messages) == (2, [])
 
 
+def test_two_packages_with_the_same_contents_keep_their_imports(tmp_path: Path, imported: list[str]) -> None:
+    folder = tmp_path / "all"
+    for name in ("a", "b", "bad"):
+        package(folder / name)
+    first = found(folder)
+    assert [each.model.is_dir() for each in first] == [True, True]
+    assert sorted(imported) == ["a", "b", "bad"]
+    assert found(folder) == first
+    assert sorted(imported) == ["a", "b", "bad", "bad"]
+
+
 def test_the_name_of_an_import_is_a_hash_of_all_files(tmp_path: Path, imported: list[str]) -> None:
     from transduce import __version__
 

@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 _NAME = re.compile(r"(?P<name>(?!\S*(?:--|\.\.))\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>\S+))?", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHARD = re.compile(r".+-of-(?P<count>[0-9]{1,6})\.[a-z]+")
+_GIT_DIGEST = _COMMIT  # of small files, by which the cache names them
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _CONFIG = "config.json"
 _VOCABULARIES = ("vocab.*", "*_vocab.json", "*_vocabulary.*", "tokenizer.json", "*.spm", "*.model")
@@ -252,7 +253,7 @@ def _require_whole(wanted: _Request, path: Path, listed: "RepoSibling | None") -
         listed: its digest as the hub gave it; None if no request was made. The library compares sizes.
     """
     target = path.readlink() if path.is_symlink() else path
-    digest = target.name if _SHA256.fullmatch(target.name) else None
+    digest = target.name if _SHA256.fullmatch(target.name) or _GIT_DIGEST.fullmatch(target.name) else None
     if listed is not None:
         digest = listed.lfs.sha256 if listed.lfs is not None else listed.blob_id
     sha256 = files.sha256(path)
