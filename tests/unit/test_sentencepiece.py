@@ -196,6 +196,12 @@ def test_a_special_token_of_the_package_tokenizers_is_text() -> None:
     assert tokenizer.encode(text) == [index + 3 for index in expected]
 
 
+def test_a_tokenizer_without_an_unknown_piece_is_refused() -> None:
+    other = Tokenizer(models.Unigram([("▁", -1.0)], unk_id=None))
+    with pytest.raises(TokenizerError, match="cannot cut a text into pieces"):
+        SentencePieceTokenizer.of(SPECIAL_TOKENS, json.loads(other.to_str()))
+
+
 def test_only_the_space_that_a_first_piece_begins_with_is_left_out() -> None:
     tokenizer = made("spaces kept")
     ids = [tokenizer.tokens().index(piece) for piece in ("▁", "▁dog", "▁")]

@@ -249,7 +249,7 @@ def why_not_replaceable(folder: Path, *, is_export: bool) -> str:
         was_export, sha256 = bool(written["format"]), dict(written["sha256"])
         card, is_noted = written.get("card_sha256"), "card_sha256" in written
     except (OSError, ValueError, KeyError, TypeError):
-        return f"no {kind} of Transduce wrote it"
+        return f"no {kind} of Transduce wrote it, or one that compared nothing"
     if was_export != is_export:
         return f"it is an {'export' if was_export else 'import'}"
     if not is_noted and (folder / CARD).is_file():

@@ -11,6 +11,7 @@ cuts text is looked for:
 
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,10 +146,13 @@ def _in_our_order(
     tokens: Sequence[str], special: SpecialTokens, where: str, names_language: Callable[[str], bool]
 ) -> tuple[list[str], np.ndarray]:
     ids: dict[str, int] = {}
+    repeats: Counter[str] = Counter()
     for index, token in enumerate(tokens):
-        while token in ids:  # CTranslate2 reads the first; the others can be written
-            token += "#"
-        ids[token] = index
+        name = token
+        while name in ids:  # CTranslate2 reads the first; the others can be written
+            repeats[token] += 1
+            name = f"{token}#{repeats[token]}"
+        ids[name] = index
     tags = {name: tag for name in ids if (tag := language_tag(name)) and names_language(name)}
     return in_our_order(ids, special, where, tags)
 

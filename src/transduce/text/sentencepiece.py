@@ -230,7 +230,10 @@ class _Tokenizers:
         self._tokenizer.encode_special_tokens = True
 
     def pieces_of(self, texts: list[str]) -> Sequence[Sequence[str]]:
-        return [each.tokens for each in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+        try:
+            return [each.tokens for each in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+        except Exception as error:  # it has no token for what it does not know
+            raise TokenizerError(f"its tokenizer cannot cut a text into pieces ({error}).") from None
 
     def ends_of(self, text: str) -> list[int]:
         return [end for _, end in self._tokenizer.encode(text, add_special_tokens=False).offsets]
