@@ -15,8 +15,13 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from transduce.config import ModelConfig
+    from transduce.text import Tokenizer
 
 STEPS, SOURCE_POSITIONS = 30, 25  # EOS counts in both, as in decode.py
 SHAPES = {"paper-base": 37_000, "tiny": 10_000, "toy": 500}  # presets, and the sizes of their vocabularies; toy: tiny's
@@ -24,12 +29,7 @@ SHAPES = {"paper-base": 37_000, "tiny": 10_000, "toy": 500}  # presets, and the 
 
 def make_model(folder: Path, shape: str, lines: Iterable[str] | None = None) -> None:
     """Writes a model folder of the preset `shape`, whose tokeniser is learned from `lines`; None: made-up words."""
-    import torch
-
-    from transduce.bundle import save_bundle
-    from transduce.config import Config, DataConfig, DecodeConfig, preset
-    from transduce.config.special_ids import BOS, EOS, PAD, UNK
-    from transduce.model import Transformer
+    from transduce.config import preset
     from transduce.text import SubwordTokenizer
 
     words = made_words(2 * SHAPES[shape])
@@ -39,7 +39,18 @@ def make_model(folder: Path, shape: str, lines: Iterable[str] | None = None) -> 
         vocab_size=SHAPES[shape],
         min_frequency=1,
     )
-    model = preset("tiny" if shape == "toy" else shape).model
+    write_model(folder, preset("tiny" if shape == "toy" else shape).model, tokenizer)
+
+
+def write_model(folder: Path, model: "ModelConfig", tokenizer: "Tokenizer") -> None:
+    """Writes a model folder of this shape, for this tokeniser."""
+    import torch
+
+    from transduce.bundle import save_bundle
+    from transduce.config import Config, DataConfig, DecodeConfig
+    from transduce.config.special_ids import BOS, EOS, PAD, UNK
+    from transduce.model import Transformer
+
     config = replace(model, vocab_size=tokenizer.vocab_size, positions="learned", max_positions=128)
     torch.manual_seed(0)
     transformer = Transformer(config)

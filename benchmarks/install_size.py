@@ -34,6 +34,7 @@ def systems() -> dict[str, list[list[str]]]:
         "train": [[_torch()], [*pinned, f"{_REPOSITORY}[train]"]],
         "ctranslate2": [[*pinned, "ctranslate2"]],
         "torch": [[_torch(), *pinned, "numpy"]],
+        "libretranslate": [["libretranslate==1.9.6"]],
         "transformers": [[_torch()], [*pinned, "transformers", "sentencepiece"]],
     }
 

@@ -144,6 +144,18 @@ async def closed_loop(host: str, port: int, calls: Sequence[Call], num_clients: 
     return outcome
 
 
+async def translations(host: str, port: int, calls: Sequence[Call]) -> list[str]:
+    """Returns the `translatedText` of each call, sent one after another."""
+    connection, found = Connection(host, port), []
+    for call in calls:
+        status, body = await connection.send(call)
+        if status != 200:
+            raise RuntimeError(f"{call.body!r} got the status {status}: {body[:500]!r}")
+        found.append(json.loads(body)["translatedText"])
+    await connection.close()
+    return found
+
+
 async def open_loop(
     host: str, port: int, calls: Sequence[Call], rate: float, seconds: float, *, seed: int = 0
 ) -> Outcome:

@@ -40,8 +40,10 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], port: int, log: Path, core: int | None = SERVICE_CORE) -> Iterator[Service]:
-    """Starts a service, waits until it is ready, and ends it afterwards.
+def running(
+    command: Sequence[str], port: int, log: Path, core: int | None = SERVICE_CORE, *, ready: str = "/ready"
+) -> Iterator[Service]:
+    """Starts a service, waits until it answers the path `ready`, and ends it afterwards.
 
     Raises:
         RuntimeError: it ended before it was ready, or did not get ready within two minutes.
@@ -51,7 +53,7 @@ def running(command: Sequence[str], port: int, log: Path, core: int | None = SER
         begin = time.perf_counter()
         process = subprocess.Popen([*pin, *command], stdout=errors, stderr=errors)
         try:
-            _wait(process, port, log)
+            _wait(process, port, log, ready)
             yield Service(process, port, time.perf_counter() - begin)
         finally:
             if process.poll() is None:
@@ -63,13 +65,13 @@ def running(command: Sequence[str], port: int, log: Path, core: int | None = SER
                     process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path, ready: str) -> None:
     end = time.perf_counter() + 120
     while time.perf_counter() < end:
         if process.poll() is not None:
             raise RuntimeError(f"the service ended with code {process.returncode}: {log.read_text()[-2000:]}")
         try:
-            status = urllib.request.urlopen(f"http://{HOST}:{port}/ready", timeout=5).status
+            status = urllib.request.urlopen(f"http://{HOST}:{port}{ready}", timeout=5).status
         except OSError:  # nothing listens yet, or the models are being loaded
             status = 0
         if status == 200:

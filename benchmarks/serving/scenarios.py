@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from serving.client import Call, Outcome, closed_loop, open_loop
+from serving.client import Call, Outcome, closed_loop, open_loop, translations
 from serving.processes import HOST, SERVICE_CORE, Service, free_port, plain_command, running, service_command
 
 NUM_CLIENTS = 64
@@ -60,9 +60,9 @@ class Subject:
 class Running:
     """A service and its load."""
 
-    def __init__(self, command: list[str], port: int, log: Path) -> None:
-        """Takes the command that starts it, its port, and the file for what it prints."""
-        self._running, self.port = running(command, port, log), port
+    def __init__(self, command: list[str], port: int, log: Path, ready: str = "/ready") -> None:
+        """Takes the command that starts it, its port, the file for what it prints, and a path that answers then."""
+        self._running, self.port = running(command, port, log, ready=ready), port
         self.service: Service
 
     def __enter__(self) -> "Running":
@@ -77,6 +77,10 @@ class Running:
     def closed(self, calls: list[Call], num_clients: int) -> Outcome:
         """Sends each call once, by so many clients."""
         return asyncio.run(closed_loop(HOST, self.port, calls, num_clients))
+
+    def answers(self, calls: list[Call]) -> list[str]:
+        """Returns the translation of each call, sent one after another."""
+        return asyncio.run(translations(HOST, self.port, calls))
 
     def open(self, calls: list[Call], rate: float, seconds: float) -> Outcome:
         """Sends calls at random times."""

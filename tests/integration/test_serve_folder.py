@@ -178,9 +178,10 @@ def test_a_removed_model_is_not_loaded_again_and_its_requests_are_answered(tmp_p
 
 
 def test_packages_of_argos_and_folders_of_ctranslate2_are_served(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One does not say its languages: without them it is left out."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "all"
     folder.mkdir()
     argos_archive(folder / "translate-en_de-1_9.argosmodel", argos_folder(tmp_path / "en-de"))
@@ -198,7 +199,7 @@ def test_packages_of_argos_and_folders_of_ctranslate2_are_served(
         async with running(without) as service:
             assert {(pair.source, pair.target) for pair in service.pairs()} == {("de", "en"), ("en", "de")}
             [line] = [line for line in caplog.messages if "left out" in line]
-            assert line.startswith(f"left out: {folder / 'opus'}: {folder / '.transduce'}")
+            assert line.startswith(f"left out: {folder / 'opus'}: {tmp_path / 'cache' / 'transduce' / 'imports'}")
             assert "Set source and target in the [[models]] of that path" in line
         entry = ModelEntry(path=str(folder / "opus"), source="en", target="fr", threads=1)
         async with running(replace(without, models=(entry,))) as service:

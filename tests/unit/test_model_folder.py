@@ -224,6 +224,17 @@ def test_imports_go_to_the_users_cache_where_the_folder_is_read_only(tmp_path: P
     assert imported == ["en-de"]
 
 
+def test_nothing_is_added_to_a_folder_that_may_be_that_of_argos_translate(tmp_path: Path, imported: list[str]) -> None:
+    """Argos Translate and LibreTranslate end at once if theirs has a folder without metadata.json."""
+    folder = tmp_path / "packages"
+    package(folder / "en-fr")
+    (folder / "translate-en_de-1_0").mkdir()
+    (folder / "translate-en_de-1_0" / "metadata.json").write_text("{}", encoding="utf-8")
+    assert [each.model.parents[2] for each in found(folder)] == 2 * [tmp_path / "cache" / "transduce" / "imports"]
+    assert sorted(os.listdir(folder)) == ["en-fr", "translate-en_de-1_0"]
+    assert len(found(folder)) == len(imported) == 2
+
+
 def test_where_nothing_can_be_written_the_package_is_left_out(
     tmp_path: Path, imported: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:

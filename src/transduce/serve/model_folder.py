@@ -3,7 +3,9 @@
 A package is imported once. Its import is found again as long as all files of the package have the same checksums:
 
     DIR/.transduce/3f2a91c04d5e6b78/NAME/                          the model folder made from DIR/NAME
-    ~/.cache/transduce/imports/DIR-8ac1…/3f2a91c04d5e6b78/NAME/    if DIR is read-only
+    ~/.cache/transduce/imports/DIR-8ac1…/3f2a91c04d5e6b78/NAME/    if DIR is read-only, or may be Argos Translate's own
+
+Argos Translate and LibreTranslate take each folder in theirs for a package, and do not start if one is none.
 
 An import of another version of Transduce is made again: a later one may read more. Imports of packages that are gone
 are deleted.
@@ -48,6 +50,7 @@ class FoundModel:
 @dataclass(frozen=True, slots=True)
 class _Package:
     path: Path
+    format: str
     key: str  # of its import
 
     @property
@@ -69,16 +72,16 @@ def find_models(config: FolderConfig) -> list[FoundModel]:
     if not _is_readable(folder):
         raise ConfigError(f"{folder}: no such folder of models, or it cannot be read.")
     found, packages, is_whole = [], [], True
-    for path, is_own in _contents(folder):
-        if is_own:
+    for path, format_ in _contents(folder):
+        if not format_:
             found.append(FoundModel(path, path))
             continue
         try:
-            packages.append(_Package(path, _key(path)))
+            packages.append(_Package(path, format_, _key(path)))
         except OSError as error:
             leave_out(path, error)
             is_whole = False
-    places = _places(folder)
+    places = _places(folder, packages)
     if is_whole:  # else an import may be of a package that is out of reach for the moment
         for place in places:
             _delete_stale(place, {package.key for package in packages})
@@ -104,24 +107,24 @@ def by_preference(path: Path) -> list[int | str]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", path.name)]
 
 
-def _contents(folder: Path, *, deeper: bool = True) -> Iterator[tuple[Path, bool]]:
-    """Yields what may be served, and whether it is a model folder of ours."""
+def _contents(folder: Path, *, deeper: bool = True) -> Iterator[tuple[Path, str]]:
+    """Yields what may be served, and its format; "" for a model folder of ours."""
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or not (path.is_dir() or path.suffix in _ARCHIVES):
             continue
         settings = read_or_empty(path / "config.json")
         if "transduce" in settings and "model_type" not in settings:
-            yield path, True
+            yield path, ""
             continue
         try:
-            find_package(path)
+            format_ = find_package(path)
         except (TransduceError, OSError) as error:
             inside = list(_contents(path, deeper=False)) if deeper and _is_readable(path) else []
             yield from inside
             if deeper and not inside:
                 leave_out(path, error)
         else:
-            yield path, False
+            yield path, format_
 
 
 def _is_readable(folder: Path) -> bool:
@@ -138,11 +141,12 @@ def _key(package: Path) -> str:
     return hashlib.sha256(json.dumps([__version__, parts]).encode()).hexdigest()[:16]
 
 
-def _places(folder: Path) -> list[Path]:
+def _places(folder: Path, packages: list[_Package]) -> list[Path]:
     """Returns where imports may be, the preferred place first."""
     path, cache = folder.resolve(), user_cache("imports")
     ours = [] if cache is None else [cache / f"{path.name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"]
-    return [folder / _IMPORTS, *ours]
+    is_of_argos = any(package.format == "argos" and package.path.parent == folder for package in packages)
+    return ours if is_of_argos else [folder / _IMPORTS, *ours]
 
 
 def _find_import(package: _Package, places: list[Path]) -> Path | None:
@@ -165,8 +169,8 @@ def _import(package: _Package, places: list[Path], config: FolderConfig, which: 
     place = next((place for place in places if is_writable(place)), None)
     if place is None:
         raise BundleError(
-            f"{package.path}: {' and '.join(map(str, places))}: cannot be written to. Set XDG_CACHE_HOME to a folder "
-            "that can be."
+            f"{package.path}: {' and '.join(map(str, places)) or 'the cache of this user'}: cannot be written to. Set "
+            "XDG_CACHE_HOME to a folder that can be."
         )
     model = place / package.key / package.name
     with _alone(place):

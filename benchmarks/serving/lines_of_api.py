@@ -1,0 +1,31 @@
+"""Translates a file by `Translator`, one call a line and then one call in all, and prints the seconds of both.
+
+    python benchmarks/serving/lines_of_api.py MODEL SOURCE OUTPUT
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from transduce import Translator
+
+
+def main() -> None:
+    """Translates the lines twice."""
+    model, source, output = sys.argv[1:]
+    translator = Translator.load(model, engine="ctranslate2", quantization="int8", threads=1)
+    lines = Path(source).read_text(encoding="utf-8").splitlines()
+    translator.translate(lines[:1])
+    begin = time.perf_counter()
+    alone = [translator.translate([line])[0] for line in lines]
+    one_by_one = time.perf_counter() - begin
+    begin = time.perf_counter()
+    together = translator.translate(lines)
+    print(one_by_one, time.perf_counter() - begin)
+    Path(output).write_text("".join(f"{each}\n" for each in together), encoding="utf-8")
+    if alone != together:
+        sys.exit("Translator gives other translations for the lines together than for each alone")
+
+
+if __name__ == "__main__":
+    main()
