@@ -7,6 +7,7 @@
 | `folders` | commands on damaged model folders, conversions and caches |
 | `runs` | `train --resume`, `average` and `info` on damaged run folders of version 0.1.0 |
 | `new-runs` | the same on a run folder that this version made |
+| `imports` | `import` of damaged models of other systems: OPUS-MT, Marian, CTranslate2, Argos, M2M100, NLLB |
 | `options` | odd values for every option and every key of a configuration |
 | `texts` | odd texts, each through both engines |
 
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzzing.folders import folder_cases
+from fuzzing.imports import import_cases
 from fuzzing.options import option_cases
 from fuzzing.runner import Case, Result, Runner
 from fuzzing.runs import new_run_cases, run_cases
@@ -35,6 +37,7 @@ KINDS: dict[str, Callable[[Runner, int, int], Iterator[Case]]] = {
     "folders": folder_cases,
     "runs": run_cases,
     "new-runs": new_run_cases,
+    "imports": import_cases,
     "options": option_cases,
     "texts": text_cases,
 }

@@ -1,4 +1,4 @@
-"""Runs LibreTranslate, or the Python API of Argos Translate, with another splitter of sentences. For its own environment.
+"""Runs LibreTranslate, or the API of Argos Translate, in its own environment, with another splitter of sentences.
 
     python libretranslate_peer.py serve PORT THREADS              packages are read from ARGOS_PACKAGES_DIR
     python libretranslate_peer.py lines SOURCE OUTPUT             translates a file, and prints the seconds of each run

@@ -1,6 +1,6 @@
 """Translates a file by `Translator`, one call a line and then one call in all, and prints the seconds of both.
 
-    python benchmarks/serving/lines_of_api.py MODEL SOURCE OUTPUT
+python benchmarks/serving/lines_of_api.py MODEL SOURCE OUTPUT
 """
 
 import sys

@@ -8,7 +8,8 @@ import errno
 import json
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import metadata
 from urllib.parse import urlsplit
@@ -107,6 +108,31 @@ def require_resources(error: BaseException, path: object) -> None:
         raise MemoryError(f"{path} could not be read") from error
     if numbers:
         raise OSError(numbers[0], os.strerror(numbers[0]), str(path)) from error
+
+
+@contextmanager
+def panics_as(kind: type[TransduceError], message: str) -> Iterator[None]:
+    """Raises `kind` for whatever a library in Rust raises: plain Exception, and classes of its own where it panics.
+
+    `message` shows the library's words where it has "{error}".
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise kind(message.replace("{error}", str(error))) from error
+
+
+@contextmanager
+def naming(path: object) -> Iterator[None]:
+    """Adds a path to an error of ours that does not name it."""
+    try:
+        yield
+    except TransduceError as error:
+        if str(path) not in str(error):
+            raise type(error)(f"{path}: {error}") from error
+        raise
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

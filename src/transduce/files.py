@@ -328,9 +328,11 @@ def read_json(path: Path) -> Any:
     Raises:
         ValueError: it is not JSON, nested too deeply, too large, or has text that UTF-8 cannot encode.
     """
-    if path.stat().st_size > _MAX_JSON_BYTES:
+    with path.open("rb") as file:
+        content = file.read(_MAX_JSON_BYTES + 1)  # a device such as /dev/zero has no size
+    if len(content) > _MAX_JSON_BYTES:
         raise ValueError(f"larger than {_MAX_JSON_BYTES >> 20} MB")
-    text = path.read_text(encoding="utf-8")
+    text = content.decode("utf-8")
     try:
         value = json.loads(text)
         if "\\ud" in text.lower():

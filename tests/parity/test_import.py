@@ -262,6 +262,17 @@ def test_unused_weights_are_refused_by_name(
     assert (import_huggingface(folder, tmp_path / "back", sample=3) is not None) == installed
 
 
+def test_a_missing_weight_is_named_with_its_folder(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
+    path = exported[1] / "model.safetensors"
+    arrays = load_file(path)
+    del arrays["model.encoder.layers.1.fc2.weight"]
+    save_file(arrays, path)
+    with pytest.raises(BundleError) as raised:
+        import_huggingface(exported[1], tmp_path / "out", compare=False)
+    reason = "the checkpoint has no weight 'model.encoder.layers.1.fc2.weight', which its config.json demands."
+    assert str(raised.value) == f"{exported[1]}: {reason}"
+
+
 def test_sentences_end_where_the_positions_of_a_checkpoint_do(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
     """Also where its tokeniser and its generation_config.json would go on."""
     _, folder = exported

@@ -110,3 +110,34 @@ def test_limits_that_were_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
     limit_kernel_caches()
     assert [os.environ[name] for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")] == ["7", "32"]
+
+
+_GIVEN_BACK = """
+import ctypes
+from pathlib import Path
+from transduce.engines.allocator import give_back_memory, keep_memory
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+keep_memory()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes, libc.memset.argtypes = [ctypes.c_void_p], [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+blocks = [libc.malloc(40_000_000) for _ in range(4)]
+for block in blocks:
+    libc.memset(block, 1, 40_000_000)
+between = libc.malloc(100)  # the heap cannot shrink below it
+for block in blocks:
+    libc.free(block)
+before = resident()
+give_back_memory()
+print(before - resident())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_freed_memory_is_given_back() -> None:
+    """Of 160 MB, which a small block behind them would keep in the process."""
+    found = subprocess.run([sys.executable, "-c", _GIVEN_BACK], capture_output=True, text=True, check=True)
+    assert int(found.stdout) > 150_000_000

@@ -17,6 +17,7 @@ from transduce.export.certificate import (
     EXACT,
     Certificate,
     Measured,
+    ask,
     measure,
     why_not_replaceable,
     write_certificate,
@@ -64,8 +65,12 @@ class Table:
 def test_measured_by_hand() -> None:
     first = Table("a", [Forced([-1.0, -2.0], [5, 2]), Forced([-0.5, -0.5], [7, 2])], ["a b c d", "x y z w"])
     second = Table("b", [Forced([-1.0, -1.5], [5, 2]), Forced([-0.6, -0.5], [8, 2])], ["a b c d", "x y z v"])
-    sentences = Sentences("two lines", ("one", "three"), ("a b c d", "x y z w"))
-    found = measure(first, second, sentences, [[3], [5]], [[5], [7]])
+
+    def compared(original: Table, export: Table, references: tuple[str, ...], lines: Sequence[str]) -> Measured:
+        return measure(*(ask(each, lines, [[3], [5]], [[5], [7]]) for each in (original, export)), references)
+
+    lines, references = ("one", "three"), ("a b c d", "x y z w")
+    found = compared(first, second, references, lines)
     assert (found.lines, found.target_tokens, found.lines_cut_alike) == (2, 4, 1.0)
     assert found.token_agreement == 0.75
     assert found.mean_difference == pytest.approx(0.15)
@@ -76,12 +81,11 @@ def test_measured_by_hand() -> None:
     assert found.bleu_difference < -5  # type: ignore[operator]
     # A translation of half the length has only words that are right, and BLEU's penalty for brevity, e^(1 - 8/4).
     short, whole = Table("c", second.found, ["a b c d"]), Table("d", first.found, ["a b c d e f g h"])
-    of_one = Sentences("one line", ("one",), ("a b c d e",))
-    found = measure(whole, short, of_one, [[3], [5]], [[5], [7]])
+    found = compared(whole, short, ("a b c d e",), lines[:1])
     assert found.bleu_between == pytest.approx(100 * math.exp(-1))
     assert found.bleu_export == pytest.approx(100 * math.exp(-0.25))
     assert found.bleu_original != found.bleu_export
-    silent = measure(first, Table("c", second.found, None), sentences, [[3], [5]], [[5], [7]])
+    silent = compared(first, Table("c", second.found, None), references, lines)
     assert silent.identical_translations is None
 
 
@@ -91,7 +95,7 @@ def test_pairs_end_where_the_positions_of_either_end(
     monkeypatch: pytest.MonkeyPatch, imported: bool, positions: int | None, num_source: int, num_target: int
 ) -> None:
     """The model has nine positions, and one of them is for the end."""
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[str, int, int]] = []
 
     class Counting(Table):
         num_positions = positions
@@ -103,15 +107,15 @@ def test_pairs_end_where_the_positions_of_either_end(
             return [[8] * 30 for _ in sources]
 
         def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
-            seen.append((len(sources[0]), len(targets[0])))
+            seen.append((self.name, len(sources[0]), len(targets[0])))
             return self.found
 
     native, other = (Counting(name, [Forced([-1.0], [5])], None) for name in ("native", "other"))
     monkeypatch.setattr("transduce.export.native_system.NativeSystem", lambda _: native)
     monkeypatch.setattr("transduce.export.exports.position_limit", lambda _: 9)
     bundle = Bundle(Path(), None, {"model.safetensors": "12"})  # type: ignore[arg-type]
-    found = certify(bundle, other, Sentences("some", ("a",), None), EXACT, imported=imported)
-    assert seen == [(num_source, num_target)] * 2
+    found = certify(bundle, lambda: other, Sentences("some", ("a",), None), EXACT, imported=imported)
+    assert seen[-2:] == [("native", num_source, num_target), ("other", num_source, num_target)]
     assert (found.original, found.export) == (("other", "native") if imported else ("native", "other"))
     assert found.original_sha256 == ({} if imported else {"model.safetensors": "12"})
 

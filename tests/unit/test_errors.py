@@ -1,4 +1,4 @@
-"""The command that a message prints where an extra is missing."""
+"""The command that a message prints where an extra is missing, and errors of libraries as ours."""
 
 import json
 import shlex
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from transduce.errors import install_command
+from transduce.errors import BundleError, TokenizerError, install_command, naming, panics_as
 
 
 def installed_from(monkeypatch: pytest.MonkeyPatch, folder: Path, origin: dict[str, Any] | None) -> None:
@@ -52,3 +52,24 @@ def test_pip_understands_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyP
         command = [sys.executable, "-m", *shlex.split(install_command("serve")), *options]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_an_error_of_a_library_in_rust_becomes_one_of_ours() -> None:
+    """A panic is no Exception."""
+
+    class Panic(BaseException):
+        pass
+
+    for raised in (Panic("at line 3"), ValueError("at line 3")):
+        with pytest.raises(BundleError) as found, panics_as(BundleError, "damaged ({error})"):
+            raise raised
+        assert str(found.value) == "damaged (at line 3)"
+    with pytest.raises(KeyboardInterrupt), panics_as(BundleError, "damaged ({error})"):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("message", "shown"), [("no weight", "a/b: no weight"), ("a/b/c: damaged", "a/b/c: damaged")])
+def test_an_error_names_the_path_once(message: str, shown: str) -> None:
+    with pytest.raises(TokenizerError) as found, naming(Path("a/b")):
+        raise TokenizerError(message)
+    assert str(found.value) == shown

@@ -393,7 +393,8 @@ def test_an_export_is_written_compared_and_then_kept(
     assert (found.verdict, found.format, found.quantization) == ("forced", "ctranslate2", quantization)
     verified, conversion, (given, further) = calls
     assert (verified, conversion) == ("verified", (bundle, quantization, shortlist))
-    (of_bundle, system, sentences, required) = given
+    (of_bundle, load, sentences, required) = given
+    system = load()
     assert (of_bundle, required) == (bundle, thresholds)
     assert (system[0], system[1], system[3:]) == ("system", "ctranslate2", (bundle, quantization))
     assert sentences == Sentences(str(tmp_path / "lines"), ("one", "three"), None)

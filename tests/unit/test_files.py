@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from transduce import files
+from transduce.config.checked_json import read_or_empty
 from transduce.errors import BundleError, DataError
 
 
@@ -162,6 +163,14 @@ def test_anything_but_a_json_object_is_a_value_error(tmp_path: Path, text: str) 
     (tmp_path / "a.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ValueError, match=r"."):
         files.read_json_object(tmp_path / "a.json")
+
+
+def test_a_device_or_a_pipe_in_the_place_of_a_json_file_does_not_hang(tmp_path: Path) -> None:
+    (tmp_path / "zeros.json").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(ValueError, match="larger than 64 MB"):
+        files.read_json(tmp_path / "zeros.json")
+    assert [read_or_empty(tmp_path / name) for name in ("zeros.json", "pipe.json")] == [{}, {}]
 
 
 def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def test_nothing_is_added_to_a_folder_that_may_be_that_of_argos_translate(tmp_pa
     (folder / "translate-en_de-1_0").mkdir()
     (folder / "translate-en_de-1_0" / "metadata.json").write_text("{}", encoding="utf-8")
     assert [each.model.parents[2] for each in found(folder)] == 2 * [tmp_path / "cache" / "transduce" / "imports"]
-    assert sorted(os.listdir(folder)) == ["en-fr", "translate-en_de-1_0"]
+    assert sorted(path.name for path in folder.iterdir()) == ["en-fr", "translate-en_de-1_0"]
     assert len(found(folder)) == len(imported) == 2
 
 

@@ -35,9 +35,9 @@ def read_checked(path: Path, *, required: bool = False) -> dict[str, Any]:
 
 
 def read_or_empty(path: Path) -> dict[str, Any]:
-    """Returns the object in a JSON file; an empty one where the file is missing, damaged or holds something else."""
+    """Returns the object in a JSON file; an empty one where it is missing, damaged, no file or holds something else."""
     try:
-        return files.read_json_object(path)
+        return files.read_json_object(path) if path.is_file() else {}
     except (OSError, ValueError):
         return {}
 

@@ -1,5 +1,6 @@
 """What memory the libraries below PyTorch keep: glibc freed memory, oneDNN kernels for shapes that it has met."""
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -38,6 +39,15 @@ def keep_memory_in_commands() -> None:
     """Calls `keep_memory` in our commands only; other programs can call it themselves."""
     if _in_command:
         keep_memory()
+
+
+def give_back_memory() -> None:
+    """Has malloc give the system all memory that was freed, where this system's malloc can.
+
+    Without that, glibc may keep most of a model's: small blocks lie between the large ones.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # a C library without malloc_trim: musl, macOS
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def limit_kernel_caches() -> None:

@@ -72,7 +72,7 @@ class TorchEngine:
         A command keeps the memory of its peaks from now on: see `keep_memory`. On a GPU, decoding
         steps are recorded as CUDA graphs (`GraphDecoder`), unless TRANSDUCE_CUDA_GRAPHS is 0 in the environment or
         `record_steps` is false, as for an engine that is soon replaced. One that is used once needs no `prepacking`,
-        which takes as much memory as the weights.
+        which takes as much memory as the weights, and keeps nothing.
         """
         self.models = [prepack(each, precision) if prepacking else each for each in (model, *others)]
         self.model, self.shortlist = self.models[0], shortlist
@@ -84,7 +84,7 @@ class TorchEngine:
         self.name += ", with a shortlist" if shortlist is not None else ""
         limits = [limit - 1 for each in self.models if (limit := each.source_positions.limit) is not None]
         self.max_source_tokens = min([MAX_SOURCE_TOKENS, *limits])
-        if self.device.type == "cpu":
+        if self.device.type == "cpu" and prepacking:
             keep_memory_in_commands()  # after loading and prepacking, whose memory is freed
         # They decode in place of the models, for one search at a time; None: the models decode.
         self.graph_decoders: list[GraphDecoder] | None = None

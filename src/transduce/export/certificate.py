@@ -17,8 +17,7 @@ from transduce.__about__ import __version__
 from transduce.config.differences import flat
 from transduce.errors import BundleError, ExportError
 from transduce.evaluation.bleu import bleu
-from transduce.export.sentences import Sentences
-from transduce.export.system import System
+from transduce.export.system import Forced, System
 from transduce.reporting import tables as markdown
 
 FORMAT = 1
@@ -173,42 +172,53 @@ class Certificate:
             )
 
 
-def measure(
-    original: System,
-    export: System,
-    sentences: Sentences,
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
-) -> Measured:
-    """Compares two systems: by their own search on `sentences`, and by the scores of `targets` for `sources`."""
-    ours, theirs = original.encode(sentences.sources), export.encode(sentences.sources)
-    first, second = original.force(sources, targets), export.force(sources, targets)
-    pairs = list(zip(first, second, strict=True))
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What one system gave, all that a comparison needs: so the two need not be in memory at the same time."""
+
+    name: str
+    encoded: list[list[int]]  # the lines
+    forced: list[Forced]  # the targets
+    translations: list[str] | None  # of the lines, by its own search; None: it has none
+
+
+def ask(
+    system: System, lines: Sequence[str], sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> Answers:
+    """Has a system encode and translate `lines`, and score `targets` for `sources`."""
+    encoded, forced = system.encode(lines), system.force(sources, targets)
+    return Answers(name=system.name, encoded=encoded, forced=forced, translations=system.translate(lines))
+
+
+def measure(original: Answers, export: Answers, references: Sequence[str] | None) -> Measured:
+    """Compares what two systems gave for the same lines, sources and targets."""
+    pairs = list(zip(original.forced, export.forced, strict=True))
     chosen = np.array([a == b for x, y in pairs for a, b in zip(x.choices, y.choices, strict=True)])
     differences = np.abs(
         [a - b for x, y in pairs for a, b in zip(x.log_probabilities, y.log_probabilities, strict=True)]
     )
     return Measured(
-        lines=len(sources),
+        lines=len(pairs),
         target_tokens=len(chosen),
-        lines_cut_alike=float(np.mean([a == b for a, b in zip(ours, theirs, strict=True)])),
+        lines_cut_alike=float(np.mean([a == b for a, b in zip(original.encoded, export.encoded, strict=True)])),
         token_agreement=float(chosen.mean()),
         mean_difference=float(differences.mean()),
         max_difference=float(differences.max()),
-        **_compare_translations(original, export, sentences),
+        **_compare_translations(original.translations, export.translations, references),
     )
 
 
-def _compare_translations(original: System, export: System, sentences: Sentences) -> dict[str, Any]:
-    ours, theirs = original.translate(sentences.sources), export.translate(sentences.sources)
+def _compare_translations(
+    ours: list[str] | None, theirs: list[str] | None, references: Sequence[str] | None
+) -> dict[str, Any]:
     if ours is None or theirs is None:
         return {}
     same = float(np.mean([a == b for a, b in zip(ours, theirs, strict=True)]))
     between = bleu(theirs, [ours])
     values = {"identical_translations": same, "bleu_between": between.value, "bleu_signature": between.signature}
-    if sentences.references is not None:
-        values["bleu_original"] = bleu(ours, [sentences.references]).value
-        values["bleu_export"] = bleu(theirs, [sentences.references]).value
+    if references is not None:
+        values["bleu_original"] = bleu(ours, [references]).value
+        values["bleu_export"] = bleu(theirs, [references]).value
     return values
 
 

@@ -18,6 +18,7 @@ from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.config.terms import terms_of, write_terms
 from transduce.data.treebank_reader import sentence_reader
 from transduce.engines import model_source
+from transduce.engines.allocator import give_back_memory
 from transduce.engines.ctranslate2_model import convert
 from transduce.engines.interface import MAX_SOURCE_TOKENS, require_known
 from transduce.engines.shortlist.table import Shortlist, load_shortlist
@@ -27,8 +28,10 @@ from transduce.export.certificate import (
     CARD,
     EXACT,
     ROUNDED,
+    Answers,
     Certificate,
     Thresholds,
+    ask,
     measure,
     require_replaceable,
     write_certificate,
@@ -111,8 +114,8 @@ def export_model(
             folder / ORIGINAL,
             {"format": 1, "config": to_dict(bundle.config), "aligning_heads": heads and heads._asdict()},
         )
-        system = load_system(format, folder, bundle, quantization)
-        certificate = certify(bundle, system, sentences, thresholds, notes=notes)
+        load = partial(load_system, format, folder, bundle, quantization)
+        certificate = certify(bundle, load, sentences, thresholds, notes=notes)
         certificate = replace(certificate, forced=comparison.force, format=format, quantization=quantization)
         certificate.require(str(output))
         write_terms(terms_of(bundle.path), folder)
@@ -124,36 +127,48 @@ def export_model(
 
 def certify(
     bundle: Bundle,
-    system: System,
+    load: Callable[[], System],
     sentences: Sentences,
     thresholds: Thresholds,
     *,
     notes: tuple[str, ...] = (),
     imported: bool = False,
 ) -> Certificate:
-    """Compares `system` with the model of `bundle`, on the translations of the latter.
+    """Compares the system that `load` returns with the model of `bundle`, on the translations of the latter.
 
-    The original is the model of `bundle`; or, if the bundle was `imported`, that of `system`. Sentences are cut to the
-    positions that both have.
+    The original is the model of `bundle`; or, if the bundle was `imported`, that of the system. Sentences are cut to
+    the positions that both have. One after the other is loaded, so that the memory of one is enough.
     """
-    from transduce.export.native_system import NativeSystem
-
-    native = NativeSystem(bundle)
-    limit = position_limit(bundle) - 1
-    if system.num_positions is not None:
-        limit = min(limit, system.num_positions - 1)
-    sources = [ids[: min(MAX_SOURCE_TOKENS, limit)] for ids in native.encode(sentences.sources)]
-    targets = [ids[:limit] for ids in native.translate_ids(sources)]
-    original, export = (system, native) if imported else (native, system)
+    give_back_memory()  # what an import took
+    native, pairs = _ask_native(bundle, sentences.sources, position_limit(bundle))
+    give_back_memory()
+    system = load()
+    longest = max(len(ids) for side in pairs for ids in side)
+    if system.num_positions is not None and longest >= system.num_positions:
+        native, pairs = _ask_native(bundle, sentences.sources, system.num_positions)
+    other = ask(system, sentences.sources, *pairs)
+    original, export = (other, native) if imported else (native, other)
     return Certificate(
         original=original.name,
         export=export.name,
         sentences=sentences.origin,
-        measured=measure(original, export, sentences, sources, targets),
+        measured=measure(original, export, sentences.references),
         thresholds=thresholds,
         notes=notes,
         original_sha256={} if imported else bundle.checksums,
     )
+
+
+def _ask_native(
+    bundle: Bundle, lines: Sequence[str], num_positions: int
+) -> tuple[Answers, tuple[list[list[int]], list[list[int]]]]:
+    """Returns what our model gives, and the sources and targets that were scored: its translations, by token ids."""
+    from transduce.export.native_system import NativeSystem
+
+    native, limit = NativeSystem(bundle), num_positions - 1
+    sources = [ids[: min(MAX_SOURCE_TOKENS, limit)] for ids in native.encode(lines)]
+    targets = [ids[:limit] for ids in native.translate_ids(sources)]
+    return ask(native, lines, sources, targets), (sources, targets)
 
 
 def position_limit(bundle: Bundle) -> int:

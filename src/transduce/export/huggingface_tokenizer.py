@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from transduce import files
 from transduce.config.special_ids import EOS
-from transduce.errors import BundleError, ConfigError, TokenizerError
+from transduce.errors import BundleError, ConfigError, TokenizerError, panics_as
 from transduce.export.checkpoint_files import read_json
 from transduce.export.foreign_vocabulary import ForeignTokenizer
 from transduce.export.huggingface_shape import START_TOKEN
@@ -167,10 +167,8 @@ def _special_tokens(path: Path, vocabulary: dict[str, int], roles: dict[str, str
 
 def _compare(path: Path, tokenizer: SubwordTokenizer, order: np.ndarray) -> None:
     """Checks that both give the same tokens for some lines; their special tokens count as text."""
-    try:
+    with panics_as(BundleError, f"{path}: damaged: {{error}}."):
         theirs = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing more specific
-        raise BundleError(f"{path}: damaged: {error}.") from None
     theirs.encode_special_tokens = True
     for probe in _PROBES:
         expected = theirs.encode(probe, add_special_tokens=False).ids

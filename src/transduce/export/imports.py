@@ -16,7 +16,7 @@ from transduce.config.tensors import read_weights
 from transduce.config.terms import licence_in, terms_of
 from transduce.engines.interface import require_known
 from transduce.engines.shortlist.table import save_shortlist
-from transduce.errors import BundleError, ConfigError, TokenizerError
+from transduce.errors import BundleError, ConfigError, TokenizerError, naming
 from transduce.export.argos import METADATA, SUFFIX, read_argos
 from transduce.export.certificate import CARD, EXACT, Certificate, require_replaceable, write_certificate
 from transduce.export.ctranslate2_reading import MODEL, read_ctranslate2
@@ -105,7 +105,8 @@ def import_model(
     origin = find_origin(origin)
     form = format or find_format(origin.path)
     require_known("format", form, [*_READERS])
-    model = _READERS[form](origin.path)
+    with naming(origin.path):
+        model = _READERS[form](origin.path)
     if model.config.name == origin.path.resolve().name:  # in the hub's cache, that is a commit
         model = replace(model, config=replace(model.config, name=origin.name))
     return _write(output, origin, model, comparison)
@@ -222,7 +223,7 @@ def _write(output: Path, origin: Origin, model: ForeignModel, comparison: Compar
         if model.shortlist is not None:
             save_shortlist(bundle, model.shortlist)
         if model.system is not None and comparison.compare:
-            certificate = certify(bundle, model.system(), sentences, comparison.thresholds(EXACT), imported=True)
+            certificate = certify(bundle, model.system, sentences, comparison.thresholds(EXACT), imported=True)
             certificate = replace(certificate, forced=comparison.force, original_sha256=_checksums(origin))
             certificate.require(str(output))
             metrics |= {

@@ -7,9 +7,10 @@ import torch
 
 from transduce.bundle import Bundle
 from transduce.config.special_ids import EOS
-from transduce.engines.torch import TorchEngine, load_model
+from transduce.engines.torch import TorchEngine
 from transduce.engines.torch_search import padded
 from transduce.export.system import EngineSystem
+from transduce.model import Transformer
 
 
 class NativeSystem(EngineSystem):
@@ -18,8 +19,10 @@ class NativeSystem(EngineSystem):
     name = "transduce, torch engine, float32"
 
     def __init__(self, bundle: Bundle) -> None:
-        self.model = load_model(bundle).eval()
-        super().__init__(TorchEngine(self.model, tags=bundle.tokenizer.target.tags.values()), bundle)
+        config, where = bundle.config.model, str(bundle.path)
+        self.model = Transformer.from_weights(config, bundle.weights(), where, copy=False).eval()  # memory for one copy
+        tags = bundle.tokenizer.target.tags.values()
+        super().__init__(TorchEngine(self.model, tags=tags, prepacking=False), bundle)
 
     def translate_ids(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
         """Returns the ids of each source's best translation."""

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from transduce.config.special_ids import UNK
-from transduce.errors import TokenizerError
+from transduce.errors import TokenizerError, panics_as
 from transduce.text import tags
 from transduce.text.definition import NUM_SPECIAL, SPECIAL_TOKENS
 from transduce.text.tokenizer import Tokenizer, require_encodable
@@ -223,17 +223,13 @@ class _Tokenizers:
     def __init__(self, definition: Mapping[str, Any]) -> None:
         import tokenizers
 
-        try:
+        with panics_as(TokenizerError, "its tokenizer is damaged ({error}). Copy the file again."):
             self._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(definition))
-        except Exception as error:  # the library raises nothing more specific
-            raise TokenizerError(f"its tokenizer is damaged ({error}). Copy the file again.") from None
         self._tokenizer.encode_special_tokens = True
 
     def pieces_of(self, texts: list[str]) -> Sequence[Sequence[str]]:
-        try:
+        with panics_as(TokenizerError, "its tokenizer cannot cut a text into pieces ({error})."):
             return [each.tokens for each in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
-        except Exception as error:  # it has no token for what it does not know
-            raise TokenizerError(f"its tokenizer cannot cut a text into pieces ({error}).") from None
 
     def ends_of(self, text: str) -> list[int]:
         return [end for _, end in self._tokenizer.encode(text, add_special_tokens=False).offsets]

@@ -1,5 +1,7 @@
 """Checks of exported folders: their files are those that were certified, and they still give what the model gives."""
 
+from functools import partial
+
 from transduce.export.exported_folder import ExportedFolder
 from transduce.export.exports import certify, load_system
 from transduce.export.sentences import Sentences
@@ -22,9 +24,9 @@ def certified_again(export: ExportedFolder, tested: ModelUnderTest) -> Finding:
 
     An export that was written with --force has missed some. It must do nearly as well as when it was certified.
     """
-    system = load_system(export.format, export.folder, tested.bundle, export.quantization)
+    load = partial(load_system, export.format, export.folder, tested.bundle, export.quantization)
     lines = tuple(line for line in tested.sample.lines if line.strip())
-    found = certify(tested.bundle, system, Sentences(tested.sample.origin, lines), export.bounds)
+    found = certify(tested.bundle, load, Sentences(tested.sample.origin, lines), export.bounds)
     measured = found.measured
     between = "" if measured.bleu_between is None else f"; BLEU between the outputs {measured.bleu_between:.1f}"
     tokens, outputs = counted(measured.target_tokens, "token"), counted(measured.lines, "translation")
