@@ -10,8 +10,9 @@ In an open loop requests arrive at random times (Poisson), and waiting counts fr
 
 batches     processor time of a sentence in batches of several sizes, without a service
 throughput  64 clients and one client, against `Translator.translate` without a service on the same core, and against a
-            plain handler that calls bare CTranslate2 for each request
+            plain handler that calls `Translator.translate` for each request
 latency     requests at half of the greatest throughput, against one request alone
+beside_bulk one client of single sentences, alone and beside one that sends 50 at a time
 overload    twice the greatest throughput: what is refused, how fast, memory, and recovery
 soak        requests of all kinds at 70 % of the greatest throughput: each answer must equal the one without a service
 stops       SIGHUP and SIGTERM under load: accepted requests without an answer
@@ -94,7 +95,7 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=60, help="tokens of the longest sentence that is used")
     parser.add_argument("--rounds", type=int, default=3, help="of batches and throughput")
     parser.add_argument("--times", type=int, default=7, help="of startup and stops")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of latency, overload and soak")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of latency, beside_bulk, overload and soak")
     parser.add_argument("--output", type=Path, help="also write the result here, as JSON")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

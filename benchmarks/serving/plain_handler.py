@@ -1,32 +1,32 @@
-"""The service to compare with: a handler that calls bare CTranslate2 for each request as it comes.
+"""The service to compare with: a handler that calls `Translator.translate` for each request as it comes.
 
-    python benchmarks/serving/plain_handler.py TOKENIZER CONVERTED_MODEL COMPUTE_TYPE PORT BEAM_SIZE
+    python benchmarks/serving/plain_handler.py MODEL QUANTIZATION PORT CONFIG
 
-It is what a short script around CTranslate2 does: one search for each request, in the thread pool of Starlette.
+It is what a short script around a model does: one call for each request, in the thread pool of Starlette.
 """
 
 import json
 import sys
+from pathlib import Path
 
-import ctranslate2
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from tokenizers import Tokenizer
+
+from transduce import Translator
+from transduce.serve.config import read_config
 
 
-def build_app(tokenizer_path: str, model_path: str, compute_type: str, beam_size: int) -> Starlette:
+def build_app(model: str, quantization: str, config: str) -> Starlette:
     """Returns the application, with its model loaded: one thread of CTranslate2."""
-    tokenizer = Tokenizer.from_file(tokenizer_path)
-    model = ctranslate2.Translator(model_path, compute_type=compute_type, inter_threads=1, intra_threads=1)
+    translator = Translator.load(model, engine="ctranslate2", quantization=quantization, threads=1)
+    options = read_config(Path(config), [model]).text
 
     def translate(text: str) -> str:
-        pieces = tokenizer.encode(text, add_special_tokens=False).tokens
-        [result] = model.translate_batch([[*pieces, "</s>"]], beam_size=beam_size)
-        return str(tokenizer.decode([tokenizer.token_to_id(piece) for piece in result.hypotheses[0]]))
+        return translator.translate([text], text_options=options)[0]
 
     async def endpoint(request: Request) -> JSONResponse:
         text = json.loads(await request.body())["q"]
@@ -39,5 +39,6 @@ def build_app(tokenizer_path: str, model_path: str, compute_type: str, beam_size
 
 
 if __name__ == "__main__":
-    app = build_app(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[5]))
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[4]), log_level="error")
+    uvicorn.run(
+        build_app(sys.argv[1], sys.argv[2], sys.argv[4]), host="127.0.0.1", port=int(sys.argv[3]), log_level="error"
+    )

@@ -31,6 +31,11 @@ class Service:
                 return round(int(line.split()[1]) * 1024 / 1e6, 1)
         raise ProcessLookupError(f"process {self.process.pid} has no {field}")
 
+    def processor_seconds(self) -> float:
+        """Returns the processor time that the process has taken so far, all its threads together."""
+        ticks = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
 
 def free_port() -> int:
     """Returns a port that nothing listens on."""
@@ -86,13 +91,10 @@ def service_command(model: Path, port: int, quantization: str, config: Path) -> 
     return [sys.executable, "-m", "transduce", "serve", str(model), *common, "--config", str(config)]
 
 
-def plain_command(model: Path, port: int, quantization: str, beam_size: int) -> list[str]:
-    """Returns the command of the plain handler, with the model that our engine has converted."""
-    [converted] = (model / "ctranslate2").glob(f"{quantization}-*")
+def plain_command(model: Path, port: int, quantization: str, config: Path) -> list[str]:
+    """Returns the command of the plain handler."""
     script = Path(__file__).with_name("plain_handler.py")
-    numbers = "int8_float32" if quantization == "int8" else quantization
-    arguments = [str(model / "tokenizer.json"), str(converted), numbers, str(port), str(beam_size)]
-    return [sys.executable, str(script), *arguments]
+    return [sys.executable, str(script), str(model), quantization, str(port), str(config)]
 
 
 def pin_generator() -> None:

@@ -43,7 +43,7 @@ class Subject:
     def plain(self) -> "Running":
         """Returns the plain handler, to be started with `with`."""
         port = free_port()
-        command = plain_command(self.model, port, self.quantization, self.beam_size)
+        command = plain_command(self.model, port, self.quantization, self.config)
         return Running(command, port, self.folder / "plain.log")
 
     def calls(self, translations: list[str] | None = None) -> list[Call]:
@@ -87,13 +87,14 @@ class Running:
         return asyncio.run(open_loop(HOST, self.port, calls, rate, seconds))
 
 
-def offline(subject: Subject) -> tuple[float, list[str]]:
-    """Returns sentences a second without a service on the service's core, and the translations."""
+def offline(subject: Subject) -> tuple[float, float, list[str]]:
+    """Returns sentences a second, and a processor second, without a service on its core, and the translations."""
     source, output = subject.folder / "lines.txt", subject.folder / "translations.txt"
     source.write_text("".join(f"{line}\n" for line in subject.sentences), encoding="utf-8")
     printed = _without_service("offline.py", subject, source, output, subject.config)
     translations = output.read_text(encoding="utf-8").splitlines()
-    return len(subject.sentences) / float(printed), translations
+    seconds, processor_seconds = map(float, printed.split())
+    return len(subject.sentences) / seconds, len(subject.sentences) / processor_seconds, translations
 
 
 def _without_service(script: str, subject: Subject, *arguments: object) -> str:
@@ -111,46 +112,57 @@ def batches(subject: Subject, rounds: int) -> dict[str, Any]:
 
 
 def throughput(subject: Subject, rounds: int) -> dict[str, Any]:
-    """Compares 64 clients and one client of the service, of the plain handler, and no service, in alternation."""
-    measured: dict[str, list[float]] = {}
-    _, translations = offline(subject)  # converts the model for the plain handler, too
+    """Compares 64 clients and one client of the service, of the plain handler, and no service, in alternation.
+
+    Each is measured by the clock, and by the processor time of the process, which other work on the machine hardly
+    changes.
+    """
+    measured: dict[str, list[tuple[float, float]]] = {}
+    _, _, translations = offline(subject)
     calls = subject.calls(translations)
     few, num_wrong = max(len(calls) // 8, 1), 0
 
-    def add(name: str, per_second: float) -> None:
-        measured.setdefault(name, []).append(round(per_second, 2))
-        print(f"  {name}: {per_second:.1f} sentences/s", flush=True)
+    def add(name: str, per_second: float, per_processor_second: float) -> None:
+        measured.setdefault(name, []).append((round(per_second, 2), round(per_processor_second, 2)))
+        print(f"  {name}: {per_second:.1f} sentences/s, {per_processor_second:.1f} a processor second", flush=True)
+
+    def load(name: str, running: Running, sent: list[Call], num_clients: int) -> int:
+        before = running.service.processor_seconds()
+        outcome = running.closed(sent, num_clients)
+        answered = len(outcome.seconds)
+        add(name, answered / outcome.wall_seconds, answered / (running.service.processor_seconds() - before))
+        return outcome.num_wrong + len(sent) - answered
 
     for _ in range(rounds):
-        add("offline", offline(subject)[0])
-        with subject.service() as ours:
-            ours.closed(calls[:NUM_CLIENTS], NUM_CLIENTS)
-            outcome = ours.closed(calls, NUM_CLIENTS)
-            num_wrong += outcome.num_wrong + len(calls) - len(outcome.seconds)
-            add("ours, 64 clients", len(outcome.seconds) / outcome.wall_seconds)
-            outcome = ours.closed(calls[:few], 1)
-            add("ours, one client", len(outcome.seconds) / outcome.wall_seconds)
-        with subject.plain() as plain:
-            plain_calls = subject.calls()[: len(calls) // 2]
-            plain.closed(plain_calls[:NUM_CLIENTS], NUM_CLIENTS)
-            outcome = plain.closed(plain_calls, NUM_CLIENTS)
-            add("plain handler, 64 clients", len(outcome.seconds) / outcome.wall_seconds)
-            outcome = plain.closed(plain_calls[:few], 1)
-            add("plain handler, one client", len(outcome.seconds) / outcome.wall_seconds)
-    medians = {name: statistics.median(values) for name, values in measured.items()}
+        add("offline", *offline(subject)[:2])
+        for name, system, share in (("ours", subject.service(), 1), ("plain handler", subject.plain(), 2)):
+            with system as running:
+                running.closed(calls[:NUM_CLIENTS], NUM_CLIENTS)
+                num_wrong += load(f"{name}, 64 clients", running, calls[: len(calls) // share], NUM_CLIENTS)
+                num_wrong += load(f"{name}, one client", running, calls[:few], 1)
+    medians = {name: tuple(map(statistics.median, zip(*each, strict=True))) for name, each in measured.items()}
+
+    def ratios(which: int) -> dict[str, float]:
+        found = {name: values[which] for name, values in medians.items()}
+        return {
+            "service_over_offline": round(found["ours, 64 clients"] / found["offline"], 3),
+            "service_over_plain_64_clients": round(found["ours, 64 clients"] / found["plain handler, 64 clients"], 2),
+            "service_over_plain_one_client": round(found["ours, one client"] / found["plain handler, one client"], 3),
+        }
+
     return {
-        "sentences_per_second": medians,
+        "sentences_per_second": {name: values[0] for name, values in medians.items()},
+        "sentences_per_processor_second": {name: values[1] for name, values in medians.items()},
         "rounds": measured,
         "wrong_or_missing_answers": num_wrong,
-        "service_over_offline": round(medians["ours, 64 clients"] / medians["offline"], 3),
-        "service_over_plain_64_clients": round(medians["ours, 64 clients"] / medians["plain handler, 64 clients"], 2),
-        "service_over_plain_one_client": round(medians["ours, one client"] / medians["plain handler, one client"], 2),
+        **ratios(0),
+        "by_processor_time": ratios(1),
     }
 
 
 def latency(subject: Subject, seconds: float) -> dict[str, Any]:
     """Compares requests at half of the greatest throughput with one request alone."""
-    calls = subject.calls(offline(subject)[1])
+    calls = subject.calls(offline(subject)[2])
     with subject.service() as ours:
         greatest = _greatest(ours, calls)
         alone = ours.closed(calls[: max(len(calls) // 8, 20)], 1)
@@ -164,6 +176,43 @@ def latency(subject: Subject, seconds: float) -> dict[str, Any]:
     }
 
 
+def beside_bulk(subject: Subject, seconds: float) -> dict[str, Any]:
+    """Measures one client of single sentences alone, and beside one that sends requests of 50 sentences."""
+    calls = subject.calls(offline(subject)[2])
+    texts = [subject.sentences[start : start + 50] for start in range(0, len(subject.sentences), 50)]
+    bulk = [Call(json.dumps({"q": each, "source": "en", "target": "de"}).encode()) for each in texts]
+
+    async def both(port: int) -> tuple[Outcome, int]:
+        num_bulk, end = 0, time.perf_counter() + seconds
+
+        async def send_bulk() -> None:
+            nonlocal num_bulk
+            while True:
+                for call, sent in zip(bulk, texts, strict=True):
+                    await closed_loop(HOST, port, [call], 1)
+                    num_bulk += len(sent)
+
+        task, found = asyncio.create_task(send_bulk()), Outcome()
+        while time.perf_counter() < end:
+            part = await closed_loop(HOST, port, calls[:50], 1)
+            found.seconds += part.seconds
+            found.statuses += part.statuses
+            found.num_wrong += part.num_wrong
+            found.wall_seconds += part.wall_seconds
+        task.cancel()
+        return found, num_bulk
+
+    with subject.service() as ours:
+        _greatest(ours, calls)
+        alone = ours.closed(calls[: max(len(calls) // 4, 20)], 1)
+        beside, num_bulk = asyncio.run(both(ours.port))
+    return {
+        "alone": alone.summary(),
+        "beside_bulk": beside.summary(),
+        "bulk_sentences_per_second": round(num_bulk / beside.wall_seconds, 1),
+    }
+
+
 def _greatest(ours: Running, calls: list[Call]) -> float:
     ours.closed(calls[:NUM_CLIENTS], NUM_CLIENTS)
     outcome = ours.closed(calls, NUM_CLIENTS)
@@ -172,7 +221,7 @@ def _greatest(ours: Running, calls: list[Call]) -> float:
 
 def overload(subject: Subject, seconds: float) -> dict[str, Any]:
     """Sends twice what the service can bear; then measures how soon a request takes its usual time again."""
-    calls = subject.calls(offline(subject)[1])
+    calls = subject.calls(offline(subject)[2])
     with subject.service() as ours:
         greatest = _greatest(ours, calls)
         alone = ours.closed(calls[:50], 1)
@@ -225,7 +274,7 @@ def stops(subject: Subject, times: int) -> dict[str, Any]:
     A request was accepted if the access log has it. It is lost if its client got no answer. A connection that breaks
     before the service read a request from it, or is refused, is counted apart: HTTP clients send such a request again.
     """
-    calls = subject.calls(offline(subject)[1])
+    calls = subject.calls(offline(subject)[2])
     with subject.service() as ours:
         rate = 0.7 * _greatest(ours, calls)
     lost, broken, codes, outcomes = 0, 0, set(), list[Outcome]()
@@ -280,6 +329,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "batches": batches,
     "throughput": throughput,
     "latency": latency,
+    "beside_bulk": beside_bulk,
     "overload": overload,
     "soak": soak,
     "stops": stops,

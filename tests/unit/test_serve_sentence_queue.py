@@ -1,12 +1,14 @@
 """The order in which sentences of many requests are computed, and that none is lost or computed twice."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from transduce.serve import sentence_queue
 from transduce.serve.calls import Call, CancelledRequestError, Sentence, Ticket
 from transduce.serve.requests import Priority
 from transduce.serve.sentence_queue import FAIR_SHARE, STEP_TOKENS, Batch, SentenceQueue
@@ -53,11 +55,27 @@ def test_a_batch_has_one_kind_of_work() -> None:
 
 
 def test_a_short_request_does_not_wait_for_a_long_one() -> None:
-    """A long request has the first step of its tokens like any other; its rest waits for others that have had less."""
+    """Nor is its batch filled up with what is long."""
     queue = queue_of(call_of(*[STEP_TOKENS // 4] * 40, name="long"))
-    assert taken(queue, STEP_TOKENS) == ["long0", "long1", "long2", "long3"]
     queue.add(call_of(1, 1, name="short"))
-    assert taken(queue, STEP_TOKENS // 2)[:2] == ["short0", "short1"]
+    assert taken(queue, STEP_TOKENS) == ["short0", "short1"]
+    queue.add(call_of(STEP_TOKENS, name="just short"))
+    assert taken(queue, 2 * STEP_TOKENS) == ["just short0"]
+
+
+def test_batches_of_long_requests_are_smaller_while_short_ones_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(sentence_queue, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for priority in Priority:
+        queue = queue_of(call_of(*[STEP_TOKENS // 4] * 40, name="long", priority=priority))
+        assert len(taken(queue, STEP_TOKENS)) == 4
+        queue.add(call_of(1, name="short"))
+        assert taken(queue, STEP_TOKENS) == ["short0"]
+        now[0] += 1.9
+        assert len(taken(queue, STEP_TOKENS)) == 2
+        now[0] += 0.2
+        queue._num_batches = 0
+        assert len(taken(queue, STEP_TOKENS)) == 4
 
 
 def test_long_requests_take_turns() -> None:

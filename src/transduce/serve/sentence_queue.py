@@ -3,19 +3,21 @@
 The order in which calls are served:
 
 1. Interactive requests before bulk.
-2. Then those of which less has been served, in steps of `STEP_TOKENS`: a request of one sentence does not wait for one
-   of a thousand.
-3. Then the request that came first.
+2. Then short requests before long ones, of more than `STEP_TOKENS`.
+3. Then those of which less has been served, in steps of as many tokens: long requests take turns.
+4. Then the request that came first.
 
-Each `FAIR_SHARE`th batch ignores the first two: it serves the request that came first of all. So bulk and long requests
-always get a part of the engine's time, however much else comes.
+Each `FAIR_SHARE`th batch ignores all but the last: it serves the request that came first of all. So bulk and long
+requests always get a part of the engine's time, however much else comes.
 
 A batch has one kind of work. Others join it in the order above, as long as their tokens fit; only interactive requests
-join a batch of the interactive.
+join a batch of the interactive, and only short ones that of a short one: it would take as long as a full batch.
+While short requests come, batches of long ones and of bulk are half as large, so that they are soon done.
 """
 
 import heapq
 import threading
+import time
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
@@ -24,6 +26,7 @@ from transduce.serve.requests import Priority
 
 STEP_TOKENS = 512
 FAIR_SHARE = 4
+_COMING_SECONDS = 2.0  # after a short request, in which another one is expected
 
 
 @dataclass(slots=True)
@@ -43,12 +46,15 @@ class SentenceQueue:
         self.lock = threading.Lock()
         self._calls: dict[Call, None] = {}  # in the order in which they came
         self._num_batches = 0
+        self._short_came = -_COMING_SECONDS  # when the last short request came
         self.num_sentences = 0
         self.num_tokens = 0
 
     def add(self, call: Call) -> None:
         """Adds a call, which must have inputs."""
         self._calls[call] = None
+        if not _is_long(call):
+            self._short_came = time.monotonic()
         self.num_sentences += len(call.waiting)
         self.num_tokens += call.waiting_tokens
 
@@ -74,8 +80,11 @@ class SentenceQueue:
         is_fair = self._num_batches % FAIR_SHARE == 0
         order = _age if is_fair else _order
         first = min(self._calls, key=order)
-        last_priority = Priority.BULK if is_fair else first.ticket.priority
-        mates = [call for call in self._calls if call.ticket.priority <= last_priority and call.work == first.work]
+        mates = [call for call in self._calls if call.work == first.work]
+        if not is_fair:
+            mates = [call for call in mates if _order(call)[:2] <= _order(first)[:2]]
+        if _is_long(first) and time.monotonic() - self._short_came < _COMING_SECONDS:
+            max_tokens //= 2
         budget = min(max_tokens, -(-sum(call.waiting_tokens for call in mates) // num_workers))
         batch = Batch(first.work)
         heap = [(order(call), call) for call in mates]
@@ -107,9 +116,13 @@ class SentenceQueue:
         return min((call.since for call in self._calls), default=None)
 
 
+def _is_long(call: Call) -> bool:
+    return call.ticket.priority is Priority.BULK or call.ticket.served_tokens + call.waiting_tokens > STEP_TOKENS
+
+
 def _order(call: Call) -> tuple[int, ...]:
     ticket = call.ticket
-    return ticket.priority, ticket.served_tokens // STEP_TOKENS, ticket.number
+    return ticket.priority, _is_long(call), ticket.served_tokens // STEP_TOKENS, ticket.number
 
 
 def _age(call: Call) -> tuple[int, ...]:
