@@ -9,7 +9,7 @@ systems search with a beam of 4 and Argos' length penalty, on one core and one t
 generator has the other core.
 
 service  1, 8 and 64 clients, one sentence a request, in turns; answers, memory, and the first start
-api      as many lines by Python: one call a line, and one call in all
+api      as many lines by Python: one call a line, and one call in all; processor seconds
 
 `serving/libretranslate_peer.py` says what is replaced in the peer.
 """

@@ -1,7 +1,7 @@
 """Runs LibreTranslate, or the API of Argos Translate, in its own environment, with another splitter of sentences.
 
     python libretranslate_peer.py serve PORT THREADS              packages are read from ARGOS_PACKAGES_DIR
-    python libretranslate_peer.py lines SOURCE OUTPUT             translates a file, and prints the seconds of each run
+    python libretranslate_peer.py lines SOURCE OUTPUT             translates a file, and prints its processor seconds
 
 Both systems split text with MiniSBD, which downloads a neural model for each language. Without a network there is none.
 `sentencex`, which Transduce uses, takes its place: it costs microseconds, so that the peer is faster than it would be.
@@ -43,12 +43,12 @@ def lines(source: str, output: str) -> None:
 
     texts = Path(source).read_text(encoding="utf-8").splitlines()
     translate.translate(texts[0], "en", "de")
-    begin = time.perf_counter()
+    begin = time.process_time()
     translations = [translate.translate(text, "en", "de") for text in texts]
-    one_by_one = time.perf_counter() - begin
-    begin = time.perf_counter()
+    one_by_one = time.process_time() - begin
+    begin = time.process_time()
     together = translate.translate("\n".join(texts), "en", "de")
-    print(one_by_one, time.perf_counter() - begin)
+    print(one_by_one, time.process_time() - begin)
     Path(output).write_text("".join(f"{each}\n" for each in translations), encoding="utf-8")
     if together.splitlines() != translations:
         sys.exit("Argos Translate gives other translations for the lines together than for each alone")
