@@ -12,7 +12,7 @@ from described_answers import DescribedClient
 from fake_service import FakeService, fake_app
 from transduce.serve.config import BatchingConfig, LimitsConfig, ServeConfig
 from transduce.serve.operations.keys import ANONYMOUS, KeyRing, add_key
-from transduce.serve.state.store import StoredGlossary
+from transduce.serve.state.store import StoredDictionary, StoredGlossary
 from transduce.serve.web import deepl, deepl_glossaries
 from transduce.serve.web.deepl_fields import tag_names
 from transduce.serve.web.refusals import Refusal
@@ -142,8 +142,23 @@ def test_a_key_without_a_limit_is_told_that_of_the_protocol(client: DescribedCli
 
 
 def test_hints_are_ignored(client: DescribedClient) -> None:
-    hints = {"context": "A letter.", "model_type": "quality_optimized", "formality": "prefer_less", "unknown": 1}
-    assert client.post("/v2/translate", json=_fields(**hints)).json()["translations"][0]["text"] == "[de] HELLO"
+    hints = {"context": "A letter.", "formality": "prefer_less", "unknown": 1}
+    expected = {"text": "[de] HELLO", "detected_source_language": "EN", "billed_characters": 5}
+    assert client.post("/v2/translate", json=_fields(**hints)).json() == {"translations": [expected]}
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("quality_optimized", "quality_optimized"),
+        ("prefer_quality_optimized", "quality_optimized"),
+        ("latency_optimized", "latency_optimized"),
+    ],
+)
+def test_a_type_of_model_is_repeated(client: DescribedClient, given: str, used: str) -> None:
+    found = client.post("/v2/translate", json=_fields(model_type=given)).json()["translations"]
+    assert found[0]["model_type_used"] == used
+    assert client.post("/v2/translate", json=_fields(model_type="best")).status_code == 400
 
 
 def test_source_languages_are_detected_for_each_text(client: DescribedClient) -> None:
@@ -218,12 +233,16 @@ def test_the_glossaries_that_were_used_last_stay_ready(monkeypatch: pytest.Monke
     class Kept:
         """A store that has a glossary of each id."""
 
+        def dictionary(self, owner: str, glossary_id: str, source: str, target: str) -> StoredDictionary | None:
+            terms = StoredDictionary("en", "pt", (("a", glossary_id),))
+            return terms if (source, target) == ("en", "pt") else None
+
         def glossary(self, owner: str, glossary_id: str) -> StoredGlossary:
-            return StoredGlossary(glossary_id, owner, "n", "en", "pt", (("a", glossary_id),), datetime.now(UTC))
+            return StoredGlossary(glossary_id, owner, "n", (), datetime.now(UTC))
 
     nothing: Any = None
-    glossaries, store = deepl_glossaries.DeeplGlossaries(nothing, nothing), Kept()
-    glossaries._store = store  # type: ignore[assignment]
+    store: Any = Kept()
+    glossaries = deepl_glossaries.DeeplGlossaries(nothing, store)
 
     def use(number: int) -> None:
         found: Any = asyncio.run(glossaries.for_translation(ANONYMOUS, str(number), "EN-us", "pt-BR"))
@@ -232,7 +251,7 @@ def test_the_glossaries_that_were_used_last_stay_ready(monkeypatch: pytest.Monke
     for number in [*range(32), 0, 32, 0, 2, 1]:
         use(number)
     assert [each["a"] for each in made] == [str(number) for number in [*range(33), 1]], "1 was used the longest ago"
-    assert len(glossaries._ready) == 32
+    assert glossaries._ready.cache_info().currsize == 32
     assert asyncio.run(glossaries.for_translation(ANONYMOUS, "", "en", "de")) is None
     for source, target in (("de", "pt"), ("en", "de")):
         with pytest.raises(Refusal, match="The glossary's languages are not those of the request"):

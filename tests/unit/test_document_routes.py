@@ -156,7 +156,7 @@ def test_options_reach_the_search(client: DescribedClient, service: FakeService)
         ({"glossary": '["a"]'}, "dog.md", "must be an object"),
         ({"beem_size": "4"}, "dog.md", "Did you mean 'beam_size'"),
         ({"format": "pdf"}, "dog.md", "The format 'pdf' is not known"),
-        ({}, "dog.pdf", "dog.pdf: its ending stands for no format that is known. Known are .docx"),
+        ({}, "dog.pdf", "dog.pdf: its file extension is that of no known format. Known are .docx"),
         ({"format": "docx"}, "dog.md", "dog.md: is not DOCX"),
         ({}, "../..", "has no name"),
     ],

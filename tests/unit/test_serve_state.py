@@ -5,6 +5,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ from transduce.serve.state import store as store_module
 from transduce.serve.state.database import StateError
 from transduce.serve.state.schema import MIGRATIONS
 from transduce.serve.state.sqlite import SqliteDatabase
-from transduce.serve.state.store import Store, default_path, open_store
+from transduce.serve.state.store import Store, StoredDictionary, StoredGlossary, default_path, open_store
 
 ENTRIES = [("dog", "Hund"), ("100 %", "völlig?"), ("a\tb", "c\u0000\ud800")]
+PETS = StoredDictionary("en", "de", tuple(ENTRIES))
+ONE = StoredDictionary("en", "de", (("x", "y"),))
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +51,10 @@ def store(address: str) -> Iterator[Store]:
 
 
 def test_a_glossary_comes_back_as_it_was(store: Store) -> None:
-    made = store.add_glossary("key1", "Tiere 🐕", "en", "de", ENTRIES)
+    made = store.add_glossary("key1", "Tiere 🐕", [PETS])
     found = store.glossary("key1", made.id)
     assert found == made
-    assert found.entries == tuple(ENTRIES)
+    assert found.dictionaries == (PETS,)
     assert abs(found.created - datetime.now(UTC)) < timedelta(minutes=5)
 
 
@@ -71,15 +74,15 @@ def test_the_limit_of_a_day_is_reached_once_by_several_at_a_time(address: str) -
 
 def test_glossaries_are_listed_as_they_came(store: Store) -> None:
     """Their ids are in no order; each is a UUID in form, as clients of DeepL expect."""
-    made = [store.add_glossary("key1", str(number), "en", "de", ENTRIES) for number in range(8)]
+    made = [store.add_glossary("key1", str(number), [PETS]) for number in range(8)]
     assert store.glossaries("key1") == made
     assert [each.id for each in made] != sorted(each.id for each in made)
     assert all(re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", each.id) for each in made)
 
 
 def test_glossaries_belong_to_their_key(store: Store) -> None:
-    first, second = (store.add_glossary("key1", name, "en", "de", ENTRIES) for name in "ab")
-    store.add_glossary("key2", "c", "en", "de", ENTRIES)
+    first, second = (store.add_glossary("key1", name, [PETS]) for name in "ab")
+    store.add_glossary("key2", "c", [PETS])
     assert [each.id for each in store.glossaries("key1")] == [first.id, second.id]
     assert store.glossary("key2", first.id) is None
     assert not store.delete_glossary("key2", first.id)
@@ -91,23 +94,25 @@ def test_glossaries_belong_to_their_key(store: Store) -> None:
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "a\udfff"])
 def test_a_name_that_databases_refuse_is_the_clients_error(store: Store, name: str) -> None:
     with pytest.raises(DataError, match="name: must not hold"):
-        store.add_glossary("key1", name, "en", "de", ENTRIES)
+        store.add_glossary("key1", name, [PETS])
     assert not store.is_failing
 
 
 def test_a_key_may_have_so_many_glossaries(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transduce.serve.state.store._MAX_GLOSSARIES", 2)
-    made = [store.add_glossary("a", "n", "en", "de", [("x", "y")]) for _ in range(2)]
-    with pytest.raises(DataError, match="There are 2 glossaries of 24 characters already: at most 2 and 20,000,000"):
-        store.add_glossary("a", "n", "en", "de", [("x", "y")])
+    made = [store.add_glossary("a", "n", [ONE]) for _ in range(2)]
+    with pytest.raises(
+        DataError, match="There are 2 other glossaries of 24 characters already: at most 2 and 20,000,000"
+    ):
+        store.add_glossary("a", "n", [ONE])
     assert len(store.glossaries("a")) == 2
-    store.add_glossary("b", "n", "en", "de", [("x", "y")])
+    store.add_glossary("b", "n", [ONE])
     assert store.delete_glossary("a", made[0].id)
     monkeypatch.setattr("transduce.serve.state.store._MAX_GLOSSARY_CHARACTERS", 23)
-    with pytest.raises(DataError, match="There are 1 glossaries of 12 characters already"):
-        store.add_glossary("a", "n", "en", "de", [("x", "y")])
+    with pytest.raises(DataError, match="There are 1 other glossaries of 12 characters already"):
+        store.add_glossary("a", "n", [ONE])
     monkeypatch.setattr("transduce.serve.state.store._MAX_GLOSSARY_CHARACTERS", 24)
-    store.add_glossary("a", "n", "en", "de", [("x", "y")])
+    store.add_glossary("a", "n", [ONE])
 
 
 def test_usage_adds_up_by_key_and_day(store: Store) -> None:
@@ -133,7 +138,7 @@ def test_no_usage_is_lost_between_replicas(store: Store, address: str) -> None:
 
 
 def test_what_was_kept_outlasts_the_service(store: Store, address: str) -> None:
-    made = store.add_glossary("key1", "a", "en", "de", ENTRIES)
+    made = store.add_glossary("key1", "a", [PETS])
     store.close()
     again = open_store(address)
     assert again.glossaries("key1") == [made]
@@ -162,6 +167,44 @@ def test_migrations_are_applied_by_number(store: Store, address: str, monkeypatc
     number = len(MIGRATIONS)
     with pytest.raises(ConfigError, match=rf"has schema {number + 1}, of a later version .* up to {number}\. Install"):
         open_store(address)
+
+
+def test_glossaries_of_earlier_versions_become_their_first_dictionary(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "MIGRATIONS", MIGRATIONS[:2])
+    old = open_store(address)
+    insert = "INSERT INTO glossaries (id, owner, name, source, target, entries, created) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    old._database.query(insert, "7", "key1", "Tiere", "en", "de", '[["dog", "Hund"], ["cat", "Katze"]]', 0.0)
+    old.close()
+    monkeypatch.undo()
+    store = open_store(address)
+    terms = StoredDictionary("en", "de", (("dog", "Hund"), ("cat", "Katze")))
+    assert store.glossary("key1", "7") == StoredGlossary("7", "key1", "Tiere", (terms,), datetime.fromtimestamp(0, UTC))
+    store.close()
+
+
+def test_changes_by_several_replicas_all_count(store: Store, address: str) -> None:
+    made = store.add_glossary("key1", "n", [ONE])
+    replicas = [store, open_store(address)]
+
+    def add(number: int) -> None:
+        more = StoredDictionary("en", f"x{number}", (("a", str(number)),))
+        replicas[number % 2].change_glossary(
+            "key1", made.id, lambda found: replace(found, dictionaries=(*found.dictionaries, more))
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(20)))
+    found = store.glossary("key1", made.id)
+    assert found is not None
+    assert {each.target for each in found.dictionaries} == {"de", *(f"x{number}" for number in range(20))}
+    assert store.dictionary("key1", made.id, "en", "x7") == StoredDictionary("en", "x7", (("a", "7"),))
+    assert store.dictionary("key2", made.id, "en", "x7") is None
+    assert store.change_glossary("key2", made.id, lambda found: replace(found, name="theirs")) is None
+    assert store.delete_glossary("key1", made.id)
+    assert store._database.query("SELECT * FROM dictionaries") == []
+    replicas[1].close()
 
 
 def test_a_statement_that_is_refused_takes_back_the_transaction(store: Store) -> None:
@@ -228,7 +271,7 @@ def test_a_server_that_is_gone_is_an_error_until_it_is_back(
     server: PostgresServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_store(server.new_database())
-    made = store.add_glossary("key1", "a", "en", "de", ENTRIES)
+    made = store.add_glossary("key1", "a", [PETS])
     server.stop()
     try:
         with caplog.at_level(logging.INFO):
@@ -325,15 +368,16 @@ def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path, caplog: pyt
     connection = store._database._connection
     [(pages,)] = connection.execute("PRAGMA page_count").fetchall()
     connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-    long = [(f"term {number}", "x" * 1000) for number in range(100)]
+    terms = tuple((f"term {number}", "x" * 1000) for number in range(100))
+    long = StoredDictionary("en", "de", terms)
     for _ in range(3):
         with pytest.raises(StateError):
-            store.add_glossary("key1", "long", "en", "de", long)
+            store.add_glossary("key1", "long", [long])
     assert "database or disk is full" in caplog.text
     assert len(caplog.records) == 1
     assert store.glossaries("key1") == []  # reading goes on
     connection.execute("PRAGMA max_page_count = 1000000")
-    store.add_glossary("key1", "long", "en", "de", long)
+    store.add_glossary("key1", "long", [long])
     assert not store.is_failing
     store.close()
 

@@ -34,4 +34,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             document TEXT NOT NULL, part TEXT NOT NULL, number BIGINT NOT NULL, content BYTEA NOT NULL,
             PRIMARY KEY (document, part, number))""",
     ),
+    (
+        # A glossary has several dictionaries. Its own one of earlier versions becomes the first.
+        """CREATE TABLE dictionaries (
+            glossary TEXT NOT NULL, number BIGINT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL,
+            entries TEXT NOT NULL, PRIMARY KEY (glossary, source, target))""",
+        "INSERT INTO dictionaries SELECT id, 0, source, target, entries FROM glossaries",
+        *(f"ALTER TABLE glossaries DROP COLUMN {name}" for name in ("source", "target", "entries")),
+    ),
 )

@@ -1,9 +1,10 @@
 """The store of the service: glossaries, usage by key and day, documents."""
 
+import itertools
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,11 +17,23 @@ from transduce.serve.state.sqlite import SqliteDatabase
 IN_MEMORY = "memory"  # the address of a store that ends with the service
 _MAX_GLOSSARIES = 1000  # of a key
 _MAX_GLOSSARY_CHARACTERS = 20_000_000  # of all glossaries of a key, as they are stored: a list of them reads all
-_GLOSSARY = "id, owner, name, source, target, entries, created"
+_GLOSSARIES = (
+    "SELECT g.id, g.owner, g.name, g.created, d.source, d.target, d.entries "
+    "FROM glossaries g LEFT JOIN dictionaries d ON d.glossary = g.id WHERE g.owner = ?"
+)
 _ADD_USAGE = (
     "INSERT INTO usage_by_day (owner, day, characters) VALUES (?, ?, ?) ON CONFLICT (owner, day) "
     "DO UPDATE SET characters = usage_by_day.characters + excluded.characters"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDictionary:
+    """The terms of a glossary for one pair of languages."""
+
+    source: str
+    target: str
+    entries: tuple[tuple[str, str], ...]  # source term, target term
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +43,12 @@ class StoredGlossary:
     id: str
     owner: str  # the id of the key; "" where the service needs no keys
     name: str
-    source: str
-    target: str
-    entries: tuple[tuple[str, str], ...]  # source term, target term
+    dictionaries: tuple[StoredDictionary, ...]  # of different pairs of languages
     created: datetime
+
+    def dictionary(self, source: str, target: str) -> StoredDictionary | None:
+        """Returns the dictionary for two languages, or None."""
+        return next((each for each in self.dictionaries if (each.source, each.target) == (source, target)), None)
 
 
 class Store:
@@ -58,50 +73,78 @@ class Store:
 
     # --- glossaries -------------------------------------------------------------------------------------------
 
-    def add_glossary(
-        self, owner: str, name: str, source: str, target: str, entries: Iterable[tuple[str, str]]
-    ) -> StoredGlossary:
+    def add_glossary(self, owner: str, name: str, dictionaries: Iterable[StoredDictionary]) -> StoredGlossary:
         """Keeps a glossary and returns it with its new id.
 
         Raises:
             DataError: the key has too many glossaries, or the name has a character that databases refuse: NUL, or half
                 of a surrogate pair.
         """
-        if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
-            raise DataError("name: must not hold NUL characters or lone surrogates.")
-        now = datetime.now(UTC)
-        made = StoredGlossary(str(uuid.uuid4()), owner, name, source, target, tuple(entries), now)
-        listed = json.dumps(made.entries)  # ASCII: databases take any text so
-        values = (made.id, owner, name, source, target, listed, made.created.timestamp())
+        made = StoredGlossary(str(uuid.uuid4()), owner, name, tuple(dictionaries), datetime.now(UTC))
+        _require_storable(name)
 
         def work(run: Statement) -> StoredGlossary:
-            count = "SELECT count(*), coalesce(sum(length(entries)), 0) FROM glossaries WHERE owner = ?"
-            [(number, characters)] = run(count, owner)
-            if number >= _MAX_GLOSSARIES or characters + len(listed) > _MAX_GLOSSARY_CHARACTERS:
-                raise DataError(
-                    f"There are {number:,} glossaries of {characters:,} characters already: at most "
-                    f"{_MAX_GLOSSARIES:,} and {_MAX_GLOSSARY_CHARACTERS:,}. Delete those that are not needed."
-                )
-            run(f"INSERT INTO glossaries ({_GLOSSARY}) VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
+            insert = "INSERT INTO glossaries (id, owner, name, created) VALUES (?, ?, ?, ?)"
+            run(insert, made.id, owner, name, made.created.timestamp())
+            _write_dictionaries(run, made)
             return made
+
+        return self._database.run(work)
+
+    def change_glossary(
+        self, owner: str, glossary_id: str, change: Callable[[StoredGlossary], StoredGlossary]
+    ) -> StoredGlossary | None:
+        """Changes the name and the dictionaries of a glossary of this key, and returns it; None where there is none.
+
+        Args:
+            owner: the key.
+            glossary_id: its glossary.
+            change: returns the changed glossary. No other replica changes it meanwhile.
+
+        Raises:
+            DataError: see `add_glossary`.
+        """
+
+        def work(run: Statement) -> StoredGlossary | None:
+            lock = "UPDATE glossaries SET name = name WHERE id = ? AND owner = ?"  # on PostgreSQL, until the end
+            run(lock, glossary_id, owner)
+            found = _glossaries(run(f"{_GLOSSARIES} AND g.id = ? ORDER BY d.number", owner, glossary_id))
+            if not found:
+                return None
+            changed = change(found[0])
+            _require_storable(changed.name)
+            run("UPDATE glossaries SET name = ? WHERE id = ?", changed.name, glossary_id)
+            run("DELETE FROM dictionaries WHERE glossary = ?", glossary_id)
+            _write_dictionaries(run, changed)
+            return changed
 
         return self._database.run(work)
 
     def glossaries(self, owner: str) -> list[StoredGlossary]:
         """Returns the glossaries of a key, oldest first."""
-        found = self._database.query(f"SELECT {_GLOSSARY} FROM glossaries WHERE owner = ? ORDER BY created, id", owner)
-        return [_glossary(row) for row in found]
+        return _glossaries(self._database.query(f"{_GLOSSARIES} ORDER BY g.created, g.id, d.number", owner))
 
     def glossary(self, owner: str, glossary_id: str) -> StoredGlossary | None:
         """Returns a glossary of this key; None where there is none, or where it is another's."""
-        select = f"SELECT {_GLOSSARY} FROM glossaries WHERE id = ? AND owner = ?"
-        found = self._database.query(select, glossary_id, owner)
-        return _glossary(found[0]) if found else None
+        found = _glossaries(self._database.query(f"{_GLOSSARIES} AND g.id = ? ORDER BY d.number", owner, glossary_id))
+        return found[0] if found else None
+
+    def dictionary(self, owner: str, glossary_id: str, source: str, target: str) -> StoredDictionary | None:
+        """Returns a dictionary of a glossary of this key, or None; the glossary's other ones are not read."""
+        select = f"{_GLOSSARIES} AND g.id = ? AND d.source = ? AND d.target = ?"
+        found = _glossaries(self._database.query(select, owner, glossary_id, source, target))
+        return found[0].dictionaries[0] if found else None
 
     def delete_glossary(self, owner: str, glossary_id: str) -> bool:
         """Deletes a glossary of this key; returns whether there was one."""
-        delete = "DELETE FROM glossaries WHERE id = ? AND owner = ? RETURNING id"
-        return bool(self._database.query(delete, glossary_id, owner))
+
+        def work(run: Statement) -> bool:
+            deleted = run("DELETE FROM glossaries WHERE id = ? AND owner = ? RETURNING id", glossary_id, owner)
+            for (identifier,) in deleted:
+                run("DELETE FROM dictionaries WHERE glossary = ?", identifier)
+            return bool(deleted)
+
+        return self._database.run(work)
 
     # --- usage ------------------------------------------------------------------------------------------------
 
@@ -186,7 +229,36 @@ def default_path() -> Path:
     return Path(folder, "transduce", "serve.db")
 
 
-def _glossary(row: Row) -> StoredGlossary:
-    identifier, owner, name, source, target, entries, created = row
-    pairs = tuple((term, translation) for term, translation in json.loads(entries))
-    return StoredGlossary(identifier, owner, name, source, target, pairs, datetime.fromtimestamp(created, UTC))
+def _glossaries(rows: Iterable[Row]) -> list[StoredGlossary]:
+    """Returns the glossaries of rows of `_GLOSSARIES`; rows of one glossary follow each other."""
+    found = []
+    for (identifier, owner, name, created), group in itertools.groupby(rows, lambda row: row[:4]):
+        dictionaries = tuple(
+            StoredDictionary(source, target, tuple((term, translation) for term, translation in json.loads(entries)))
+            for *_, source, target, entries in group
+            if entries is not None  # of a glossary without dictionaries
+        )
+        found.append(StoredGlossary(identifier, owner, name, dictionaries, datetime.fromtimestamp(created, UTC)))
+    return found
+
+
+def _write_dictionaries(run: Statement, glossary: StoredGlossary) -> None:
+    """Writes the dictionaries of a glossary that has none yet; raises DataError where its key has too many."""
+    listed = [json.dumps(each.entries) for each in glossary.dictionaries]  # ASCII: databases take any text so
+    count = (
+        "SELECT count(DISTINCT g.id), coalesce(sum(length(d.entries)), 0) "
+        "FROM glossaries g LEFT JOIN dictionaries d ON d.glossary = g.id WHERE g.owner = ? AND g.id <> ?"
+    )
+    [(number, characters)] = run(count, glossary.owner, glossary.id)
+    if number >= _MAX_GLOSSARIES or characters + sum(map(len, listed)) > _MAX_GLOSSARY_CHARACTERS:
+        raise DataError(
+            f"There are {number:,} other glossaries of {characters:,} characters already: at most "
+            f"{_MAX_GLOSSARIES:,} and {_MAX_GLOSSARY_CHARACTERS:,}. Delete those that are not needed."
+        )
+    for index, (each, entries) in enumerate(zip(glossary.dictionaries, listed, strict=True)):
+        run("INSERT INTO dictionaries VALUES (?, ?, ?, ?, ?)", glossary.id, index, each.source, each.target, entries)
+
+
+def _require_storable(name: str) -> None:
+    if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
+        raise DataError("name: must not hold NUL characters or lone surrogates.")

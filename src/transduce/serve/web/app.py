@@ -26,6 +26,7 @@ from transduce.serve.web import deepl, libretranslate, own
 from transduce.serve.web.backend import Backend
 from transduce.serve.web.deepl_documents import DeeplDocuments
 from transduce.serve.web.deepl_glossaries import DeeplGlossaries
+from transduce.serve.web.deepl_multilingual import MultilingualGlossaries
 from transduce.serve.web.detection import Detector
 from transduce.serve.web.disconnection import ClientLeftError
 from transduce.serve.web.document_requests import DocumentRequests
@@ -56,6 +57,7 @@ def build_app(
         *libretranslate.LibreTranslate(backend).routes(),
         *LibreTranslateFiles(uploads).routes(),
         *deepl.Deepl(backend, glossaries).routes(),
+        *MultilingualGlossaries(glossaries).routes(),
         *DeeplDocuments(uploads, glossaries).routes(),
         *own.Own(backend).routes(),
         *OwnDocuments(uploads).routes(),
@@ -122,7 +124,7 @@ def health_response(service: Service) -> Response:
 _Wording = tuple[Callable[[AccessError], Refusal], Callable[[Refusal], Response]]
 _WORDINGS: dict[str, _Wording] = {  # of each protocol, by the beginning of its paths
     "/api/": (own.access_refusal, own.error_response),
-    "/v2/": (deepl.access_refusal, deepl.error_response),
+    **dict.fromkeys(("/v2/", "/v3/"), (deepl.access_refusal, deepl.error_response)),
     "/": (libretranslate.access_refusal, libretranslate.error_response),
 }
 

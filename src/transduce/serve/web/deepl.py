@@ -1,7 +1,8 @@
 """The protocol of DeepL, version 2, as its official client speaks it: text, languages, usage, glossaries.
 
 Errors are `{"message": text}`. What can only be a hint (`context`, `model_type`, `preserve_formatting`, a formality
-that begins with `prefer_`) is ignored. What would have to change the translation and cannot is refused.
+that begins with `prefer_`) is ignored; `model_type_used` repeats the hint. What would have to change the translation
+and cannot is refused.
 """
 
 import re
@@ -35,6 +36,11 @@ _TEXTS = (
     "Text too long: {} characters, at most {}.",
 )
 _SPLITS = {"0": "auto", "1": "always", "nonewlines": "always"}  # "auto" still cuts what no model could read at once
+_MODEL_TYPES = {  # as a request names them: as the answer does
+    "quality_optimized": "quality_optimized",
+    "prefer_quality_optimized": "quality_optimized",
+    "latency_optimized": "latency_optimized",
+}
 _CLIENT_SECONDS = 10.0  # after which clients of this protocol ask again: an answer that comes later is of no use
 _TABS = re.compile(r"(?<!\t)\t++(?=translate=)")
 _UNLIMITED = 10**12  # characters: what DeepL itself says where there is no limit
@@ -88,6 +94,7 @@ class Deepl:
         source = text_field(fields, "source_lang") or AUTO
         markup = choice_field(fields, "tag_handling", ("xml", "html"))
         split = choice_field(fields, "split_sentences", _SPLITS)
+        model_type = choice_field(fields, "model_type", _MODEL_TYPES)
         if source != AUTO and self.backend.source_language(source, target) is None:
             raise bad_request("Value for 'source_lang' not supported.")
         glossary = await self.glossaries.for_translation(key, text_field(fields, "glossary_id"), source, target)
@@ -115,6 +122,7 @@ class Deepl:
                         "detected_source_language": base_language(each.source).upper(),
                         "text": kept.unmarked(each.best[0].text),
                         "billed_characters": len(text),
+                        **({"model_type_used": _MODEL_TYPES[model_type]} if model_type else {}),
                     }
                     for text, each in zip(texts, found, strict=True)
                 ]

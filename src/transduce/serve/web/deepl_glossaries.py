@@ -1,17 +1,21 @@
-"""Glossaries in the protocol of DeepL, version 2: kept in the service's store, for the key that made them."""
+"""Glossaries in the protocol of DeepL, version 2: kept in the service's store, for the key that made them.
+
+Version 2 knows glossaries of one pair of languages. Those of several dictionaries have `deepl_multilingual`.
+"""
 
 import asyncio
 import csv
 import io
-from collections import OrderedDict
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from transduce.serve.operations.keys import Key
-from transduce.serve.state.store import Store, StoredGlossary
+from transduce.serve.state.store import Store, StoredDictionary, StoredGlossary
 from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.deepl_fields import choice_field, client_key
 from transduce.serve.web.languages import base_language
@@ -22,6 +26,7 @@ from transduce.translation.constraints.glossary import Glossary
 _MAX_READY = 32  # glossaries that are kept in memory, ready to use
 _MAX_TERMS = 10_000  # of a glossary; that many take most of a second to make ready
 _MAX_NAME = 1024  # characters
+Result = TypeVar("Result")
 _SEPARATORS = {"tsv": "\t", "csv": ","}
 
 
@@ -30,8 +35,8 @@ class DeeplGlossaries:
 
     def __init__(self, backend: Backend, store: Store) -> None:
         self.backend = backend
-        self._store = store
-        self._ready: OrderedDict[str, Glossary] = OrderedDict()
+        self.store = store
+        self._ready = lru_cache(_MAX_READY)(lambda entries: Glossary(dict(entries)))
 
     def routes(self) -> list[Route]:
         """Returns the routes."""
@@ -46,24 +51,26 @@ class DeeplGlossaries:
         """GET /v2/glossaries: all of the key. POST: makes one."""
         if request.method == "POST":
             return await self._create(request)
-        found = await asyncio.to_thread(self._store.glossaries, client_key(self.backend, request).name)
-        return JSONResponse({"glossaries": [_described(each) for each in found]})
+        found = await asyncio.to_thread(self.store.glossaries, client_key(self.backend, request).name)
+        return JSONResponse({"glossaries": [_described(each) for each in found if len(each.dictionaries) == 1]})
 
     async def one(self, request: Request) -> Response:
         """GET /v2/glossaries/{id}: its description. DELETE: deletes it."""
         if request.method == "DELETE":
-            key, glossary_id = client_key(self.backend, request), request.path_params["glossary_id"]
-            if not await asyncio.to_thread(self._store.delete_glossary, key.name, glossary_id):
-                raise _not_found()
-            self._ready.pop(glossary_id, None)
-            return Response(status_code=204)
+            return await self.delete(request)
         return JSONResponse(_described(await self._requested(request)))
+
+    async def delete(self, request: Request) -> Response:
+        """Deletes the glossary in the path."""
+        key, glossary_id = client_key(self.backend, request), request.path_params["glossary_id"]
+        if not await asyncio.to_thread(self.store.delete_glossary, key.name, glossary_id):
+            raise not_found()
+        return Response(status_code=204)
 
     async def entries(self, request: Request) -> Response:
         """GET /v2/glossaries/{id}/entries: its terms, as tab-separated values."""
-        found = await self._requested(request)
-        lines = "\n".join(f"{source}\t{target}" for source, target in found.entries)
-        return PlainTextResponse(lines, media_type="text/tab-separated-values")
+        [found] = (await self._requested(request)).dictionaries
+        return PlainTextResponse(as_tsv(found), media_type="text/tab-separated-values")
 
     async def language_pairs(self, request: Request) -> Response:
         """GET /v2/glossary-language-pairs: all pairs that are served."""
@@ -75,65 +82,87 @@ class DeeplGlossaries:
     async def for_translation(self, key: Key, glossary_id: str, source: str, target: str) -> Glossary | None:
         """Returns the key's glossary of this id, ready to use, or None without one; see `stored_for`."""
         found = await self.stored_for(key, glossary_id, source, target)
-        if found is None:
-            return None
-        if glossary_id not in self._ready:
-            self._ready[glossary_id] = await asyncio.to_thread(Glossary, dict(found.entries))
-        self._ready.move_to_end(glossary_id)
-        if len(self._ready) > _MAX_READY:
-            self._ready.popitem(last=False)
-        return self._ready[glossary_id]
+        return await asyncio.to_thread(self._ready, found.entries) if found else None
 
-    async def stored_for(self, key: Key, glossary_id: str, source: str, target: str) -> StoredGlossary | None:
-        """Returns the key's glossary of this id, or None without one.
+    async def stored_for(self, key: Key, glossary_id: str, source: str, target: str) -> StoredDictionary | None:
+        """Returns the terms for two languages in the key's glossary of this id, or None without an id.
 
         Raises:
-            Refusal: there is none, or it is for other languages.
+            Refusal: there is no such glossary, or it is for other languages.
             StateError: the store fails.
         """
         if not glossary_id:
             return None
         if source == AUTO:
             raise bad_request("Use of a glossary requires the source_lang parameter to be specified.")
-        found = await self._found(key, glossary_id)
-        if (base_language(found.source), base_language(found.target)) != (base_language(source), base_language(target)):
+        languages = base_language(source), base_language(target)
+        found = await asyncio.to_thread(self.store.dictionary, key.name, glossary_id, *languages)
+        if found is None:
+            await self.found(key, glossary_id)
             raise bad_request("The glossary's languages are not those of the request.")
         return found
 
     async def _create(self, request: Request) -> Response:
         key = client_key(self.backend, request)
         fields = await read_fields(request, self.backend.config.limits.body_bytes)
-        name, source, target = (_given(fields, key) for key in ("name", "source_lang", "target_lang"))
-        if len(name) > _MAX_NAME:
-            raise bad_request(f"Value for 'name' has more than {_MAX_NAME} characters.")
+        name, dictionary = given_name(fields), self.dictionary_of(fields)
+        made = await self.charged(
+            request, key, [dictionary], lambda: self.store.add_glossary(key.name, name, [dictionary])
+        )
+        return JSONResponse(_described(made), status_code=201)
+
+    def dictionary_of(self, fields: Fields) -> StoredDictionary:
+        """Returns the dictionary that a request holds; raises Refusal where it is wrong."""
+        source, target = (given_text(fields, key) for key in ("source_lang", "target_lang"))
         code = self.backend.target_language(target)
         if code is None or self.backend.source_language(source, code) in (None, code):
             raise bad_request("Unsupported glossary language pair.")
         separator = _SEPARATORS[choice_field(fields, "entries_format", _SEPARATORS) or "tsv"]
-        entries = list(_terms(_given(fields, "entries"), separator, self.backend.config.limits.term_characters).items())
-        async with self.backend.access.charged(
-            request.scope, key, sum(len(term) for entry in entries for term in entry)
-        ):
-            made = await asyncio.to_thread(
-                self._store.add_glossary, key.name, name, base_language(source), base_language(target), entries
-            )
-        return JSONResponse(_described(made), status_code=201)
+        terms = _terms(given_text(fields, "entries"), separator, self.backend.config.limits.term_characters)
+        return StoredDictionary(base_language(source), base_language(target), tuple(terms.items()))
+
+    async def charged(
+        self, request: Request, key: Key, dictionaries: Sequence[StoredDictionary], work: Callable[[], Result]
+    ) -> Result:
+        """Returns what `work` does in the store; the key is charged with the terms of the dictionaries."""
+        characters = sum(len(term) for each in dictionaries for entry in each.entries for term in entry)
+        async with self.backend.access.charged(request.scope, key, characters):
+            return await asyncio.to_thread(work)
+
+    async def found(self, key: Key, glossary_id: str) -> StoredGlossary:
+        """Returns a glossary of the key; raises Refusal where there is none."""
+        found = await asyncio.to_thread(self.store.glossary, key.name, glossary_id)
+        if found is None:
+            raise not_found()
+        return found
 
     async def _requested(self, request: Request) -> StoredGlossary:
-        return await self._found(client_key(self.backend, request), request.path_params["glossary_id"])
-
-    async def _found(self, key: Key, glossary_id: str) -> StoredGlossary:
-        found = await asyncio.to_thread(self._store.glossary, key.name, glossary_id)
-        if found is None:
-            raise _not_found()
+        found = await self.found(client_key(self.backend, request), request.path_params["glossary_id"])
+        if len(found.dictionaries) != 1:
+            raise not_found(f"This glossary has {len(found.dictionaries)} dictionaries: use /v3/glossaries.")
         return found
 
 
-def _not_found() -> Refusal:
-    return Refusal(404, "not_found", "Glossary not found.")
+def not_found(message: str = "Glossary not found.") -> Refusal:
+    """Returns the refusal of a request for what the key does not have."""
+    return Refusal(404, "not_found", message)
 
 
-def _given(fields: Fields, name: str) -> str:
+def as_tsv(dictionary: StoredDictionary) -> str:
+    """Returns a line for each term: source, tab, target."""
+    return "\n".join(f"{source}\t{target}" for source, target in dictionary.entries)
+
+
+def given_name(fields: Fields) -> str:
+    """Returns the name for a glossary; raises Refusal where it is wrong."""
+    name = given_text(fields, "name")
+    if len(name) > _MAX_NAME:
+        raise bad_request(f"Value for 'name' has more than {_MAX_NAME} characters.")
+    return name
+
+
+def given_text(fields: Fields, name: str) -> str:
+    """Returns the text of a field; raises Refusal where there is none."""
     value = fields.get(name)
     if not isinstance(value, str) or not value.strip():
         raise bad_request(f"Parameter '{name}' not specified.")
@@ -173,8 +202,7 @@ def _terms(text: str, separator: str, max_characters: int) -> dict[str, str]:
             if source in terms:
                 raise bad_request(f"Invalid glossary entries: {source!r} in line {reader.line_num} is there already.")
             terms[source] = target
-            if len(terms) > _MAX_TERMS:
-                raise bad_request(f"Invalid glossary entries: more than {_MAX_TERMS:,}.")
+            require_few(terms)
     except csv.Error as error:
         raise bad_request(f"Invalid glossary entries: line {reader.line_num}: {error}.") from None
     if not terms:
@@ -182,13 +210,20 @@ def _terms(text: str, separator: str, max_characters: int) -> dict[str, str]:
     return terms
 
 
+def require_few(terms: Collection[object]) -> None:
+    """Raises Refusal where a dictionary would have too many terms."""
+    if len(terms) > _MAX_TERMS:
+        raise bad_request(f"Invalid glossary entries: more than {_MAX_TERMS:,}.")
+
+
 def _described(glossary: StoredGlossary) -> dict[str, Any]:
+    [dictionary] = glossary.dictionaries
     return {
         "glossary_id": glossary.id,
         "name": glossary.name,
         "ready": True,
-        "source_lang": glossary.source,
-        "target_lang": glossary.target,
+        "source_lang": dictionary.source,
+        "target_lang": dictionary.target,
         "creation_time": glossary.created.isoformat(timespec="microseconds"),
-        "entry_count": len(glossary.entries),
+        "entry_count": len(dictionary.entries),
     }

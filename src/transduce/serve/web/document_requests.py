@@ -120,7 +120,7 @@ def require_format(name: str, given: str, content: bytes) -> str:
         raise bad_request(str(error), "wrong_value") from None
     if not found:
         endings = " ".join(ending for each in FORMATS.values() for ending in each.extensions)
-        raise bad_request(f"{name}: its ending stands for no format that is known. Known are {endings}.")
+        raise bad_request(f"{name}: its file extension is that of no known format. Known are {endings}.")
     return found
 
 
