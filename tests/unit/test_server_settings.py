@@ -52,7 +52,10 @@ def test_the_service_and_its_metrics_have_a_listener_each(
     shown = (own.app, own.host, own.port, own.certificate, own.private_key)
     assert shown == ("asgi", "h", 7, "c.pem", "k.pem")
     assert (own.connections.max_connections, own.connections.refused) == (50, "refused")
-    assert metrics == Listener(app="metrics", host="h", port=8)  # not encrypted: it is for the inside
+    limits = own.connections
+    assert metrics == Listener(
+        app="metrics", host="h", port=8, connections=limits
+    )  # not encrypted: it is for the inside
     assert application.asgi == "asgi"
     assert caplog.messages == ["the system allows 50 connections (ulimit -n), not 60"]
     caplog.clear()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.resources import files
@@ -15,6 +16,7 @@ from starlette.routing import Route
 
 from described_answers import DescribedClient, document
 from fake_service import FakeService, fake_app
+from running_app import running
 from transduce.serve.config import LibretranslateConfig, LimitsConfig, ServeConfig
 from transduce.serve.operations.keys import KeyRing, add_key
 from transduce.serve.web import event_stream, request_body
@@ -210,6 +212,33 @@ def test_an_unexpected_error_is_logged_once_without_its_message(
     assert request_id is not None
     assert request_id[1] in answer.text
     assert "secret" not in caplog.text + answer.text
+
+
+_HOST = b"host: x\r\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "path", "headers", "status", "message"),
+    [
+        (b"1.1", b"/ready", _HOST + b"a: " + b"x" * 65_000, 200, b""),
+        (b"1.1", b"/languages", _HOST + b"a: " + b"x" * 100_000, 431, b'"error":"The headers are longer than 64 KiB'),
+        (b"1.1", b"/languages?" + b"x" * 35_000, _HOST + b"a: " + b"x" * 35_000, 431, b"longer than 64 KiB"),
+        (b"1.1", b"/api/languages", b"a: b", 400, b"The request has 0 headers 'Host'. Send one"),
+        (b"1.1", b"/api/languages", _HOST + _HOST, 400, b"The request has 2 headers 'Host'"),
+        (b"1.0", b"/ready", b"a: b", 200, b""),  # it came with HTTP/1.1
+    ],
+)
+def test_heads_are_bounded_and_name_their_host(
+    version: bytes, path: bytes, headers: bytes, status: int, message: bytes
+) -> None:
+    with running(fake_app()) as address:
+        host, port = address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            head = headers.rstrip(b"\r\n") + b"\r\nconnection: close\r\n\r\n"
+            connection.sendall(b"GET " + path + b" HTTP/" + version + b"\r\n" + head)
+            answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert message in answer
 
 
 @pytest.mark.parametrize(

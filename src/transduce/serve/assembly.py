@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,7 +25,7 @@ from transduce.serve.operations.metrics import Metrics
 from transduce.serve.operations.proxies import ForwardedHeaders
 from transduce.serve.service import Service
 from transduce.serve.state.store import open_store
-from transduce.serve.web.app import build_app, health_response, is_ready
+from transduce.serve.web.app import RequestHeads, build_app, health_response, is_ready
 from transduce.serve.web.detection import Detector
 
 _SHOWN_PAIRS = 6
@@ -100,7 +101,9 @@ class Application:
         async def health(_: Request) -> Response:
             return health_response(self.service)
 
-        return Starlette(routes=[self._metrics_route(), Route("/health", health)])
+        return Starlette(
+            routes=[self._metrics_route(), Route("/health", health)], middleware=[Middleware(RequestHeads)]
+        )
 
     def _metrics_route(self) -> Route:
         async def metrics(request: Request) -> Response:

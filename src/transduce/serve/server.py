@@ -207,7 +207,8 @@ def _server_of(application: Application) -> Server:
         )
     ]
     if server.metrics_port:
-        listeners.append(Listener(app=application.metrics_application(), host=server.host, port=server.metrics_port))
+        metrics = application.metrics_application()
+        listeners.append(Listener(app=metrics, host=server.host, port=server.metrics_port, connections=LimitedProtocol))
     return Server(application, listeners)
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_MAX_HEADER_BYTES = 64 << 10
+MAX_HEADER_BYTES = 64 << 10  # also of headers that arrive at once: see `web.app.RequestHeads`
 _MAX_DROPPED_BYTES = 16 << 20  # of a body whose request is answered already
 _MAX_SENT_AHEAD = 16  # requests of a connection that wait for the answer to the one before
 _REFUSAL = (
@@ -109,7 +109,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         super().data_received(data)
-        if self._headers_due is not None and self._header_bytes > _MAX_HEADER_BYTES:
+        if self._headers_due is not None and self._header_bytes > MAX_HEADER_BYTES:
             self._refuse(b"431 Request Header Fields Too Large", b"The headers are too long.")
 
     def on_message_begin(self) -> None:

@@ -19,6 +19,7 @@ from transduce.errors import TransduceError
 from transduce.serve.config import ServeConfig
 from transduce.serve.documents.service import Documents
 from transduce.serve.operations.access import Access, AccessError
+from transduce.serve.operations.connections import MAX_HEADER_BYTES
 from transduce.serve.operations.request_record import record_of
 from transduce.serve.service import Service
 from transduce.serve.state.store import Store
@@ -66,7 +67,7 @@ def build_app(
     ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(UnexpectedErrors)],
+        middleware=[Middleware(UnexpectedErrors), Middleware(RequestHeads)],
         exception_handlers={
             HTTPException: _answer_http_error,
             TransduceError: _answer_error,
@@ -161,6 +162,33 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
 
 async def _answer_nobody(_: Request, error: Exception) -> Response:
     return Response(status_code=_CLIENT_LEFT)
+
+
+class RequestHeads:
+    """Refuses requests whose headers are too long, and those of HTTP/1.1 that do not have one `Host` (RFC 9112, §3.2).
+
+    Connections are refused while the headers come; these are of requests that came whole.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Runs the application."""
+        app = self.app
+        if scope["type"] == "http":
+            headers = scope["headers"]
+            num_bytes = sum(len(name) + len(value) for name, value in headers)
+            num_hosts = sum(name == b"host" for name, _ in headers)
+            if num_bytes + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_HEADER_BYTES:
+                message = (
+                    f"The headers are longer than {MAX_HEADER_BYTES >> 10} KiB. Send fewer, or a text in the body."
+                )
+                app = _error_response(scope["path"], Refusal(431, "too_large", message))
+            elif scope.get("http_version") == "1.1" and num_hosts != 1:
+                message = f"The request has {num_hosts} headers 'Host'. Send one, with the host of the address."
+                app = _error_response(scope["path"], Refusal(400, "wrong_host", message))
+        await app(scope, receive, send)
 
 
 class UnexpectedErrors:
