@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from transduce.serve.config import ServeConfig
 from transduce.serve.documents.survey import DocumentFile, Survey
 from transduce.serve.operations.keys import Key
 from transduce.serve.requests import StoppingError, UnavailableError, UnknownPairError
@@ -252,7 +253,8 @@ def _files(documents: Any) -> LibreTranslateFiles:
     async def file_response(document: StoredDocument) -> str:
         return document.id
 
-    made = LibreTranslateFiles(SimpleNamespace(backend=None, documents=documents, file_response=file_response))  # type: ignore[arg-type]
+    backend = SimpleNamespace(config=ServeConfig())
+    made = LibreTranslateFiles(SimpleNamespace(backend=backend, documents=documents, file_response=file_response))  # type: ignore[arg-type]
     made._accepted = accepted  # type: ignore[method-assign]
     return made
 

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from described_answers import DescribedClient
 from fake_service import FakeService, fake_app
-from transduce.serve.config import DocumentsConfig, LimitsConfig, ServeConfig
+from transduce.serve.config import DocumentsConfig, LimitsConfig, ServeConfig, ServerConfig
 from transduce.serve.documents.runner import DocumentRunner
 from transduce.serve.documents.survey import SurveyProcesses, survey
 from transduce.serve.operations.keys import KeyRing, add_key
@@ -558,6 +558,26 @@ def test_the_address_of_a_file_is_the_one_that_a_trusted_proxy_forwards() -> Non
         with TestClient(ForwardedHeaders(app, trusted), client=("203.0.113.1", 4000)) as client:
             answer = client.post("/translate_file", data=LANGUAGES, files={"file": ("a.txt", b"A.")}, headers=forwarded)
             assert answer.json()["translatedFileUrl"].startswith(f"{start}download_file/")
+
+
+@pytest.mark.usefixtures("read_here")
+@pytest.mark.parametrize(
+    ("trusted", "public_url", "start"),
+    [
+        ((), "", "http://testserver/"),
+        (("203.0.113.1",), "", "http://evil.example/"),
+        ((), "https://docs.example.org/mt/", "https://docs.example.org/mt/"),
+        (("203.0.113.1",), "https://docs.example.org", "https://docs.example.org/"),
+    ],
+)
+def test_only_a_trusted_proxy_may_name_the_host_and_the_configuration_wins(
+    trusted: tuple[str, ...], public_url: str, start: str
+) -> None:
+    app = fake_app(config=ServeConfig(server=ServerConfig(public_url=public_url)))
+    with TestClient(ForwardedHeaders(app, trusted), client=("203.0.113.1", 4000)) as client:
+        headers = {"Host": "evil.example"}
+        answer = client.post("/translate_file", data=LANGUAGES, files={"file": ("a.txt", b"A.")}, headers=headers)
+        assert answer.json()["translatedFileUrl"].startswith(f"{start}download_file/")
 
 
 @pytest.mark.usefixtures("read_here")

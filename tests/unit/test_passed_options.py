@@ -104,11 +104,12 @@ def test_serve(noting: Noting) -> None:
 
     served = noting("transduce.serve.server.serve")
     logs = noting("transduce.serve.operations.log.service_logs", nullcontext())
-    options = "--host h --port 7 --keys k.toml --state memory --engine torch --quantization int8 --threads 3"
+    address = "--host h --port 7 --public-url http://h:7"
+    options = f"{address} --keys k.toml --state memory --engine torch --quantization int8 --threads 3"
     assert main(["serve", "a", "b", *options.split(), "--shortlist", "auto", "--quiet"]) == 0
     [((config,), _)] = served
     assert (config.server.host, config.server.port, config.state.url) == ("h", 7, "memory")
-    assert Path(config.keys.file).name == "k.toml"
+    assert (Path(config.keys.file).name, config.server.public_url) == ("k.toml", "http://h:7")
     assert [Path(each.path).name for each in config.models] == ["a", "b"]
     assert {(m.engine, m.quantization, m.threads, m.shortlist) for m in config.models} == {("torch", "int8", 3, "auto")}
     assert logs[0][1] == {"access_log": False, "quiet": True}

@@ -135,6 +135,10 @@ def test_without_a_file_models_are_named_on_the_command_line() -> None:
         ("[server]\nport = 70000\n", "server.port = 70000: must be from 0 to 65,535."),
         ('[server]\nport = "80"\n', "server.port = '80': must be a whole number."),
         ('[server]\nprivate_key = "key.pem"\n', "server.certificate"),
+        (
+            '[server]\npublic_url = "translate.example.org"\n',
+            "server.public_url = 'translate.example.org': must be an ad",
+        ),
         ("[limits]\nbeam_size = 4\n", "limits.alternatives = 10: needs a beam of 11, and limits.beam_size is 4."),
         ("server = 1\n", "'server' is a section"),
         ('[models]\npath = "a"\n', "models = "),

@@ -46,6 +46,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_path(parser, "--config", "FILE", "serve.toml; options given here win over it")
     add_text(parser, "--host", "NAME", "address to listen at; 0.0.0.0: all; default: 127.0.0.1")
     add_number(parser, "--port", whole(0, 65_535), "N", "0: any that is free; default: 5000")
+    url = "address in links to files; default: that of the connection, or of a trusted proxy"
+    add_text(parser, "--public-url", "URL", url)
     state = (
         "where glossaries, usage and documents are kept: an SQLite file, postgresql://…, or memory; default: "
         "~/.local/state/transduce/serve.db"
@@ -84,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     from transduce.serve.server import serve
 
     given = {
-        "server": {"host": args.host, "port": args.port},
+        "server": {"host": args.host, "port": args.port, "public_url": args.public_url},
         "keys": {"file": str(args.keys) if args.keys is not None else None},
         "state": {"url": args.state},
         "folder": {"path": str(args.folder) if args.folder is not None else None, "max_loaded": args.max_loaded},

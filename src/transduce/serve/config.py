@@ -5,6 +5,7 @@ relative to its folder.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ Threads = Annotated[int, Range(0, THREADS.most)]
 Bytes = Annotated[int, Range(1, 2**40)]
 
 AUTO = "auto"
+_URL = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
 _MODELS = "models"  # the section that occurs in the file once for each model
 
 
@@ -37,6 +39,7 @@ class ServerConfig:
     port: Port = 5000  # 0: any free one
     certificate: str = ""  # file, PEM; with one the service speaks TLS
     private_key: str = ""  # file, PEM; "": in the certificate's file
+    public_url: str = ""  # how clients reach the service; "": a trusted proxy's Host, or the address they connected to
     trusted_proxies: tuple[str, ...] = ()  # addresses or networks whose forwarded headers are believed
     cors_origins: tuple[str, ...] = ()  # web pages of other origins that may call the service; "*": all
     max_connections: Count = 4096  # further ones are refused
@@ -48,6 +51,10 @@ class ServerConfig:
         check_ranges("server", self)
         if self.private_key and not self.certificate:
             raise ConfigError("server.private_key is given without server.certificate. Give both.")
+        if self.public_url and not _URL.fullmatch(self.public_url):
+            raise ConfigError(
+                f"server.public_url = {shown(self.public_url)}: must be an address such as https://translate.example.org."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

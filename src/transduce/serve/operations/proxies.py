@@ -8,6 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from transduce.errors import ConfigError
+from transduce.serve.operations.request_record import record_of
 
 _HOST = re.compile(rb"[A-Za-z0-9.\-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
 
@@ -29,6 +30,7 @@ class ForwardedHeaders:
         """Answers a request."""
         client = scope.get("client")
         if scope["type"] == "http" and client and client[0] in self._proxies.trusted_hosts:
+            record_of(scope).is_from_proxy = True
             scope["headers"] = _with_forwarded_host(scope["headers"])
         await self._proxies(scope, receive, send)  # type: ignore[arg-type]
 

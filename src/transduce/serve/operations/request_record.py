@@ -19,6 +19,7 @@ class RequestRecord:
     key_name: str = ""
     characters: int = 0
     waiting: Waiting | None = None  # None: nothing was queued
+    is_from_proxy: bool = False  # whether a trusted proxy sent it
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)  # to be added to the answer
 
 

@@ -7,6 +7,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from transduce.serve.operations.keys import Key
+from transduce.serve.operations.request_record import record_of
 from transduce.serve.requests import UnavailableError
 from transduce.serve.state.documents import DONE, FAILED, StoredDocument
 from transduce.serve.web.disconnection import ClientLeftError, while_connected
@@ -44,8 +45,18 @@ class LibreTranslateFiles:
         if found.state == FAILED:
             await self._documents.delete(_PROTOCOL, key, document.id)
             raise bad_request(found.message)
-        address = f"{request.base_url}download_file/{found.id}/{quote(result_name(found), safe='')}"
+        address = f"{self._address(request)}/download_file/{found.id}/{quote(result_name(found), safe='')}"
         return JSONResponse({"translatedFileUrl": address})
+
+    def _address(self, request: Request) -> str:
+        """Returns the address of the service: never from a client's own `Host`, which may lead anywhere."""
+        if self._backend.config.server.public_url:
+            return self._backend.config.server.public_url.rstrip("/")
+        if not record_of(request.scope).is_from_proxy:
+            host, port = request.scope["server"]  # where the connection arrived
+            shown = f"[{host}]" if ":" in host else host
+            request = Request({**request.scope, "headers": [], "server": (shown, port)})
+        return str(request.base_url).rstrip("/")
 
     async def _accepted(self, request: Request) -> tuple[Key, StoredDocument]:
         with self._documents:
