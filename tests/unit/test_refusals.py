@@ -12,6 +12,7 @@ from transduce.serve.operations.access import (
     KeyRequiredError,
     MinuteLimitError,
     UnknownKeyError,
+    WrongKeysError,
 )
 from transduce.serve.requests import (
     DeadlineError,
@@ -97,6 +98,7 @@ def test_what_a_request_would_take_is_told() -> None:
         (KeyRequiredError("A key is needed."), 401, 403, 400),
         (UnknownKeyError("This key is not valid."), 401, 403, 403),
         (MinuteLimitError("used up", 8), 429, 429, 429),
+        (WrongKeysError("wait", 6), 429, 429, 429),
         (DayLimitError("used up", 9), 429, 456, 429),
     ],
 )

@@ -8,13 +8,16 @@ from typing import Any, TypeVar
 
 import pytest
 
+from transduce.serve.operations import access as access_module
 from transduce.serve.operations.access import (
     Access,
     DayLimitError,
+    KeyChecks,
     KeyRequiredError,
     MinuteLimitError,
     Scope,
     UnknownKeyError,
+    WrongKeysError,
 )
 from transduce.serve.operations.keys import ANONYMOUS, Key, KeyRing, add_key
 from transduce.serve.operations.limits import Budgets, MinuteBudget, Usage, seconds_of_day_left
@@ -456,6 +459,68 @@ def test_keys_are_asked_for(tmp_path: Path, budgets: Budgets, required: bool) ->
                 access.authorise({"type": "http"}, nothing)
         else:
             assert access.authorise({"type": "http"}, nothing) is ANONYMOUS
+
+
+def _outcome(checks: KeyChecks, address: str, key: Key | None) -> str | int:
+    """Returns the name of the key, "wrong", or the seconds to wait."""
+    try:
+        return checks.check(address, key).name
+    except WrongKeysError as error:
+        return error.retry_after_seconds
+    except UnknownKeyError:
+        return "wrong"
+
+
+def test_an_address_may_send_ten_wrong_keys_a_minute(clock: Clock) -> None:
+    checks, own, new = KeyChecks(clock), Key("own", "0" * 64), Key("new", "1" * 64)
+    assert _outcome(checks, "10.0.0.1", own) == "own"
+    assert [_outcome(checks, "10.0.0.1", None) for _ in range(12)] == ["wrong"] * 10 + [6, 6]  # 60 s for 10
+    assert _outcome(checks, "10.0.0.1", new) == 6  # a right guess is not recognised
+    assert _outcome(checks, "10.0.0.1", own) == "own"
+    assert _outcome(checks, "10.0.0.2", new) == "new"
+    clock.seconds += 5.5
+    assert _outcome(checks, "10.0.0.1", new) == 1
+    clock.seconds += 0.5
+    assert [_outcome(checks, "10.0.0.1", each) for each in (new, None, None)] == ["new", "wrong", 6]
+    clock.seconds += 600
+    assert [_outcome(checks, "10.0.0.1", None) for _ in range(11)] == ["wrong"] * 10 + [6]
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "is_one"),
+    [
+        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
+        ("testclient", "other", False),
+    ],
+)
+def test_a_network_of_ipv6_is_one_address(clock: Clock, first: str, other: str, is_one: bool) -> None:
+    checks = KeyChecks(clock)
+    assert [_outcome(checks, first, None) for _ in range(11)][-1] == 6
+    assert _outcome(checks, other, None) == (6 if is_one else "wrong")
+
+
+def test_as_many_addresses_are_remembered_as_fit(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_module, "_MAX_ADDRESSES", 2)
+    checks = KeyChecks(clock)
+    for address in ["a", "b"] * 10:
+        assert _outcome(checks, address, None) == "wrong"
+    assert _outcome(checks, "a", None) == 6
+    assert _outcome(checks, "c", None) == "wrong"  # in place of b, which was silent for longest
+    assert _outcome(checks, "a", None) == 6
+    assert _outcome(checks, "b", None) == "wrong"
+
+
+def test_wrong_keys_of_a_client_are_limited(tmp_path: Path, budgets: Budgets) -> None:
+    secret = add_key(tmp_path / "keys.toml", "weblate")
+    access = Access(KeyRing(tmp_path / "keys.toml"), budgets)
+    for number in range(10):
+        with pytest.raises(UnknownKeyError):
+            access.authorise({"type": "http", "client": ("10.0.0.1", number)}, "wrong")
+    with pytest.raises(WrongKeysError, match="from this address: try again in 6 s"):
+        access.authorise({"type": "http", "client": ("10.0.0.1", 99)}, secret)
+    assert access.authorise({"type": "http", "client": ("10.0.0.2", 1)}, secret).name == "weblate"
 
 
 def test_without_a_file_of_keys_everybody_may_use_the_service(budgets: Budgets) -> None:
