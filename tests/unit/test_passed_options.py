@@ -1,5 +1,6 @@
 """Every option of a command is passed on, as what it is called, to what does the work."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -137,6 +138,36 @@ def test_check_asks_the_service_of_the_same_options(
     monkeypatch.setattr("transduce.serve.aliveness.require_alive", fail)
     assert main(["serve", "a", "--check"]) == 1  # what Docker takes for unhealthy
     assert capsys.readouterr().err == "transduce: nobody answers\n"
+
+
+def test_usage_is_a_table_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from datetime import UTC, datetime
+
+    from transduce.serve.state.store import open_store
+
+    state = str(tmp_path / "serve.db")
+    store, today = open_store(state), datetime.now(UTC).strftime("%Y-%m-%d")
+    store.add_usage(today, {"weblate": 1234, "": 5})
+    store.add_usage("2020-01-01", {"weblate": 10_000})
+    store.close()
+    assert main(["serve", "--usage", "--state", state]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        f"| (without a key) | 5 | 5 | 5 | {today} |",
+        "| weblate | 1,234 | 1,234 | 11,234 | 2020-01-01 |",
+    ]
+    (tmp_path / "serve.toml").write_text('[state]\nurl = "serve.db"\n', encoding="utf-8")
+    assert main(["serve", "--usage", "--json", "--config", str(tmp_path / "serve.toml")]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["day"] == today
+    assert printed["keys"][1] == {
+        "key": "weblate",
+        "today": 1234,
+        "month": 1234,
+        "total": 11_234,
+        "since": "2020-01-01",
+    }
+    assert main(["serve", "a", "--json"]) == 2
+    assert main(["serve", "--usage", "--state", str(tmp_path / "other.db")]) == 2
 
 
 def test_a_new_key(noting: Noting, capsys: pytest.CaptureFixture[str]) -> None:

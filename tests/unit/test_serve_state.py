@@ -20,7 +20,14 @@ from transduce.serve.state import store as store_module
 from transduce.serve.state.database import StateError
 from transduce.serve.state.schema import MIGRATIONS
 from transduce.serve.state.sqlite import SqliteDatabase
-from transduce.serve.state.store import Store, StoredDictionary, StoredGlossary, default_path, open_store
+from transduce.serve.state.store import (
+    KeyUsage,
+    Store,
+    StoredDictionary,
+    StoredGlossary,
+    default_path,
+    open_store,
+)
 
 ENTRIES = [("dog", "Hund"), ("100 %", "völlig?"), ("a\tb", "c\u0000\ud800")]
 PETS = StoredDictionary("en", "de", tuple(ENTRIES))
@@ -397,13 +404,58 @@ def test_a_locked_file_is_an_error_after_a_while(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"this is not a database, but a text " * 40, "file is not a database"), (None, "this is a folder")],
+    [
+        (b"this is not a database, but a text " * 40, r"is damaged, or no SQLite database \(file is not"),
+        (None, "this is a folder"),
+    ],
 )
 def test_a_wrong_file_is_one_line_at_start(tmp_path: Path, content: bytes | None, message: str) -> None:
     path = tmp_path / "serve.db"
     path.mkdir() if content is None else path.write_bytes(content)
     with pytest.raises(ConfigError, match=rf"\[state\] url: {path}: {message}"):
         open_store(str(path))
+
+
+def test_a_file_that_was_damaged_in_place_is_one_line_at_start(tmp_path: Path) -> None:
+    path = tmp_path / "serve.db"
+    store = open_store(str(path))
+    for number in range(20):
+        store.add_glossary("owner", f"glossary {number}", "en", "de", [("term" * 5000, "Wort")])
+    store.close()
+    content = path.read_bytes()
+    for place in (len(content) // 2, 24_576):  # in the pages of glossaries, which nothing reads at the start
+        path.write_bytes(content[:place] + bytes(4096) + content[place + 4096 :])
+        with pytest.raises(
+            ConfigError, match=rf"^\[state\] url: {path}: is damaged, .*sqlite3 {path} \.recover"
+        ) as found:
+            open_store(str(path))
+        assert "\n" not in str(found.value)
+    path.write_bytes(content)
+    store = open_store(str(path))
+    assert len(store.glossaries("owner")) == 20
+    store.close()
+
+
+def test_usage_by_key_is_of_today_the_month_and_all_days(store: Store) -> None:
+    for day, characters in (
+        ("2025-12-31", {"weblate": 1000}),
+        ("2026-01-01", {"weblate": 200, "": 7}),
+        ("2026-01-15", {"weblate": 30, "docs": 5}),
+    ):
+        store.add_usage(day, characters)
+    assert store.usage_of_keys("2026-01-15") == [
+        KeyUsage("", 0, 7, 7, "2026-01-01"),
+        KeyUsage("docs", 5, 5, 5, "2026-01-15"),
+        KeyUsage("weblate", 30, 230, 1230, "2025-12-31"),
+    ]
+
+
+def test_a_store_that_must_exist_is_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "serve.db"
+    for url in (str(path), "memory"):
+        with pytest.raises(ConfigError, match=r"no store is there\. Name that of the service: --state, --config"):
+            open_store(url, must_exist=True)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(

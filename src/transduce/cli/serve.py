@@ -8,6 +8,7 @@ examples:
   transduce serve --config serve.toml
   transduce serve --keys keys.toml --add-key weblate --characters-per-minute 60000
   transduce serve models/m30k --keys keys.toml
+  transduce serve --usage
   transduce serve models/m30k --state postgresql://transduce@db/transduce
 
 With --models, a folder's models and packages are all served, those of Argos, OPUS-MT and CTranslate2 included: each is
@@ -20,13 +21,17 @@ describes the interface. What the options do not set is in serve.toml: docs/guid
 """
 
 import argparse
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.options import THREADS, add_choice, add_number, add_path, add_switch, add_text, whole
-from transduce.cli.output import say
+from transduce.cli.output import print_report, say
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
 from transduce.engines.interface import SHORTLIST_CHOICES
 from transduce.errors import ConfigError
+from transduce.reporting.tables import table
 
 if TYPE_CHECKING:
     from transduce.serve.config import ServerConfig
@@ -65,6 +70,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     limit = whole(0, _MOST_CHARACTERS)
     for period in ("minute", "day"):
         add_number(keys, f"--characters-per-{period}", limit, "N", "limit of the new key; 0: none (default)")
+    add_switch(keys, "--usage", "print the characters that each key has translated, from --state or --config, and end")
+    add_switch(keys, "--json", "with --usage: print JSON")
     add_switch(keys, "--bulk", "requests with the new key wait for those of others")
     add_switch(parser, "--check", "ask whether the service with these options runs, and end: with 0 if it does")
     add_switch(parser, "--quiet", "print warnings and errors only")
@@ -77,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
     for name in ("characters_per_minute", "characters_per_day", "bulk"):
         if getattr(args, name):
             raise ConfigError(f"--{name.replace('_', '-')} is of a new key: give --add-key NAME as well.")
+    if args.json and not args.usage:
+        raise ConfigError("--json is a form of --usage: give that as well.")
     from transduce.cli.requirements import require
 
     require("serve", _MODULES)
@@ -93,7 +102,9 @@ def run(args: argparse.Namespace) -> int:
     }
     of_models = {name: getattr(args, name) for name in ("engine", "quantization", "threads", "shortlist")}
     changes = {section: _given(values) for section, values in given.items()}
-    config = read_config(args.config, args.models, changes, _given(of_models))
+    config = read_config(args.config, args.models, changes, _given(of_models), needs_models=not args.usage)
+    if args.usage:
+        return _usage(config.state.url, as_json=args.json)
     if args.check:
         return _check(config.server)
     with service_logs(access_log=config.server.access_log and not args.quiet, quiet=args.quiet):
@@ -110,6 +121,24 @@ def _check(server: "ServerConfig") -> int:
     except ListenError as error:
         say(str(error))
         return 1  # what Docker takes for unhealthy
+    return 0
+
+
+def _usage(url: str, *, as_json: bool) -> int:
+    from transduce.serve.state.store import open_store
+
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    store = open_store(url, must_exist=True)
+    try:
+        found = store.usage_of_keys(today)
+    finally:
+        store.close()
+    if as_json:
+        print(json.dumps({"day": today, "keys": [asdict(each) for each in found]}, indent=2))
+        return 0
+    counts = [(each.key or "(without a key)", each.today, each.month, each.total, each.since) for each in found]
+    rows = [[name, *(f"{number:,}" for number in numbers), since] for name, *numbers, since in counts]
+    print_report(table(["characters by key", "today (UTC)", "this month", "in all", "since"], rows))
     return 0
 
 

@@ -212,6 +212,8 @@ def read_config(
     models: Sequence[str] = (),
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     of_models: Mapping[str, Any] | None = None,
+    *,
+    needs_models: bool = True,
 ) -> ServeConfig:
     """Returns the configuration of a file, or the defaults, with what the command line says laid over it.
 
@@ -220,6 +222,7 @@ def read_config(
         models: model folders to serve in place of those in the file. One that the file has too is served as it says.
         changes: sections with the keys that are set otherwise, such as `{"server": {"port": 80}}`.
         of_models: keys that are set otherwise for each model, also those of the folder, such as `{"engine": "torch"}`.
+        needs_models: whether it is an error if there is no model and no folder.
 
     Raises:
         ConfigError: the file is missing or no TOML, a key is unknown, a value has the wrong type or range, or there is
@@ -233,7 +236,7 @@ def read_config(
     if models:
         known = {Path(entry.path).resolve(): entry for entry in entries}
         entries = [known.get(Path(name).resolve(), ModelEntry(path=name)) for name in models]
-    if not entries and not config.folder.path:
+    if needs_models and not entries and not config.folder.path:
         where = f"{path}: no [[models]]" if path is not None else "No model"
         raise ConfigError(f"{where}: name at least one model folder to serve, or a folder of them with --models.")
     of_each = dict(of_models or {})

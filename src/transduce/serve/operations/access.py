@@ -70,7 +70,7 @@ class KeyChecks:
             WrongKeysError: too many were.
         """
         network = _network(address)
-        budget, accepted = self._known.pop(network, None) or (MinuteBudget(_WRONG_KEYS, self._clock), set[str]())
+        budget, accepted = self._known.pop(network, (MinuteBudget(_WRONG_KEYS, self._clock), set()))
         self._known[network] = budget, accepted  # as the last: the first is the one that was silent for longest
         if len(self._known) > _MAX_ADDRESSES:
             del self._known[next(iter(self._known))]

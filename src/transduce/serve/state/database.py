@@ -68,17 +68,26 @@ class Database(ABC):
         """Returns whether the connection is to a database that nobody else can find any more."""
         return False
 
+    def require_intact(self, connection: Any) -> None:
+        """Raises what the driver raises where the database is damaged; servers check theirs themselves."""
+        return
+
+    def reason(self, error: Exception) -> str:
+        """Returns why the database cannot be used at the start, and what to do."""
+        return _first_line(error)
+
     def open(self) -> None:
         """Connects at once.
 
         Raises:
-            ConfigError: the database cannot be reached, or is of a later version; the message has the details.
+            ConfigError: the database cannot be reached, is damaged or of a later version; the message has the details.
         """
         try:
             with self._in_turn():
-                self._connected()
+                self.require_intact(self._connected())
         except (self.driver_error, SchemaError) as error:
-            raise ConfigError(f"[state] url: {self.shown}: {_first_line(error)}") from error
+            self.close()
+            raise ConfigError(f"[state] url: {self.shown}: {self.reason(error)}") from error
 
     def run(self, work: Callable[[Statement], Result]) -> Result:
         """Runs `work` in one transaction and returns its result.

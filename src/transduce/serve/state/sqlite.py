@@ -62,6 +62,29 @@ class SqliteDatabase(Database):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind of error
         return self._path is not None and code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB)
 
+    def require_intact(self, connection: sqlite3.Connection) -> None:
+        """Reads the whole file: SQLite itself notices a damaged page only when a request needs it."""
+        [(found,)] = self.execute(connection, "PRAGMA quick_check(1)")
+        if found != "ok":
+            error = sqlite3.DatabaseError(found.splitlines()[-1])
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
+
+    def reason(self, error: Exception) -> str:
+        """Returns why the database cannot be used at the start, and what to do."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return super().reason(error)
+        return (
+            f"is damaged, or no SQLite database ({super().reason(error)}). Stop all services that use it. Then put a "
+            f"backup in its place, or what can still be read: sqlite3 {self.shown} .recover | sqlite3 new.db. If you "
+            "need nothing of it, move it away, and the service makes an empty one."
+        )
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return self._path is not None and self._path.exists()
+
     def is_replaced(self) -> bool:
         """Returns whether the path has no file, or another one than the connection: SQLite itself does not notice."""
         return self._file_now("") != self._opened[""]

@@ -51,6 +51,17 @@ class StoredGlossary:
         return next((each for each in self.dictionaries if (each.source, each.target) == (source, target)), None)
 
 
+@dataclass(frozen=True, slots=True)
+class KeyUsage:
+    """The characters that a key has translated; days and months are those of UTC."""
+
+    key: str  # "": clients without a key
+    today: int
+    month: int  # from its first day
+    total: int
+    since: str  # the first day with any, YYYY-MM-DD
+
+
 class Store:
     """Glossaries, usage and documents. Each method is one transaction; all raise StateError where the database fails.
 
@@ -191,19 +202,34 @@ class Store:
         """Returns the characters of each key on a day."""
         return dict(self._database.query("SELECT owner, characters FROM usage_by_day WHERE day = ?", day))
 
+    def usage_of_keys(self, today: str) -> list[KeyUsage]:
+        """Returns what each key has used, by name; `today` is YYYY-MM-DD."""
+        select = (
+            "SELECT owner, sum(CASE WHEN day = ? THEN characters ELSE 0 END), "
+            "sum(CASE WHEN day >= ? THEN characters ELSE 0 END), sum(characters), min(day) "
+            "FROM usage_by_day GROUP BY owner ORDER BY owner"
+        )
+        found = self._database.query(select, today, f"{today[:7]}-01")
+        return [KeyUsage(owner, int(day), int(month), int(total), since) for owner, day, month, total, since in found]
 
-def open_store(url: str = "") -> Store:
+
+def open_store(url: str = "", *, must_exist: bool = False) -> Store:
     """Opens the store at an address.
 
     Args:
         url: a file, for SQLite; "postgresql://…"; "memory" for what ends with the service; "" for the file
             transduce/serve.db in the user's folder for state ($XDG_STATE_HOME, or ~/.local/state).
+        must_exist: whether a missing file is an error; otherwise it is made.
 
     Raises:
         ConfigError: the database cannot be used; the message says why.
         MissingDependencyError: the extra [postgres] is needed.
     """
     database = _database(url)
+    if must_exist and isinstance(database, SqliteDatabase) and not database.exists:
+        raise ConfigError(
+            f"[state] url: {database.shown}: no store is there. Name that of the service: --state, --config."
+        )
     database.open()
     return Store(database)
 
