@@ -3,6 +3,9 @@
 import configparser
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -150,3 +153,17 @@ def test_the_unit_runs_a_command_that_exists(tmp_path: Path) -> None:
     config = config_of((_DEPLOY / "serve.toml").read_text(encoding="utf-8"), tmp_path)
     assert int(unit["Service"]["LimitNOFILE"]) > config.server.max_connections
     assert int(unit["Service"]["TimeoutStopSec"]) > config.batching.deadline_seconds
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed: its unit is NOT verified")
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    """With another program, because systemd looks for it, and /opt/transduce is not on this machine."""
+    unit = (_DEPLOY / "transduce.service").read_text(encoding="utf-8")
+    copied = tmp_path / "transduce.service"
+    for text, is_accepted in ((unit, True), (unit.replace("Restart=on-failure", "Restart=sometimes"), False)):
+        copied.write_text(re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={sys.executable}", text), encoding="utf-8")
+        command = ["systemd-analyze", "verify", "--man=no", str(copied)]
+        verified = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = [line for line in verified.stderr.splitlines() if "transduce.service" in line]
+        assert (found == []) is is_accepted, verified.stderr
+        assert verified.returncode == 0 or not is_accepted, verified.stderr

@@ -1,6 +1,7 @@
 """Documents that are damaged, encrypted, huge or no documents: a clear error, and nothing left behind."""
 
 import io
+import random
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import fuzz_documents
 from made_documents import archive, run, translated, word
 from text_engine import text_translator
 from transduce.errors import ConfigError, DataError, TransduceError
+from transduce.serve.web import document_requests
 from transduce.translation.documents import DocumentJob, formats, translate_document
 from transduce.translation.documents import archive as archives
 from transduce.translation.documents.xml_tree import MAX_DEPTH, XmlDocument
@@ -39,7 +41,7 @@ def flagged(data: bytes) -> bytes:
     ("data", "message"),
     [
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "is protected by a password, or from a version before 2007"),
-        (b"%PDF-1.7 ...", "is a PDF file. Convert it first"),
+        (b"%PDF-1.7 ...", "is a PDF file: convert it first, with pdftotext"),
         (b"{\\rtf1 dog}", "is an RTF file"),
         (b"", "is not DOCX, or damaged"),
         (b"A letter.", "is not DOCX, or damaged"),
@@ -80,6 +82,47 @@ def test_members_and_texts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "MAX_FILE_BYTES", 1 << 20)
     with pytest.raises(DataError, match=r"a\.html: is larger than 1 MB"):
         translated(b" " * (2 << 20), "a.html")
+
+
+def test_pictures_may_unpack_to_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert archives.MAX_UNPACKED_BYTES == 512 << 20
+    monkeypatch.setattr(archives, "MAX_UNPACKED_BYTES", 1 << 20)
+    members = {
+        info.filename: zipfile.ZipFile(io.BytesIO(LETTER)).read(info)
+        for info in zipfile.ZipFile(io.BytesIO(LETTER)).infolist()
+    }
+    with pytest.raises(DataError, match=r"^a\.docx: unpacked it is larger than 1 MB.* such as word/media/1\.bmp"):
+        translated(archive({**members, "word/media/1.bmp": bytes(2 << 20)}), "a.docx")
+    photograph = random.Random(1).randbytes(2 << 20)  # which cannot be compressed
+    assert len(translated(archive({**members, "word/media/1.jpg": photograph}), "a.docx")) > 2 << 20
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a.txt", "a.docx", "a"])
+@pytest.mark.parametrize("given", ["", "text", "docx"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "is a PDF file: convert it first, with pdftotext"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"from a version before 2007 \(\.doc, .*soffice --convert-to docx"),
+        (b"\x89PNG\r\n\x1a\n\x00", "is an image. Recognise its text first"),
+        (b"\xff\xd8\xff\xe0\x00\x10JFIF", "is an image"),
+        (b"{\\rtf1 dog}", "is an RTF file. Save it as .docx first"),
+    ],
+)
+def test_other_kinds_of_files_say_what_to_do(
+    tmp_path: Path, name: str, given: str, content: bytes, message: str
+) -> None:
+    """By the command line's way and the service's: whatever the name and the format that was given."""
+    path = tmp_path / name
+    path.write_bytes(content)
+    for check in (
+        lambda: formats.require_format(given, path, path),
+        lambda: formats.require_format(given, path, content),
+        lambda: document_requests.require_format(name, given, content),
+    ):
+        with pytest.raises(DataError, match=rf"{name}: .*{message}") as found:
+            check()
+        assert "--format" not in str(found.value)
 
 
 def test_a_member_that_is_larger_than_it_says() -> None:

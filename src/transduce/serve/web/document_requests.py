@@ -18,6 +18,7 @@ from transduce.serve.web.backend import Backend
 from transduce.serve.web.refusals import bad_request
 from transduce.serve.web.uploads import Upload
 from transduce.translation.documents import FORMATS, recognised_format
+from transduce.translation.documents.archive import refuse_other_kinds
 
 _HEAD_BYTES = 1 << 16
 
@@ -110,9 +111,11 @@ def require_format(name: str, given: str, content: bytes) -> str:
 
     Raises:
         Refusal: there is none, or the content is of another format than the ending says.
+        DataError: it is a file of a kind that no format reads, such as PDF.
     """
     if given and given not in FORMATS:
         raise bad_request(f"The format '{given[:100]}' is not known.{suggestion(given[:100], FORMATS)}", "wrong_value")
+    refuse_other_kinds(content[:_HEAD_BYTES], name)
     try:
         # Of an archive that is larger, the directory is read by the process that surveys it, whose memory is limited.
         found = given or recognised_format(Path(name), content[:_HEAD_BYTES])

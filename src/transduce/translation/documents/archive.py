@@ -20,6 +20,8 @@ from transduce.errors import DataError
 MAX_MEMBERS = 20_000
 MAX_MEMBER_BYTES = 64 << 20  # of a member whose text is translated, decompressed
 MAX_TEXT_BYTES = 256 << 20  # of all of them
+MAX_UNPACKED_BYTES = 512 << 20  # of all members, unless they are hardly smaller as they are: videos, photographs
+_USUAL_RATIO = 10
 
 _LOCAL_HEADER_BYTES = 30
 _ENCRYPTED = 0x1
@@ -39,14 +41,32 @@ DAMAGE = (
     struct.error,
     zlib.error,
 )
-_OTHER_FILES = (
+_IMAGE = "is an image. Recognise its text first, for example with tesseract"
+_OTHER_FILES = (  # how they begin, and what to do with them
     (
         b"\xd0\xcf\x11\xe0",
-        "is protected by a password, or from a version before 2007. Save it without, in today's format",
+        "is protected by a password, or from a version before 2007 (.doc, .xls, .ppt). Save it without, in today's "
+        "format; LibreOffice does that too: soffice --convert-to docx",
     ),
-    (b"%PDF", "is a PDF file. Convert it first"),
-    (b"{\\rtf", "is an RTF file. Save it in another format first"),
+    (b"%PDF-", "is a PDF file: convert it first, with pdftotext to text, or with LibreOffice or Word to .docx"),
+    (b"{\\rtf", "is an RTF file. Save it as .docx first"),
+    *((magic, _IMAGE) for magic in (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*")),
 )
+
+
+def refuse_other_kinds(head: bytes, name: str) -> None:
+    """Refuses files that are of no format, however they are named.
+
+    Args:
+        head: how the file begins, at least eight bytes if there are as many.
+        name: of the file, for the error.
+
+    Raises:
+        DataError: it is one.
+    """
+    for magic, what in _OTHER_FILES:
+        if head.startswith(magic):
+            raise DataError(f"{name}: {what}.")
 
 
 class Archive:
@@ -66,9 +86,7 @@ class Archive:
         self.name, self.title, self._file = name, title, file
         head = file.read(8)
         file.seek(0)
-        for magic, what in _OTHER_FILES:
-            if head.startswith(magic):
-                raise DataError(f"{name}: {what}.")
+        refuse_other_kinds(head, name)
         if not head.startswith(b"PK"):
             raise DataError(f"{name}: is not {title}, or damaged. If it has another format, name it (--format).")
         with self._reading(name):
@@ -78,8 +96,16 @@ class Archive:
             raise DataError(f"{name}: has more than {MAX_MEMBERS:,} files; no usual {title} file has.")
         if any(member.flag_bits & _ENCRYPTED for member in self.members):
             raise DataError(f"{name}: is encrypted. Save it without a password.")
-        if sum(member.compress_size for member in self.members) > file.seek(0, 2):
+        num_bytes = file.seek(0, 2)
+        if sum(member.compress_size for member in self.members) > num_bytes:
             raise DataError(f"{name}: is damaged: its files overlap. Get the file again.")
+        unpacked = sum(member.file_size for member in self.members)
+        if unpacked > max(MAX_UNPACKED_BYTES, _USUAL_RATIO * num_bytes):
+            largest = max(self.members, key=lambda member: member.file_size)
+            raise DataError(
+                f"{name}: unpacked it is larger than {MAX_UNPACKED_BYTES >> 20} MB, and more than {_USUAL_RATIO} times "
+                f"its size. Take out what is large, such as {largest.filename[:100]}."
+            )
         self._num_of_name = Counter(member.filename for member in self.members)
         self._num_bytes = 0
 

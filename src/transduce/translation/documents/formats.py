@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.errors import ConfigError, DataError, suggestion
-from transduce.translation.documents.archive import Archive
+from transduce.translation.documents.archive import Archive, refuse_other_kinds
 from transduce.translation.documents.epub import book_members
 from transduce.translation.documents.gettext_catalogues import read_po
 from transduce.translation.documents.html_pages import read_html
@@ -94,15 +94,25 @@ def require_format(name: str, path: Path | None, content: Path | bytes | None = 
 
     Raises:
         ConfigError: there is no such format, or see `recognised_format`; or none is recognised.
+        DataError: it is a file of a kind that no format reads, such as PDF.
     """
     known = ", ".join(FORMATS)
     if name and name not in FORMATS:
         raise ConfigError(f"'{name}' is no format of documents: choose from {known}.{suggestion(name, FORMATS)}")
+    if content is not None:
+        refuse_other_kinds(_head(content), str(path) if path is not None else "the document")
     found = name or recognised_format(path, content)
     if not found:
         where = f"{path}: its extension stands for" if path is not None else "a document without a name has"
         raise ConfigError(f"{where} no known format, nor does its content show one. Name one (--format): {known}.")
     return FORMATS[found]
+
+
+def _head(content: Path | bytes) -> bytes:
+    if isinstance(content, bytes):
+        return content[:8]
+    with content.open("rb") as file:
+        return file.read(8)
 
 
 def require_size(size: int, name: str) -> None:
