@@ -144,6 +144,14 @@ def test_options_reach_the_search(client: DescribedClient, service: FakeService)
     assert (request.text_options.markup, request.text_options.split) == ("html", "always")
 
 
+def test_columns_of_a_table_are_chosen(client: DescribedClient) -> None:
+    made = send(client, b"name,text\ndog,dog\n", "a.csv", data={"columns": "text"}).json()
+    assert (ended(client, made["id"])["state"], made["characters"]) == ("done", len("dog"))
+    assert client.get(f"/api/documents/{made['id']}/result").content == b"name,text\ndog,[de] DOG\n"
+    refused = send(client, b"name,text\n", "a.csv", data={"columns": "x"})
+    assert (refused.status_code, "has no column 'x'" in refused.json()["error"]["message"]) == (400, True)
+
+
 @pytest.mark.usefixtures("read_here")
 @pytest.mark.parametrize(
     ("fields", "name", "message"),
@@ -156,7 +164,7 @@ def test_options_reach_the_search(client: DescribedClient, service: FakeService)
         ({"glossary": '["a"]'}, "dog.md", "must be an object"),
         ({"beem_size": "4"}, "dog.md", "Did you mean 'beam_size'"),
         ({"format": "pdf"}, "dog.md", "The format 'pdf' is not known"),
-        ({}, "dog.pdf", "dog.pdf: its file extension is that of no known format. Known are .docx"),
+        ({}, "dog.pdf", "dog.pdf: its file extension is that of no known format. Known are .arb"),
         ({"format": "docx"}, "dog.md", "dog.md: is not DOCX"),
         ({}, "../..", "has no name"),
     ],

@@ -503,7 +503,7 @@ def test_what_a_process_answers(
             surveys.survey(file, "de", 99)
     head, _, content = process.given.partition(b"\n")
     limits = {"seconds": 30.0, "bytes": 512 << 20, "max_characters": 99}
-    assert json.loads(head) == {"name": "a.txt", "format": "text", "target": "de", **limits}
+    assert json.loads(head) == {"name": "a.txt", "format": "text", "columns": "", "target": "de", **limits}
     assert content == b"A\n\x00dog"
     assert process.options["stderr"] is subprocess.DEVNULL, "it may have text of the document"
     assert (process.killed, surveys._running) == (True, set())
@@ -541,7 +541,7 @@ def test_the_process_limits_itself_and_tells_no_text_of_what_fails(
     limits: list[Any] = []
     monkeypatch.setattr(survey_module.resource, "setrlimit", lambda *arguments: limits.append(arguments))
     monkeypatch.setattr(survey_module, "time", SimpleNamespace(process_time=lambda: 100.75))
-    header = {"name": "a.txt", "format": "text", "target": "de", "max_characters": max_characters}
+    header = {"name": "a.txt", "format": "text", "columns": "", "target": "de", "max_characters": max_characters}
     given = json.dumps(header | {"seconds": 30.0, "bytes": 1 << 30}).encode() + b"\n" + TEXT
     monkeypatch.setattr(survey_module.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(given)))
     if raised is not None:

@@ -110,7 +110,7 @@ def test_translate_a_document(noting: Noting, tmp_path: Path, capsys: pytest.Cap
     given = ["translate", "m", str(page), "--output", str(output)]
     terms = file_of(tmp_path, "terms", "dog\tHund\n")
     options = f"--overwrite --markup none --guard --glossary {terms} --target-language de-CH --source-language fr"
-    assert main([*given, *options.split(), "--format", "text"]) == 0
+    assert main([*given, *options.split(), "--format", "text", "--columns", "a, b"]) == 0
     [((*names, job), _)] = calls
     assert names == [translator, page, output]
     job.warn("long")
@@ -121,6 +121,7 @@ def test_translate_a_document(noting: Noting, tmp_path: Path, capsys: pytest.Cap
         text_options=TextOptions(markup="none", guard=True, language="fr"),
         document_format="text",
         languages=Languages("fr", "de-CH"),
+        columns=("a", "b"),
         overwrite=True,
     )
     assert opened[0][1] == {"required": True}

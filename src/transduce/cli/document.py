@@ -45,7 +45,7 @@ def translate_to_output(args: argparse.Namespace, opened: Opened, text_options: 
     """Translates the document, and returns the exit code."""
     from transduce.data.progress import progress_bar
     from transduce.translation.constraints.glossary import read_glossary
-    from transduce.translation.documents import DocumentJob, Languages, translate_document
+    from transduce.translation.documents import DocumentJob, Languages, columns_of, translate_document
 
     glossary = read_glossary(args.glossary) if args.glossary is not None else None
     translator = load_translator(args, opened)
@@ -67,6 +67,7 @@ def translate_to_output(args: argparse.Namespace, opened: Opened, text_options: 
                 glossary=glossary,
                 document_format=args.format,
                 languages=languages,
+                columns=columns_of(args.columns or ""),
                 overwrite=args.overwrite,
                 on_progress=on_progress,
                 warn=warn,

@@ -135,9 +135,10 @@ def run(args: argparse.Namespace) -> int:
 
         require_document_options(args)
         return translate_to_output(args, _opened(args), _text_options(args))
-    if args.format or args.target_language:
-        name = "--format" if args.format else "--target-language"
-        raise ConfigError(f"{name} is for documents: transduce translate MODEL DOCUMENT --output FILE.")
+    for name in (name for name in ("format", "columns", "target_language") if getattr(args, name)):
+        raise ConfigError(
+            f"--{name.replace('_', '-')} is for documents: transduce translate MODEL DOCUMENT --output FILE."
+        )
     layout = _layout(args)
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.data.readers import STDIN, require_file

@@ -19,7 +19,7 @@ from typing import Any
 
 from transduce.errors import DataError, TransduceError
 from transduce.serve.requests import StoppingError, unchanged_text
-from transduce.translation.documents import DocumentJob, Languages, translate_document
+from transduce.translation.documents import DocumentJob, Languages, columns_of, translate_document
 from transduce.translation.documents.segments import plain_text
 from transduce.translation.result import Translation
 
@@ -37,6 +37,7 @@ class DocumentFile:
     content: bytes
     name: str
     format: str  # a name in `FORMATS`
+    columns: str = ""  # of a CSV file, those that are translated
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,9 @@ def survey(file: DocumentFile, target: str, max_characters: int) -> Survey:
         return [unchanged_text(text) for text in texts]
 
     output: Any = _Discarded()
-    job = DocumentJob(name=file.name, document_format=file.format, languages=Languages("", target))
+    job = DocumentJob(
+        name=file.name, document_format=file.format, languages=Languages("", target), columns=columns_of(file.columns)
+    )
     translate_document(count, file.content, output, job)
     return Survey(num_segments, num_characters, sample)
 
@@ -103,7 +106,13 @@ class SurveyProcesses:
             DataError: also where that takes too much time or memory.
             StoppingError: `stop` was called.
         """
-        header = {"name": file.name, "format": file.format, "target": target, "max_characters": max_characters}
+        header = {
+            "name": file.name,
+            "format": file.format,
+            "columns": file.columns,
+            "target": target,
+            "max_characters": max_characters,
+        }
         given = json.dumps(header | {"seconds": _MAX_SECONDS, "bytes": _MAX_BYTES}).encode() + b"\n" + file.content
         with subprocess.Popen(
             [sys.executable, "-m", __name__],
@@ -152,7 +161,7 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_AS, (header["bytes"], header["bytes"]))
     answer: dict[str, Any]
     try:
-        file = DocumentFile(sys.stdin.buffer.read(), header["name"], header["format"])
+        file = DocumentFile(sys.stdin.buffer.read(), header["name"], header["format"], header["columns"])
         answer = asdict(survey(file, header["target"], header["max_characters"]))
     except TransduceError as error:
         answer = {"error": str(error)}

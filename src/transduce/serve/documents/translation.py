@@ -18,7 +18,7 @@ from transduce.serve.requests import (
 from transduce.serve.service import Service
 from transduce.serve.state.documents import StoredDocument
 from transduce.translation.constraints.glossary import Glossary
-from transduce.translation.documents import DocumentJob, Languages, translate_document
+from transduce.translation.documents import DocumentJob, Languages, columns_of, translate_document
 from transduce.translation.documents.segments import plain_text
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
@@ -76,7 +76,8 @@ class DocumentTranslation:
         job = DocumentJob(
             name=document.name,
             document_format=options["format"],
-            languages=Languages("", document.target),
+            languages=Languages(document.source, document.target),
+            columns=columns_of(options.get("columns", "")),
             on_progress=lambda *_: self._require_wanted(),
             warn=self._warn,
         )

@@ -57,7 +57,9 @@ class DocumentRequests:
         source, target = languages
         content = upload.content()
         document_format = require_format(upload.name, options.get("format", ""), content)
-        found = await self.documents.survey(DocumentFile(content, upload.name, document_format), target)
+        found = await self.documents.survey(
+            DocumentFile(content, upload.name, document_format, options.get("columns", "")), target
+        )
         [guess] = await self.backend.sources_of([found.sample], source, target)
         if guess.language != target and not self.backend.serves(guess.language, target):
             raise UnknownPairError(guess.language, target)

@@ -17,7 +17,7 @@ from transduce.serve.web.request_body import Fields, refuse_constant, require_un
 from transduce.serve.web.uploads import uploaded
 
 _PROTOCOL = "transduce"
-_TEXTS = ("source", "target", "format")
+_TEXTS = ("source", "target", "format", "columns")
 _FIELDS = (*_TEXTS, "glossary", *sorted(SEARCH_FIELDS))
 
 
@@ -44,6 +44,7 @@ class OwnDocuments:
                 target = served_target(self._backend, given["target"])
                 options = {
                     "format": given.get("format", ""),
+                    "columns": given.get("columns", ""),
                     "glossary": glossary_field(given, self._backend.config),
                     "search": search_options(given, self._backend.config),
                 }

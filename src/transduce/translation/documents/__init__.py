@@ -8,6 +8,7 @@ through the pipeline with their tags. The format is known by the file's extensio
 by its content.
 """
 
+from transduce.translation.documents.csv_tables import columns_of
 from transduce.translation.documents.formats import FORMATS, Format, format_of, recognised_format, require_format
 from transduce.translation.documents.job import DocumentJob, DocumentSummary, translate_document
 from transduce.translation.documents.languages import Languages
@@ -20,6 +21,7 @@ __all__ = [
     "Format",
     "Languages",
     "TranslateTexts",
+    "columns_of",
     "format_of",
     "recognised_format",
     "require_format",

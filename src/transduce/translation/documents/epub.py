@@ -9,6 +9,7 @@ from transduce.errors import DataError
 from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.inline_xml import InlineNames, InlineReader
+from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.text_encoding import decode
 from transduce.translation.documents.xml_tree import XmlDocument, attributes_of
@@ -20,7 +21,7 @@ _REFERENCE = re.compile(r"<(?:[\w.-]+:)?CipherReference\b[^>]*>")
 _PREFIXES = {"http://www.daisy.org/z3986/2005/ncx/": ""}
 
 
-def book_members(archive: Archive) -> Mapping[str, ReadMember]:
+def book_members(archive: Archive, languages: Languages) -> Mapping[str, ReadMember]:
     """Returns readers of the members of an EPUB file that have text."""
     [root] = _attributes(archive, "META-INF/container.xml", _ROOT_FILE)[:1] or [{}]
     package = root.get("full-path", "")

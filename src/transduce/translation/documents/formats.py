@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.errors import ConfigError, DataError, suggestion
+from transduce.translation.documents.apple_strings import read_strings
 from transduce.translation.documents.archive import Archive, refuse_other_kinds
+from transduce.translation.documents.csv_tables import read_csv
 from transduce.translation.documents.epub import book_members
 from transduce.translation.documents.gettext_catalogues import read_po
 from transduce.translation.documents.html_pages import read_html
+from transduce.translation.documents.json_catalogues import read_arb, read_json
 from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.markdown import read_markdown
 from transduce.translation.documents.office_open import slide_members, word_members
@@ -31,8 +34,9 @@ class Format:
 
     title: str
     extensions: tuple[str, ...]
-    read_text: Callable[[bytes, str, Languages], Content] | None = None  # from the document and its name
-    members: Callable[[Archive], Mapping[str, ReadMember]] | None = None  # readers of those members that have text
+    read_text: Callable[..., Content] | None = None  # from the document, its name, its languages, and chosen columns
+    members: Callable[[Archive, Languages], Mapping[str, ReadMember]] | None = None  # readers of members with text
+    has_columns: bool = False  # whether `read_text` takes the columns that are translated
 
 
 def _text_format(title: str, extensions: str, read: Callable[[str], Iterator[Piece]], declared_by: str = "") -> Format:
@@ -46,14 +50,18 @@ def _text_format(title: str, extensions: str, read: Callable[[str], Iterator[Pie
 
 
 FORMATS: Mapping[str, Format] = {
+    "arb": Format("ARB", (".arb",), read_arb),
+    "csv": Format("CSV", (".csv", ".tsv"), read_csv, has_columns=True),
     "docx": Format("DOCX", (".docx", ".docm", ".dotx"), members=word_members),
     "epub": Format("EPUB", (".epub",), members=book_members),
     "html": _text_format("HTML", ".html .htm .xhtml", read_html, "html"),
+    "json": _text_format("JSON", ".json", read_json),
     "markdown": _text_format("Markdown", ".md .markdown .mdx", read_markdown),
     "odt": Format("ODT", (".odt", ".ott", ".odp"), members=open_document_members),
     "po": _text_format("PO", ".po .pot", read_po, "po"),
     "pptx": Format("PPTX", (".pptx", ".pptm", ".ppsx"), members=slide_members),
     "srt": _text_format("SRT", ".srt", read_srt),
+    "strings": _text_format("Apple strings", ".strings", read_strings),
     "text": _text_format("plain text", ".txt .text", read_plain_text),
     "tmx": Format("TMX", (".tmx",), read_tmx),
     "vtt": _text_format("WebVTT", ".vtt", read_vtt),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from textwrap import shorten
 
-from transduce.translation.documents.inline_tags import add_tagged_text
+from transduce.translation.documents.messages import add_message
 from transduce.translation.documents.plain_text import lines_of
 from transduce.translation.documents.segments import Item, Piece, SegmentBuilder, SegmentError, Tags, written_with
 
@@ -123,11 +123,7 @@ def _entries(text: str) -> Iterator[_Entry]:
 def _filled(target: _Field, text: str) -> Iterator[Piece]:
     """Yields the pieces of a translation that is to be written."""
     builder = SegmentBuilder()
-    for i, part in enumerate(re.split(r"(\t+)", text)):
-        if i % 2:
-            builder.point(part, is_break=True)
-        else:
-            add_tagged_text(builder, part, str)
+    add_message(builder, text)
     name = "msgstr" if target.form is None else f"msgstr[{target.form}]"
 
     def render(tags: Tags, _: Sequence[int], items: Sequence[Item]) -> Iterator[Piece]:

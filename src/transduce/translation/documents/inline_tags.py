@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from transduce.translation.documents.segments import SegmentBuilder
 
-INLINE_TAG = re.compile(r"</?[A-Za-z][^<>]*(?<!--)>|<\d[\d:.]*>|\{\\[^{}]*\}")
-_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
+INLINE_TAG = re.compile(r"</?[A-Za-z][^<>]*(?<!--)>|</?\d+\s*/?>|<\d[\d:.]*>|\{\\[^{}]*\}")
+_NAME = re.compile(r"</?([A-Za-z][\w-]*|\d+(?=\s*/?>))")
 
 
 def add_tagged_text(builder: SegmentBuilder, text: str, decode: Callable[[str], str]) -> None:

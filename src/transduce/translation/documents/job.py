@@ -11,7 +11,7 @@ from typing import IO
 from zipfile import ZipInfo
 
 from transduce.config import DecodeConfig
-from transduce.errors import DataError
+from transduce.errors import ConfigError, DataError
 from transduce.files import atomic_path, require_free
 from transduce.translation.constraints.glossary import GlossaryLike
 from transduce.translation.documents.archive import Archive
@@ -45,6 +45,8 @@ class DocumentJob:
         document_format: a name in `FORMATS`; "" goes by the extension of the file.
         name: of a document that is given as bytes, for its format and for errors.
         languages: of source and target; None: the model's.
+        columns: of a CSV file, those that are translated: names in its first line, or numbers from 1. Empty: all, with
+            the first line.
         overwrite: whether to replace a file at the output.
         on_progress: called after each window of segments with the bytes that are done and their total. What it raises
             ends the job, and no file is left: this is how a job is cancelled.
@@ -57,6 +59,7 @@ class DocumentJob:
     document_format: str = ""
     name: str = ""
     languages: Languages | None = None
+    columns: Sequence[str] = ()
     overwrite: bool = False
     on_progress: Callable[[int, int], None] | None = None
     warn: Callable[[str], None] | None = None
@@ -85,6 +88,9 @@ def translate_document(
     is_there = isinstance(source, bytes) or source.is_file()
     found = require_format(job.document_format, path, source if is_there else None)
     name = str(path) if path is not None else "the document"
+    if job.columns and not found.has_columns:
+        raise ConfigError(f"{name}: is {found.title}: columns (--columns) are chosen in CSV files only.")
+    columns = (job.columns,) if job.columns else ()
     if isinstance(output, Path):
         require_free(output, overwrite=job.overwrite)
     if isinstance(translator, Translator):
@@ -108,11 +114,11 @@ def translate_document(
         if found.read_text is not None:
             require_size(size, name)
             progress.total = size
-            part = Part(name, size, found.read_text(file.read(), name, languages))
+            part = Part(name, size, found.read_text(file.read(), name, languages, *columns))
             target.writelines(translate_parts([part], translate, progress))
         elif found.members is not None:
             archive = Archive(file, name, found.title)
-            readers = found.members(archive)
+            readers = found.members(archive, languages)
             members = [member for member in archive.members if member.filename in readers]
             progress.total = sum(member.file_size for member in members)
             parts = (_part(archive, member, readers[member.filename]) for member in members)

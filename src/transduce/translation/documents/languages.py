@@ -16,3 +16,16 @@ class Languages:
 def is_same_language(one: str, other: str) -> bool:
     """Returns whether two codes name the same language, of any region: "en-GB" and "EN"."""
     return bool(one) and without_region(one) == without_region(other)
+
+
+def followed(code: str, languages: Languages) -> str:
+    """Returns a code by which a document names its own language: after the translation, that of the target.
+
+    A code of another language than the source stays, and is that of a quotation, for example. "deu_Latn" is "de".
+    """
+    target = languages.target
+    if not target or not is_same_language(code, languages.source) or is_same_language(code, target):
+        return code
+    language, _, rest = target.replace("_", "-").partition("-")
+    short = without_region(target)
+    return f"{short}-{rest}" if rest and short == language.lower() else short

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from transduce.errors import DataError
 from transduce.translation.documents.archive import Archive
+from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.runs import ParagraphReader, RunNames
 from transduce.translation.documents.xml_tree import XmlDocument, attributes_of
@@ -66,12 +67,12 @@ _OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")
 _DIRECTORY = "[Content_Types].xml"
 
 
-def word_members(archive: Archive) -> Mapping[str, ReadMember]:
+def word_members(archive: Archive, languages: Languages) -> Mapping[str, ReadMember]:
     """Returns readers of the members of a DOCX file that have text."""
     return _members(archive, _WORD_MAIN, _WORD_TEXT, _WORD)
 
 
-def slide_members(archive: Archive) -> Mapping[str, ReadMember]:
+def slide_members(archive: Archive, languages: Languages) -> Mapping[str, ReadMember]:
     """Returns readers of the members of a PPTX file that have text."""
     return _members(archive, _SLIDES_MAIN, _SLIDES_TEXT, _SLIDE)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from transduce.errors import DataError
 from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.inline_xml import InlineNames, InlineReader
+from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of
 
@@ -24,7 +25,7 @@ _CODE = frozenset(
 _STYLE = re.compile(r"<style:style\b(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>")
 
 
-def open_document_members(archive: Archive) -> Mapping[str, ReadMember]:
+def open_document_members(archive: Archive, _: Languages) -> Mapping[str, ReadMember]:
     """Returns readers of the members of an ODT file that have text."""
     if not archive.require_text("mimetype").startswith(b"application/vnd.oasis.opendocument."):
         raise DataError(f"{archive.name}: is not {archive.title}. If it has another format, name it (--format).")

@@ -250,14 +250,15 @@ class SegmentBuilder:
         yield Segment(source, tuple(_originals(inner)), rendering)
         yield from _originals(entries[end:])
 
-    def filled(self, render: Render, original: str) -> Iterator[Piece]:
-        """Yields a segment that is written elsewhere, in place of `original`, even if it equals its source."""
+    def filled(self, render: Render, original: str, *, always: bool = True) -> Iterator[Piece]:
+        """Yields a segment that is written as a whole in place of `original`, `always` or if its words have changed."""
         items = [entry.item for entry in self.entries]
         source = markup_of(items)
         rendering = partial(render, _tags_of(self.entries), [])
         text = "".join(item for item in items if isinstance(item, str))
         translation = None if has_words(text) else source
-        yield Segment(source, (original,), rendering, True, translation) if text.strip() else original
+        is_copied = not text.strip() or (translation is not None and not always)
+        yield original if is_copied else Segment(source, (original,), rendering, always, translation)
 
 
 def encoded_with(encode: Encode, before: str = "", after: str = "") -> Render:

@@ -1,0 +1,133 @@
+"""JSON, ARB, `.strings` and CSV: values are translated, all else stays byte for byte."""
+
+import csv
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from made_documents import translated
+from text_engine import same
+from transduce.errors import ConfigError, DataError
+from transduce.translation.documents import Languages
+
+CATALOGUES = {
+    "json values, no keys": (
+        "a.json",
+        '{ "a dog" : "a dog",\r\n\t"n": [1.50, 1e9, "two", null], "e": "" }\n',
+        '{ "a dog" : "A DOG",\r\n\t"n": [1.50, 1e9, "TWO", null], "e": "" }\n',
+    ),
+    "a text alone": ("a.json", ' "a dog"\n', ' "A DOG"\n'),
+    "escapes": (
+        "a.json",
+        r'["\u00e9t\u00e9 \"x\" a\/b\nc", "\u003cb\u003ehi you\u003c/b\u003e", "\ud83d dog"]',
+        r'["ÉTÉ \"X\" A\/B\nC", "\u003cb\u003eHI YOU\u003c/b\u003e", "\ud83d dog"]',
+    ),
+    "placeholders": (
+        "a.json",
+        '["Hi {name}, {{count}} of %s or %(n)s", "see $t(a.dog), @:b.c and %{who} now", "<1>a dog</1> of <b>mine</b>"]',
+        '["HI {name}, {{count}} OF %s OR %(n)s", "SEE $t(a.dog), @:b.c AND %{who} NOW", "<1>A DOG</1> OF <b>MINE</b>"]',
+    ),
+    "choices": (
+        "a.arb",
+        '{"a": "He has {n, plural, offset:1 =0 {no dog} other {# of {sex, select, male {his} other{its}} dogs}}."}',
+        '{"a": "HE HAS {n, plural, offset:1 =0 {NO DOG} other {# OF {sex, select, male {HIS} other{ITS}} DOGS}}."}',
+    ),
+    "arb": (
+        "a.arb",
+        '{"@@locale": "en_US", "@@context": "a page", "hi": "Hi", "@hi": {"note": "a greeting", "x": ["y"]}}',
+        '{"@@locale": "pt_BR", "@@context": "a page", "hi": "HI", "@hi": {"note": "a greeting", "x": ["y"]}}',
+    ),
+    "strings": (
+        "a.strings",
+        '/* a "note" = "x"; */\n"a dog" = "Hi \\"you\\",\\n%1$@";\r\n// b = "c";\nKey.a="a \\U00e9";\n"only"; "n"=5;\n',
+        '/* a "note" = "x"; */\n"a dog" = "HI \\"YOU\\",\\n%1$@";\r\n// b = "c";\nKey.a="A É";\n"only"; "n"=5;\n',
+    ),
+    "cells": (
+        "a.csv",
+        'id,name,made,sum\r\nA-1x,"a ""big"" dog, old",2026-11-26T10:00Z,=SUM(A1)\r\n,"two\nlines",,-3.5\r\n\r\nx',
+        'ID,NAME,MADE,SUM\r\nA-1x,"A ""BIG"" DOG, OLD",2026-11-26T10:00Z,=SUM(A1)\r\n,"TWO\nLINES",,-3.5\r\n\r\nX',
+    ),
+    "semicolons": ("a.csv", "a dog, old;1,5\na cat;2,5", "A DOG, OLD;1,5\nA CAT;2,5"),
+    "quotation marks within": ("a.tsv", 'a 5" dog\tx\n', 'A 5" DOG\tX\n'),
+}
+
+
+@pytest.mark.parametrize("case", CATALOGUES)
+def test_only_values_are_translated(case: str) -> None:
+    name, source, expected = CATALOGUES[case]
+    languages = Languages("en", "pt-BR")
+    found = translated(source.encode(), name, languages=languages).decode()
+    assert found == expected
+    assert translated(source.encode(), name, same).decode() == source
+
+
+def test_a_catalogue_keeps_its_encoding() -> None:
+    source = '"a" = "a dog";\n'.encode("utf-16")
+    assert translated(source, "a.strings").decode("utf-16") == '"a" = "A DOG";\n'
+    assert translated(b"\xef\xbb\xbfa dog,b\n", "a.csv") == b"\xef\xbb\xbfA DOG,B\n"
+
+
+def test_a_cell_that_needs_quotation_marks_gets_them() -> None:
+    def comma(text: str) -> str:
+        return text.replace(" ", ', "')
+
+    assert translated(b"a dog,b\n", "a.csv", comma) == b'"a, ""dog",b\n'
+
+
+@pytest.mark.parametrize("columns", [("text",), ("2",)])
+def test_columns_are_chosen_by_heading_or_number(columns: tuple[str, ...]) -> None:
+    source = b"name,text\na dog,a dog\nb,c\n"
+    assert translated(source, "a.csv", columns=columns) == b"name,text\na dog,A DOG\nb,C\n"
+
+
+def test_columns_that_are_not_there_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"a.csv: has no column 'x' \(--columns\). Its columns are: name, text\."):
+        translated(b"name,text\n", "a.csv", columns=("x",))
+    with pytest.raises(ConfigError, match=r"a.json: is JSON: columns \(--columns\) are chosen in CSV files only\."):
+        translated(b'"x"', "a.json", columns=("x",))
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "message"),
+    [
+        ("a.json", '{"a": "b",}', r"a.json: line 1, column 11: is not JSON: "),
+        ("a.json", "[" * 100_000, r"a.json: cannot be read as JSON: maximum recursion"),
+        ("a.arb", "", r"a.arb: line 1, column 1: is not JSON: Expecting value"),
+        ("a.strings", '"a" = "b";\n"c" = d e;', r"a.strings: the entry after line 1 is not of the form"),
+        ("a.csv", 'a\nb,"c\nd', r"a.csv: line 2: a cell begins with a quotation mark"),
+    ],
+)
+def test_damaged_catalogues_are_refused(name: str, source: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        translated(source.encode(), name)
+
+
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
+    ["a {b} c", "{n, plural, one {a} other {b}}", "<b>a</b>", "{", "}}", '"', "\\n", "a\tb", "#"]
+)
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | _TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXTS, inner, max_size=4),
+)
+
+
+@given(_VALUES, st.booleans(), st.sampled_from([None, 1]))
+def test_any_json_stays_as_it_is_if_nothing_changes(value: object, ascii_only: bool, indent: int | None) -> None:
+    source = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+    assert translated(source.encode(), "a.json", same).decode() == source
+    json.loads(translated(source.encode(), "a.json"))
+
+
+@given(st.lists(st.lists(_TEXTS, min_size=2, max_size=2), min_size=1, max_size=4))
+def test_any_table_has_its_rows_and_cells(rows: list[list[str]]) -> None:
+    file = io.StringIO(newline="")
+    csv.writer(file, quoting=csv.QUOTE_ALL).writerows([["h", "i"], *rows])
+    source = file.getvalue()
+    if "\0" in source:
+        return
+    assert translated(source.encode(), "a.csv", same).decode() == source
+    found = list(csv.reader(io.StringIO(translated(source.encode(), "a.csv").decode(), newline="")))
+    assert [len(row) for row in found] == [2] * (len(rows) + 1)
