@@ -1,6 +1,8 @@
-"""Translates a file by `Translator`, one call a line and then one call in all, and prints the processor seconds of both.
+"""Translates a file by `Translator`, one call a line and then one call in all.
 
-python benchmarks/serving/lines_of_api.py MODEL SOURCE OUTPUT
+    python benchmarks/serving/lines_of_api.py MODEL SOURCE OUTPUT
+
+Prints the processor seconds of both.
 """
 
 import sys

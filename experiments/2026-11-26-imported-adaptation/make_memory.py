@@ -1,6 +1,6 @@
 """Writes the first pairs of two aligned files as a translation memory (TMX 1.4).
 
-    python make_memory.py train.en train.de 1000 memory.tmx
+python make_memory.py train.en train.de 1000 memory.tmx
 """
 
 import itertools
