@@ -122,7 +122,7 @@ def test_the_given_format_wins_over_ending_and_content() -> None:
     assert require_format("a.md", "text", b"text") == "text"
     with pytest.raises(Refusal, match="The format 'markdwn' is not known"):
         require_format("a.md", "markdwn", b"text")
-    with pytest.raises(Refusal, match=r"a\.xyz: its file extension is that of no known format .*\.docx"):
+    with pytest.raises(Refusal, match=r"a\.xyz: its file extension is that of no known format\. Known are .*\.docx"):
         require_format("a.xyz", "", b"\x01\x02")
 
 

@@ -420,7 +420,7 @@ def test_a_file_that_was_damaged_in_place_is_one_line_at_start(tmp_path: Path) -
     path = tmp_path / "serve.db"
     store = open_store(str(path))
     for number in range(20):
-        store.add_glossary("owner", f"glossary {number}", "en", "de", [("term" * 5000, "Wort")])
+        store.add_glossary("owner", f"glossary {number}", [StoredDictionary("en", "de", (("term" * 5000, "Wort"),))])
     store.close()
     content = path.read_bytes()
     for place in (len(content) // 2, 24_576):  # in the pages of glossaries, which nothing reads at the start
