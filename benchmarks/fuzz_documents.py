@@ -93,9 +93,10 @@ def faults(extension: str, data: bytes, folder: Path, translator: Any, *, change
     output, wrong = folder / f"output{extension}", []
     signal.setitimer(signal.ITIMER_PROF, _MOST_SECONDS)
     try:
-        translate_document(
-            translator, data, output, DocumentJob(name=f"a{extension}", languages=Languages("en", "de"), overwrite=True)
-        )
+        # Into the same language, as the name of the language would be a change.
+        languages = Languages("en", "de" if changes or extension in FILLED else "en")
+        job = DocumentJob(name=f"a{extension}", languages=languages, overwrite=True)
+        translate_document(translator, data, output, job)
         signal.setitimer(signal.ITIMER_PROF, 0)
         ending, found = "document", output.read_bytes()
         output.unlink()

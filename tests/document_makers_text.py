@@ -77,7 +77,7 @@ def epub(seed: int) -> bytes:
             "</container>",
             "OPS/book.opf": f'<package xmlns="http://www.idpf.org/2007/opf" version="{version}.0">'
             '<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>kept title</dc:title>'
-            '<dc:identifier id="i">kept</dc:identifier><dc:language>en</dc:language></metadata>'
+            '<dc:identifier id="i">kept</dc:identifier><dc:language>la</dc:language></metadata>'
             f'<manifest>{items}<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>'
             '<item id="css" href="style.css" media-type="text/css"/></manifest><spine toc="ncx">'
             f"{''.join(f'<itemref idref={chr(34)}p{i}{chr(34)}/>' for i in range(3))}</spine></package>",
@@ -101,7 +101,7 @@ def markdown(seed: int) -> bytes:
         lambda: f"**{texts.words(3)}**",
         lambda: f"*{texts.words(3)}*",
         lambda: f"`{texts.kept()} b`",
-        lambda: f'[{texts.words(2)}]({texts.kept()}.md "kept")',
+        lambda: f'[{texts.words(2)}]({texts.kept()}.md "12")',
         lambda: f"![{texts.words(2)}]({texts.kept()}.png)",
         lambda: f"<https://example.org/{texts.kept()}>",
         lambda: f"${texts.kept()}_1$",
@@ -130,11 +130,11 @@ def markdown(seed: int) -> bytes:
         lambda: f"{line()}\n\n    {texts.kept()}",
         lambda: f"[^kept]: {line()}",
         lambda: f"<!-- {texts.kept()} -->",
-        lambda: f"[{texts.kept()}]: kept.md 'kept'",
+        lambda: f"[{texts.kept()}]: kept.md '34'",
         lambda: f"$$\n{texts.kept()}\n$$",
         lambda: "---",
     ]
-    front = "---\ntitle: kept\n---\n\n" if seed % 2 else ""
+    front = "---\nauthor: kept\n---\n\n" if seed % 2 else ""
     newline = "\r\n" if seed % 3 == 0 else "\n"
     return (front + "\n\n".join(texts.parts(blocks, 7)) + "\n").replace("\n", newline).encode()
 

@@ -22,6 +22,12 @@ PAGES = {
         '<meta name="description" content="a dog"><meta name="author" content="a dog">',
         '<meta name="description" content="A DOG"><meta name="author" content="a dog">',
     ),
+    "titles for others": (
+        "<meta property='og:title' content='a dog'><meta name=twitter:title content='a cat'><meta name=a content=x>"
+        "<meta property='og:type' content=x><link rel=alternate title='the news' href=x>",
+        "<meta property='og:title' content='A DOG'><meta name=twitter:title content='A CAT'><meta name=a content=x>"
+        "<meta property='og:type' content=x><link rel=alternate title='THE NEWS' href=x>",
+    ),
     "script": (
         "<script>if (a<b) { s = '</p>'; }</script><p>x</p>",
         "<script>if (a<b) { s = '</p>'; }</script><p>X</p>",

@@ -46,7 +46,8 @@ _AROUND = ("html", "markdown", "srt", "text", "vtt")
 
 def back(kind: str, data: bytes, function: Callable[[str], str] = str.upper) -> bytes:
     """Returns a document whose words were translated."""
-    return translated(data, _NAMES.get(kind, f"a.{kind}"), function, languages=Languages("en", "de"))
+    target = "en" if function is same and kind not in ("po", "tmx", "xliff") else "de"  # which HTML and DOCX name
+    return translated(data, _NAMES.get(kind, f"a.{kind}"), function, languages=Languages("en", target))
 
 
 def members(data: bytes) -> dict[str, bytes]:
@@ -71,7 +72,8 @@ def skeleton(root: ET.Element) -> list[tuple[str, dict[str, str]]]:
 
 
 def test_there_is_a_maker_for_every_format() -> None:
-    assert list(MAKERS) == list(FORMATS)
+    others = {"arb", "csv", "json", "strings", "xlsx", "yaml"}  # test_catalogue_documents.py, test_workbooks.py
+    assert {*MAKERS} | others == {*FORMATS}
     assert len({MAKERS[kind](seed) for kind in MAKERS for seed in range(NUM_FILES)}) == len(MAKERS) * NUM_FILES
 
 

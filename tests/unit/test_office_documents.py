@@ -331,3 +331,15 @@ def test_archives_by_their_main_members() -> None:
     assert format_by_content(archive({"a": "", "word/document.xml": ""})) == "docx"
     assert format_by_content(archive({"a": "", "ppt/presentation.xml": ""})) == "pptx"
     assert format_by_content(archive({"a": ""})) == ""
+
+
+def test_descriptions_of_pictures_are_translated() -> None:
+    picture = (
+        '<w:drawing><wp:docPr id="1" name="the name" descr="a &quot;dog&quot;&#10;runs" title="its title"/></w:drawing>'
+    )
+    other = '<w:drawing><wp:docPr id="2" name="x" descr="C:\\a\\dog.png"/></w:drawing>'
+    given = word(f"<w:p>{run('words ')}<w:r>{picture}</w:r><w:r>{other}</w:r></w:p>")
+    found = member(translated(given, "a.docx"), "word/document.xml")
+    assert 'name="the name" descr="A &quot;DOG&quot;&#10;RUNS" title="ITS TITLE"/>' in found
+    assert other in found
+    assert translated(given, "a.docx", same) == given

@@ -3,13 +3,14 @@
 import posixpath
 import re
 from collections.abc import Mapping
+from functools import partial
 from urllib.parse import unquote
 
 from transduce.errors import DataError
 from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.inline_xml import InlineNames, InlineReader
-from transduce.translation.documents.languages import Languages
+from transduce.translation.documents.languages import Languages, followed
 from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.text_encoding import decode
 from transduce.translation.documents.xml_tree import XmlDocument, attributes_of
@@ -18,6 +19,7 @@ _ENCRYPTION = "META-INF/encryption.xml"
 _ROOT_FILE = re.compile(r"<(?:[\w.-]+:)?rootfile\b[^>]*>")
 _ITEM = re.compile(r"<(?:[\w.-]+:)?item\b[^>]*>")
 _REFERENCE = re.compile(r"<(?:[\w.-]+:)?CipherReference\b[^>]*>")
+_LANGUAGE = re.compile(r"(<dc:language\b[^>]*>\s*)(?P<code>[\w-]+)")
 _PREFIXES = {"http://www.daisy.org/z3986/2005/ncx/": ""}
 
 
@@ -27,8 +29,11 @@ def book_members(archive: Archive, languages: Languages) -> Mapping[str, ReadMem
     package = root.get("full-path", "")
     if not package:
         raise DataError(f"{archive.name}: is not {archive.title}. If it has another format, name it (--format).")
-    known: dict[str, ReadMember] = {"application/xhtml+xml": _read_page, "application/x-dtbncx+xml": _read_contents}
-    readers: dict[str, ReadMember] = {}
+    known: dict[str, ReadMember] = {
+        "application/xhtml+xml": partial(_read_page, languages),
+        "application/x-dtbncx+xml": _read_contents,
+    }
+    readers: dict[str, ReadMember] = {package: partial(_read_package, languages)}
     for item in _attributes(archive, package, _ITEM):
         name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(item.get("href", ""))))
         if (reader := known.get(item.get("media-type", ""))) is not None:
@@ -48,10 +53,17 @@ def _attributes(archive: Archive, name: str, tags: re.Pattern[str]) -> list[dict
     return [attributes_of(match[0]) for match in tags.finditer(text)]
 
 
-def _read_page(data: bytes, name: str) -> Content:
+def _read_package(languages: Languages, data: bytes, name: str) -> Content:
+    """Reads the metadata, of which the language follows the translation."""
+    document = XmlDocument(data, name)
+    text = _LANGUAGE.sub(lambda match: match[1] + followed(match["code"], languages), document.text)
+    return Content(document.decoded.encode, [text])
+
+
+def _read_page(languages: Languages, data: bytes, name: str) -> Content:
     # Many books are not well-formed XML. A reader of HTML needs no more than tags.
     decoded = decode(data, name, "xml")
-    return Content(decoded.encode, read_html(decoded.text))
+    return Content(decoded.encode, read_html(decoded.text, languages))
 
 
 def _read_contents(data: bytes, name: str) -> Content:

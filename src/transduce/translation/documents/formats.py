@@ -23,7 +23,9 @@ from transduce.translation.documents.segments import Piece
 from transduce.translation.documents.subtitles import read_srt, read_vtt
 from transduce.translation.documents.text_encoding import decode
 from transduce.translation.documents.tmx import read_tmx
+from transduce.translation.documents.workbooks import workbook_members
 from transduce.translation.documents.xliff import read_xliff
+from transduce.translation.documents.yaml_catalogues import read_yaml
 
 MAX_FILE_BYTES = 64 << 20  # of a document that is one text
 
@@ -39,12 +41,13 @@ class Format:
     has_columns: bool = False  # whether `read_text` takes the columns that are translated
 
 
-def _text_format(title: str, extensions: str, read: Callable[[str], Iterator[Piece]], declared_by: str = "") -> Format:
-    """Returns a format whose documents are text."""
+def _text_format(title: str, extensions: str, read: Callable[..., Iterator[Piece]], declared_by: str = "") -> Format:
+    """Returns a format whose documents are text; `read` takes the languages too where documents name their own."""
 
-    def read_text(data: bytes, name: str, _: Languages) -> Content:
+    def read_text(data: bytes, name: str, languages: Languages) -> Content:
         decoded = decode(data, name, declared_by)
-        return Content(decoded.encode, read(decoded.text))
+        named = (languages,) if declared_by else ()
+        return Content(decoded.encode, read(decoded.text, *named))
 
     return Format(title, tuple(extensions.split()), read_text)
 
@@ -66,6 +69,8 @@ FORMATS: Mapping[str, Format] = {
     "tmx": Format("TMX", (".tmx",), read_tmx),
     "vtt": _text_format("WebVTT", ".vtt", read_vtt),
     "xliff": Format("XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), read_xliff),
+    "xlsx": Format("XLSX", (".xlsx", ".xlsm", ".xltx"), members=workbook_members),
+    "yaml": _text_format("YAML", ".yaml .yml", read_yaml),
 }
 
 

@@ -9,8 +9,10 @@ A template that names no encoding ("CHARSET") is named UTF-8: gettext refuses to
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from textwrap import shorten
 
+from transduce.translation.documents.languages import Languages, followed
 from transduce.translation.documents.messages import add_message
 from transduce.translation.documents.plain_text import lines_of
 from transduce.translation.documents.segments import Item, Piece, SegmentBuilder, SegmentError, Tags, written_with
@@ -22,6 +24,7 @@ _CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f",
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MAX_PARTS = 1000  # of an entry
 _OTHER = re.compile(r"\s*(?:#|\Z|domain\s+\")")  # comments, empty lines, and what gettext has besides messages
+_LANGUAGE = re.compile(r'("Language: *)(?P<code>[\w-]*)(?=\\n)')
 _FUZZY = re.compile(r"#,.*\bfuzzy\b")
 
 
@@ -74,8 +77,8 @@ class _Entry:
         return name != "msgstr" and (self.has_target or (not self.is_fuzzy and len(self.parts) >= _MAX_PARTS))
 
 
-def read_po(text: str) -> Iterator[Piece]:
-    """Yields the pieces of a catalogue.
+def read_po(text: str, languages: Languages | None = None) -> Iterator[Piece]:
+    """Yields the pieces of a catalogue; its header names the target of `languages`, if it named none or the source.
 
     Raises:
         SegmentError: a line is none of a catalogue.
@@ -88,12 +91,19 @@ def read_po(text: str) -> Iterator[Piece]:
             if isinstance(part, str):
                 yield part
             elif part.name == "msgstr" and texts.get("msgid") == "":  # the header
-                yield part.source.replace("; charset=CHARSET\\n", "; charset=UTF-8\\n")
+                source = part.source.replace("; charset=CHARSET\\n", "; charset=UTF-8\\n")
+                yield _LANGUAGE.sub(partial(_language, languages or Languages()), source)
             elif part.name != "msgstr" or not texts.get("msgid") or (part.text and not entry.is_fuzzy):
                 yield part.source
             else:
                 is_singular = not part.form and num_forms != 1
                 yield from _filled(part, texts["msgid"] if is_singular else texts.get("msgid_plural", texts["msgid"]))
+
+
+def _language(languages: Languages, field: re.Match[str]) -> str:
+    code, given = field["code"], field["code"] or "und"
+    found = followed(given, languages if code else Languages(given, languages.target))
+    return field[1] + (code if found == given else found.replace("-", "_"))
 
 
 def _entries(text: str) -> Iterator[_Entry]:

@@ -8,6 +8,7 @@ import html
 import re
 from collections.abc import Callable, Iterator
 
+from transduce.translation.documents.languages import Languages, followed
 from transduce.translation.documents.segments import Piece, SegmentBuilder, encoded_with, text_pieces
 from transduce.translation.documents.split_elements import rejoined
 from transduce.translation.pipeline.tags import is_block_tag, is_void_element
@@ -18,7 +19,12 @@ _COPIED = frozenset(
 _RAW = frozenset(("script", "style", "textarea"))  # in these, tags mean nothing
 _TRANSLATED_ATTRIBUTES = frozenset(("alt", "aria-label", "placeholder", "title"))
 _BUTTONS = re.compile(r"\btype\s*=\s*[\"']?(?:button|reset|submit)\b", re.IGNORECASE)
-_DESCRIPTION = re.compile(r"\bname\s*=\s*[\"']?description\b", re.IGNORECASE)
+_DESCRIPTION = re.compile(
+    r"\b(?:name|property)\s*=\s*[\"']?(?:(?:og|twitter|dc|dcterms)[.:](?:image:)?)?(?:title|description|alt)(?=[\"'\s/>])",
+    re.IGNORECASE,
+)
+_CONTENT_LANGUAGE = re.compile(r"\bhttp-equiv\s*=\s*[\"']?content-language\b", re.IGNORECASE)
+_ROOT_LANGUAGE = re.compile(r"<html\b[^>]*?\slang\s*=\s*[\"']?(?P<code>[\w-]+)", re.IGNORECASE)
 _KEPT = re.compile(
     r"\btranslate\s*=\s*[\"']?no\b|\bclass\s*=\s*[\"'](?:[^\"']*\s)?notranslate\b"
     r"|\s(?:epub:type|role)\s*=\s*[\"'](?:[^\"']*[\s-])?noteref\b",
@@ -31,7 +37,9 @@ _TOKEN = re.compile(
     r"|<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*)(?:=\s*\"[^\"]*\"|=\s*'[^']*'|[^>])*+(?:>|\Z)",
     re.DOTALL,
 )
-_ATTRIBUTE = re.compile(r"(?P<name>[^\s=\"'/>]+)(?:\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|[^\s\"'>]+))?")
+_ATTRIBUTE = re.compile(
+    r"(?P<name>[^\s=\"'/>]+)(?:\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>[^\s\"'>]+)))?"
+)
 _ESCAPES: dict[str, Callable[[str], str]] = {  # of attributes, by their quotes
     "double": lambda text: html.escape(text, quote=False).replace('"', "&quot;"),
     "single": lambda text: html.escape(text, quote=False).replace("'", "&#39;"),
@@ -39,9 +47,12 @@ _ESCAPES: dict[str, Callable[[str], str]] = {  # of attributes, by their quotes
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 
 
-def read_html(text: str) -> Iterator[Piece]:
-    """Yields the pieces of a page, or of a part of one."""
-    page = _Page()
+def read_html(text: str, languages: Languages | None = None) -> Iterator[Piece]:
+    """Yields the pieces of a page, or of a part of one; where it names its language, that follows `languages`."""
+    languages = languages or Languages()
+    if not languages.source and (root := _ROOT_LANGUAGE.search(text)) is not None:
+        languages = Languages(root["code"], languages.target)
+    page = _Page(languages)
     position = 0
     while match := _TOKEN.search(text, position):
         page.text(text[position : match.start()])
@@ -59,7 +70,7 @@ def read_html(text: str) -> Iterator[Piece]:
                 page.builder.point(copied)
         elif is_block_tag(name):
             yield from page.end()
-            yield from _with_attributes(match[0], name)
+            yield from _with_attributes(match[0], name, languages)
         else:
             page.tag(match[0], name, is_end=bool(match["slash"]))
     page.text(text[position:])
@@ -89,8 +100,9 @@ def end_of(text: str, start: int, name: str) -> int | None:
 class _Page:
     """The text since the last block tag."""
 
-    def __init__(self) -> None:
+    def __init__(self, languages: Languages) -> None:
         self.builder = SegmentBuilder()
+        self._languages = languages
 
     def text(self, raw: str) -> None:
         """Adds text; white space at its ends stays as it is where it is at an end of the segment."""
@@ -101,7 +113,7 @@ class _Page:
 
     def tag(self, tag: str, name: str, *, is_end: bool) -> None:
         """Adds an inline tag; one without its partner is a point."""
-        pieces = _with_attributes(tag, name)
+        pieces = _with_attributes(tag, name, self._languages)
         if name == "wbr":  # where a word of the source may be broken
             self.builder.text("", tag)
         elif is_void_element(name) or tag.endswith("/>"):
@@ -120,17 +132,22 @@ def escape_html(text: str) -> str:
     return html.escape(text, quote=False).replace("\u00a0", "&#160;")
 
 
-def _with_attributes(tag: str, name: str) -> Iterator[Piece]:
-    """Yields a tag, with the attributes that are translated as segments."""
+def _with_attributes(tag: str, name: str, languages: Languages) -> Iterator[Piece]:
+    """Yields a tag, with the attributes that are translated as segments, and those of the language."""
     position = 0
     translated = set(_TRANSLATED_ATTRIBUTES)
     if name == "input" and _BUTTONS.search(tag):
         translated.add("value")
     if name == "meta" and _DESCRIPTION.search(tag):
         translated.add("content")
+    of_language = {"lang", "xml:lang", "content" if _CONTENT_LANGUAGE.search(tag) else "lang"}
     for match in _ATTRIBUTE.finditer(tag, 1):
-        quotes = "double" if match["double"] else "single"
-        if match["name"].lower() in translated and (value := match[quotes]):
+        quotes = next((each for each in ("double", "single", "bare") if match[each]), "")
+        attribute, value = match["name"].lower(), match[quotes] if quotes else ""
+        if attribute in of_language and value:
+            yield tag[position : match.start(quotes)] + followed(value, languages)
+            position = match.end(quotes)
+        elif attribute in translated and quotes in _ESCAPES:
             yield tag[position : match.start(quotes)]
             yield from text_pieces(_SPACE.sub(" ", html.unescape(value)), value, _ESCAPES[quotes])
             position = match.end(quotes)

@@ -1,18 +1,20 @@
 """Markdown: paragraphs, headings, items of lists and cells of tables are translated.
 
-Front matter, code, formulas, definitions of links and the marks of all blocks are copied. Blocks of HTML are read as
-HTML. A paragraph that was wrapped is wrapped again, at the length of its longest line.
+Front matter and definitions of links but for their titles, code, formulas and the marks of all blocks are copied.
+Blocks of HTML are read as HTML. A paragraph that was wrapped is wrapped again, at the length of its longest line.
 """
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
 from transduce.translation.documents.html_pages import read_html
-from transduce.translation.documents.markdown_inline import escape_markdown, inline_pieces
+from transduce.translation.documents.markdown_inline import escape_markdown, inline_pieces, with_title
 from transduce.translation.documents.plain_text import lines_of, rewrapped
-from transduce.translation.documents.segments import AlignedByHand, Encode, Piece, SegmentError
+from transduce.translation.documents.segments import AlignedByHand, Encode, Piece, SegmentError, text_pieces
+from transduce.translation.documents.yaml_catalogues import read_yaml
 from transduce.translation.pipeline.tags import is_block_tag
 
 _PREFIX = re.compile(
@@ -38,6 +40,8 @@ _GRID = re.compile(r"\+(?:[-=:]+\+)+\s*\Z")  # tables of Pandoc, whose columns a
 _COLUMNS = re.compile(r"[ \t]*-{2,}(?:[ \t]+-{2,})+[ \t]*\Z")
 _DASHES = re.compile(r"[ \t]*-{3,}[ \t]*\Z")
 _CELL_END = re.compile(r"(?<!\\)\|")
+_TITLES = ("title", "subtitle", "description", "summary")  # of front matter
+_TITLE_OF_TOML = re.compile(rf'^(?:{"|".join(_TITLES)})[ \t]*=[ \t]*"(?P<text>[^"\\\n]+)"[ \t]*\r?$', re.MULTILINE)
 _CODE_INDENT = 4
 _MAX_LINES = 500_000
 # At the beginning of a line these would begin another block.
@@ -71,7 +75,8 @@ class _Reader:
             elif not rest.strip() or is_rule or _DEFINITION.match(line):
                 yield from self._end_paragraph()
                 self.content_indent = 0 if is_rule else self.content_indent
-                yield from self._copied(self.position + 1)
+                copied = "".join(self._copied(self.position + 1))
+                yield from with_title(copied) if rest.strip() and not is_rule else [copied]
             elif not self.paragraph and _indent(line) >= self.content_indent + _CODE_INDENT:
                 yield from self._copied(self.position + 1)
             elif (title := _ADMONITION.match(line)) is not None:  # the first line of a note of MkDocs
@@ -131,7 +136,8 @@ class _Reader:
         mark = self.lines[0][0].rstrip() if self.lines else ""
         if mark in ("---", "+++"):
             ends = (i for i, (line, _) in enumerate(self.lines[1:], 2) if line.rstrip() in (mark, "..."))
-            yield from self._copied(next(ends, 0))
+            text = "".join(self._copied(next(ends, 0)))
+            yield from _titles_of_yaml(text) if mark == "---" else _titles_of_toml(text)
 
     def _copied(self, end: int) -> Iterator[str]:
         """Yields the lines up to one as they are."""
@@ -220,6 +226,26 @@ class _Reader:
         wrap = partial(_wrapped, max(map(len, texts)), between) if between else _escaped_start
         yield from inline_pieces("\n".join(texts), self.labels, between, wrap)
         yield lines[-1][2]
+
+
+def _titles_of_yaml(text: str) -> Iterable[Piece]:
+    """Returns the pieces of front matter in YAML; what cannot be read is copied."""
+    first, end, rest = text.partition("\n")
+    last = re.search(r"(?:---|\.\.\.)\s*\Z", rest)
+    body = rest[: last.start()] if last else ""
+    try:
+        return [first + end, *read_yaml(body, _TITLES), rest[len(body) :]]
+    except SegmentError:
+        return [text]
+
+
+def _titles_of_toml(text: str) -> Iterator[Piece]:
+    position = 0
+    for match in _TITLE_OF_TOML.finditer(text):
+        yield text[position : match.start("text")]
+        yield from text_pieces(match["text"], match["text"], lambda title: json.dumps(title, ensure_ascii=False)[1:-1])
+        position = match.end("text")
+    yield text[position:]
 
 
 def _begins_html(name: str | None) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from transduce.translation.documents.html_pages import end_of, is_copied
-from transduce.translation.documents.segments import Encode, Piece, SegmentBuilder, written_with
+from transduce.translation.documents.segments import Encode, Piece, SegmentBuilder, text_pieces, written_with
 from transduce.translation.pipeline.tags import is_block_tag
 
 # Without one of these signs, "\\(a dog\\)" is text in parentheses.
@@ -49,6 +49,7 @@ _TARGET = re.compile(
     r"(?:\s++(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?+\s*+\)(?:\{[^{}\n]*\})?"
     r"|\]\[[^\[\]]*\]|\]\{[^{}\n]+\}"
 )
+_TITLE = re.compile(r"\s(?P<quote>[\"'])(?P<text>[^\"'\\\n]+)(?P=quote)(?=\s*(?:\)|\Z))")
 _MAX_LABEL = 999  # characters, as in CommonMark
 _POINTS = ("code", "address", "comment", "note", "formula", "template", "maths", "citation", "wiki", "raised", "copied")
 _EMPTY = frozenset(("br", "hr", "img", "input", "wbr"))
@@ -156,7 +157,7 @@ def inline_pieces(
             end_of_picture = token.partner + 1
             label = "".join(each.source for each in tokens[i + 1 : token.partner])
             inner = [*inline_pieces(label, labels, ends, escape=escape)]
-            builder.point("![", *inner, _with_ends(tokens[token.partner].source, ends))
+            builder.point("![", *inner, *with_title(_with_ends(tokens[token.partner].source, ends)))
             continue
         if token.kind == "inline_note":
             inner = [*inline_pieces(token.source[len("^[") : -len("]")], labels, ends, escape=escape)]
@@ -166,7 +167,7 @@ def inline_pieces(
         if token.partner > i:
             opened[i] = builder.open(source)
         elif token.partner >= 0:
-            builder.close(opened[token.partner], source, alone=token.alone or source)
+            builder.close(opened[token.partner], *with_title(source), alone=token.alone)
         elif token.kind == "hard" or (token.kind == "tag" and is_block_tag(token.name)):
             builder.point(source, is_break=True)
         elif token.kind == "line":
@@ -177,6 +178,17 @@ def inline_pieces(
             builder.text(token.characters, source)
     encode = _spelled_as(texts, escape)
     yield from builder.pieces(lambda tags, _, items: [wrap(written_with(encode, tags, items))])
+
+
+def with_title(target: str) -> Iterator[Piece]:
+    """Yields the pieces of the target of a link, of which the title is translated."""
+    if (title := _TITLE.search(target)) is None:
+        yield target
+        return
+    quote = title["quote"]
+    yield target[: title.start("text")]
+    yield from text_pieces(html.unescape(title["text"]), title["text"], lambda text: text.replace(quote, f"\\{quote}"))
+    yield target[title.end("text") :]
 
 
 def _is_whole(tokens: Sequence[_Token], start: int) -> bool:

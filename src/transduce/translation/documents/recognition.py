@@ -11,7 +11,7 @@ from transduce.translation.documents.text_encoding import byte_order_mark
 _HEAD_BYTES = 1 << 16
 _MIMETYPE = re.compile(rb"PK\x03\x04.{26}mimetypeapplication/(?P<kind>epub\+zip|vnd\.oasis\.opendocument\.)", re.DOTALL)
 _OF_MIMETYPE = {b"epub+zip": "epub", b"vnd.oasis.opendocument.": "odt"}
-_MAIN_MEMBERS = {"word/document.xml": "docx", "ppt/presentation.xml": "pptx"}
+_MAIN_MEMBERS = {"word/document.xml": "docx", "ppt/presentation.xml": "pptx", "xl/workbook.xml": "xlsx"}
 _ROOT = re.compile(
     r"\s*(?:(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>)\s*)*<(?:[\w.-]+:)?(?P<name>[\w.-]+)",
     re.DOTALL | re.IGNORECASE,

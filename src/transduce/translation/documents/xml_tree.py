@@ -63,6 +63,7 @@ class XmlDocument:
         self.text = self.decoded.text
         self.name = name
         self._prefixes = prefixes or {}
+        self.read_copied: Callable[[str], Iterable[Piece]] = lambda text: [text]  # between blocks
 
     def require_root(self, name: str, title: str) -> None:
         """Refuses a document whose root is another element.
@@ -117,13 +118,13 @@ class XmlDocument:
                 num_skipped -= outside.pop()
             elif not node.end:
                 if node.name in names and not num_skipped:
-                    yield self.text[position : node.start]
+                    yield from self.read_copied(self.text[position : node.start])
                     path.append(node)
                     num_nodes = 0
                 else:
                     outside.append(not node.name.startswith("#") and is_skipped(node))
                     num_skipped += outside[-1]
-        yield self.text[position:]
+        yield from self.read_copied(self.text[position:])
 
     def source(self, node: Node) -> str:
         """Returns an element or text as it is in the document."""
@@ -158,10 +159,10 @@ class XmlDocument:
         """Yields an element that is kept, in which blocks are read by `read`: the text of a footnote, for example."""
         position = node.start
         for block in _outermost(node, names):
-            yield self.text[position : block.start]
+            yield from self.read_copied(self.text[position : block.start])
             yield from read(block)
             position = block.end
-        yield self.text[position : node.end]
+        yield from self.read_copied(self.text[position : node.end])
 
     def indent(self, parent: Node, child: Node) -> str:
         """Returns the white space between an element in another one and what precedes it."""

@@ -1,0 +1,102 @@
+"""XLSX, workbooks: texts of cells, text boxes, charts and comments; numbers, dates, formulas and names stay.
+
+A text that something else in the workbook names stays too: formulas would no longer find it (`IF(A1="Yes",…)`), nor
+would lists of choices and filters, and a program calls a workbook damaged whose tables have other headings than cells.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from transduce.translation.documents.archive import Archive
+from transduce.translation.documents.csv_tables import is_code
+from transduce.translation.documents.languages import Languages
+from transduce.translation.documents.office_open import content_types, read_drawing
+from transduce.translation.documents.parts import Content, ReadMember
+from transduce.translation.documents.runs import ParagraphReader, RunNames
+from transduce.translation.documents.segments import Piece, has_words, text_pieces
+from transduce.translation.documents.xml_tree import Node, XmlDocument, escape_text
+
+_PREFIXES = dict.fromkeys(
+    (
+        "http://schemas.openxmlformats.org/spreadsheetml/2006/main",
+        "http://purl.oclc.org/ooxml/spreadsheetml/main",
+        "http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments",
+    ),
+    "",
+)
+_CELL = RunNames(
+    paragraph="si",
+    run="r",
+    run_properties="rPr",
+    paragraph_properties="",
+    text="t",
+    containers=frozenset(),
+    text_attributes=' xml:space="preserve"',
+)
+_MAIN = re.compile(r"(?:spreadsheetml\.\w+|ms-excel\.\w+\.macroEnabled)\.main\+xml$")
+_TEXT = re.compile(r"spreadsheetml\.(?:sharedStrings|comments)\+xml$|ms-excel\.threadedcomments\+xml$")
+_SHEET = re.compile(r"spreadsheetml\.(?:worksheet|table|pivotCacheDefinition)\+xml$")
+_INLINE = re.compile(rb"[\"']inlineStr[\"']")
+_FORMULA = re.compile(r"<(?:\w+:)?(?:f|formula\d?)\b[^>]*(?<!/)>([^<]*)")
+_LITERAL = re.compile(r'"((?:[^"]|"")*+)"')
+_NAMED = re.compile(
+    r"<(?:\w+:)?(?:tableColumn|cacheField)\b[^>]*?\sname=\"([^\"]*)\""
+    r"|<(?:\w+:)?(?:filter|customFilter)\b[^>]*?\sval=\"([^\"]*)\""
+)
+
+
+def workbook_members(archive: Archive, languages: Languages) -> Mapping[str, ReadMember]:
+    """Returns readers of the members of an XLSX file that have text."""
+    named: set[str] = set()
+    cells: list[str] = []
+    readers: dict[str, ReadMember] = {}
+    for name, content in content_types(archive, _MAIN).items():
+        member = archive.member(name)
+        if _TEXT.search(content):
+            cells.append(name)
+        elif _SHEET.search(content) and member is not None:
+            data = archive.read(member)
+            named |= _names(XmlDocument(data, archive.name_of(member)).text)
+            cells += [name] if _INLINE.search(data) else []
+        elif (read := read_drawing(content, languages)) is not None:
+            readers[name] = read
+    return readers | dict.fromkeys(cells, partial(_read, frozenset(named)))
+
+
+def _names(text: str) -> set[str]:
+    """Returns the texts that formulas, tables, filters and lists of choices name."""
+    formulas = [html.unescape(each) for each in _FORMULA.findall(text) if "&quot;" in each or '"' in each]
+    literals = [each.replace('""', '"') for formula in formulas for each in _LITERAL.findall(formula)]
+    choices = [choice.strip() for each in literals for choice in each.split(",")]
+    # A line break within a heading is written as a code.
+    headings = [html.unescape(one or other).replace("_x000a_", "\n") for one, other in _NAMED.findall(text)]
+    return {each.lower() for each in (*literals, *choices, *headings)}  # Excel ignores case
+
+
+def _read(named: frozenset[str], data: bytes, name: str) -> Content:
+    document = XmlDocument(data, name, _PREFIXES)
+    runs = ParagraphReader(document, _CELL)
+
+    def read(cell: Node) -> Iterator[Piece]:
+        words = _words(document, cell)
+        texts = [each for each in (cell, *cell.children) if any(child.name == "#text" for child in each.children)]
+        if words.lower() in named or is_code(words) or not has_words(words):
+            yield document.source(cell)
+        elif any(child.name == "r" for child in cell.children):
+            yield from runs.read(cell)
+        else:  # a single text, of which a Japanese one may have the pronunciation after it
+            [text, *_] = texts
+            inner = document.inner(text)
+            yield document.text[cell.start : text.inner_start]
+            yield from text_pieces("".join(map(document.characters, text.children)), inner, escape_text)
+            yield document.text[text.inner_end : cell.end]
+
+    return Content(document.decoded.encode, document.pieces({"si", "is", "text"}, read))
+
+
+def _words(document: XmlDocument, node: Node) -> str:
+    if node.name in ("#text", "rPh"):
+        return document.characters(node) if node.name == "#text" else ""
+    return "".join(_words(document, child) for child in node.children)

@@ -1,0 +1,87 @@
+"""XLSX and YAML: texts change, and the owners of the formats read the rest as it was."""
+
+import io
+
+import pytest
+import yaml
+
+from made_documents import member, translated
+from text_engine import same
+from transduce.errors import DataError
+
+
+def _workbook() -> bytes:
+    """Returns a workbook with what may hold texts, of xlsxwriter."""
+    xlsxwriter = pytest.importorskip("xlsxwriter", reason="xlsxwriter is not installed: pip install '.[dev]'")
+    file = io.BytesIO()
+    with xlsxwriter.Workbook(file) as made:
+        sheet = made.add_worksheet("the sheet")
+        sheet.write_row("A1", ["a dog & cat", 1.5, "yes", "open", "A-1x", " the end\nof it "])
+        sheet.write_rich_string("A2", "A ", made.add_format({"bold": True}), "big dog", " runs")
+        sheet.write_formula("A3", '=IF(C1="Yes",1,2)')
+        sheet.data_validation("D1", {"validate": "list", "source": ["open", "closed"]})
+        heads = [{"header": "the name"}, {"header": "the size"}]
+        sheet.add_table("A5:B6", {"columns": heads, "data": [["a cat", 2]]})
+        sheet.write_comment("A1", "a note")
+        sheet.insert_textbox("F3", "a text box")
+        chart = made.add_chart({"type": "bar"})
+        chart.add_series({"values": "='the sheet'!$B$6", "categories": "='the sheet'!$A$6", "name": "a series"})
+        chart.set_title({"name": "a title"})
+        sheet.insert_chart("F9", chart, {"description": "a picture of it"})
+    return file.getvalue()
+
+
+def test_only_texts_of_a_workbook_are_translated() -> None:
+    given = _workbook()
+    found = translated(given, "a.xlsx")
+    strings = member(found, "xl/sharedStrings.xml")
+    for text in ("A DOG &amp; CAT", " THE END\nOF IT ", "A CAT", " BIG DOG "):
+        assert f">{text}</t>" in strings
+    for text in ("yes", "open", "A-1x", "the name", "the size"):  # formulas, choices, codes, headings of tables
+        assert f">{text}</t>" in strings
+    assert ">A NOTE</t>" in member(found, "xl/comments1.xml")
+    chart = member(found, "xl/charts/chart1.xml")
+    assert all(text in chart for text in (">A TITLE<", ">A SERIES<", ">A CAT<", "<c:v>2</c:v>", "'the sheet'!$B$6"))
+    drawing = member(found, "xl/drawings/drawing1.xml")
+    assert ">A TEXT BOX<" in drawing
+    assert 'descr="A PICTURE OF IT"' in drawing
+    for name in ("xl/workbook.xml", "xl/worksheets/sheet1.xml", "xl/tables/table1.xml", "xl/styles.xml"):
+        assert member(found, name) == member(given, name)
+    assert translated(given, "a.xlsx", same) == given
+
+
+YAML = {
+    "plain": ("a: Hi, {name} 😀 it # c\nb: [one, 'two, x', 3]\n", "a: HI, {name} 😀 IT # c\nb: [ONE, 'TWO, X', 3]\n"),
+    "no texts": ("a: yes\nb: 2026-11-26\nc: !x foo\n? d e\n: 1\n", "a: yes\nb: 2026-11-26\nc: !x foo\n? d e\n: 1\n"),
+    "anchors": ("a: &x a dog\nb: *x\nc: !!str a cat\n", "a: &x A DOG\nb: *x\nc: !!str A CAT\n"),
+    "quotation marks": ("a: 'don''t'\nb: \"a\\u00e9 \\\"x\\\"\\n\"\n", "a: 'DON''T'\nb: \"AÉ \\\"X\\\"\\n\"\n"),
+    "literal": ("a: |\n  one:\n\n    two\n\nb: x\n", "a: |\n  ONE:\n\n    TWO\n\nb: X\n"),
+    "folded": ("a: >-\n  one\n  two\n\n  three\n", "a: >-\n  ONE TWO\n\n  THREE\n"),
+    "indented by hand": ("- |2+\n    a\n   b\n\n", "- |2+\n    A\n   B\n\n"),
+    "several lines": ("a: one\n  two\nb: c\n", "a: ONE TWO\nb: C\n"),
+}
+
+
+@pytest.mark.parametrize("case", YAML)
+def test_only_values_of_yaml_are_translated(case: str) -> None:
+    given, expected = YAML[case]
+    found = translated(given.encode(), "a.yml").decode()
+    assert found == expected
+    assert translated(given.encode(), "a.yaml", same).decode() == given
+
+
+@pytest.mark.parametrize(
+    "text", ["a: b", "# b", "yes", "5", "- a", "a\nb", " a", "a ", "'a'", '"', "@a", "é 😀", "a [b, c]"]
+)
+@pytest.mark.parametrize(
+    "given", ["k: dog\n", "k: [dog]\n", "k: 'dog'\n", 'k: "dog"\n', "k: |-\n  dog\n", "k: >-\n  dog\n"]
+)
+def test_any_translation_is_read_as_it_is(given: str, text: str) -> None:
+    found = yaml.safe_load(translated(given.encode(), "a.yaml", lambda _: f"dog {text}"))
+    expected = " ".join(f"dog {text}".split())
+    assert " ".join("".join(found["k"]).split()) == expected
+
+
+def test_damaged_yaml_is_refused() -> None:
+    with pytest.raises(DataError, match=r"a.yaml: line 2: is not YAML: did not find"):
+        translated(b"a: [b\n", "a.yaml")
