@@ -98,7 +98,8 @@ def translated(folder: Path, name: str) -> dict[str, Any]:
     data = (folder / name).read_bytes()
     said: list[str] = []
     output = io.BytesIO()
-    languages = Languages("en", "de")
+    # Into the same language, so that the document names it as before; files that are filled need another one.
+    languages = Languages("en", "de" if name.endswith(_FILLED) else "en")
     summary = translate_document(
         _MODELS[True], data, output, DocumentJob(name=Path(name).name, languages=languages, warn=said.append)
     )

@@ -67,8 +67,9 @@ def _catalogue(given: str, found: str) -> list[str]:
     entries = []
     for text in (given, found):
         with tempfile.NamedTemporaryFile(suffix=".po") as file:
-            # A template's encoding is named in its translation, as msginit does.
-            Path(file.name).write_text(text.replace("charset=CHARSET", "charset=UTF-8"), encoding="utf-8")
+            # A template's encoding and language are named in its translation, as msginit does.
+            named = re.sub(r'"Language: .*\n', '"Language: de\\\\n"\n', text.replace("charset=CHARSET", "charset=UTF-8"))
+            Path(file.name).write_text(named, encoding="utf-8")
             entries.append(run(["msgcat", "--no-wrap", file.name], Path("/")).split("\n\n"))
     wrong = []
     for i, (before, after) in enumerate(zip(*entries, strict=True)):

@@ -17,6 +17,7 @@ from typing import Any
 _EMPTY = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
 _CODE = ("code", "kbd", "pre", "samp", "script", "style", "svg", "math", "textarea", "tt", "var")
 _OF_PEOPLE = ("alt", "title", "placeholder", "aria-label", "content", "value")  # attributes that have prose
+_DESCRIPTIONS = ("descr", "title")  # of pictures in DOCX and PPTX
 _RUNS = re.compile(r"(?:w|a):(?:r|t|rPr|proofErr)|w:lastRenderedPageBreak")
 Frame = list[Any]
 
@@ -78,7 +79,9 @@ def xml_frame(data: bytes, *, with_runs: bool = True) -> Frame:
         is_run = not with_runs and _RUNS.fullmatch(name) is not None
         skipped += name.endswith(":rPr") or bool(skipped)
         if not is_run and not skipped:
-            frame.append((name, attributes))
+            frame.append(
+                (name, {key: prose(value) if key in _DESCRIPTIONS else value for key, value in attributes.items()})
+            )
 
     def end(name: str) -> None:
         nonlocal skipped
