@@ -68,7 +68,9 @@ def _catalogue(given: str, found: str) -> list[str]:
     for text in (given, found):
         with tempfile.NamedTemporaryFile(suffix=".po") as file:
             # A template's encoding and language are named in its translation, as msginit does.
-            named = re.sub(r'"Language: .*\n', '"Language: de\\\\n"\n', text.replace("charset=CHARSET", "charset=UTF-8"))
+            named = re.sub(
+                r'"Language: .*\n', '"Language: de\\\\n"\n', text.replace("charset=CHARSET", "charset=UTF-8")
+            )
             Path(file.name).write_text(named, encoding="utf-8")
             entries.append(run(["msgcat", "--no-wrap", file.name], Path("/")).split("\n\n"))
     wrong = []
