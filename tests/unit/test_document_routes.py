@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import re
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -634,6 +635,17 @@ def test_deepl_gives_a_result_once(client: DescribedClient) -> None:
     assert client.post(f"{address}/result", data=key, headers=_DEEPL).content == TRANSLATED
     for path in (address, f"{address}/result"):
         assert client.post(path, json=key, headers=_DEEPL).status_code == 404
+
+
+@pytest.mark.usefixtures("read_here")
+def test_deepl_translates_no_document_into_its_own_language(client: DescribedClient) -> None:
+    """It is accepted and then fails, as clients expect; the id and the key have the form that they read."""
+    fields = {"target_lang": "DE", "source_lang": "DE"}
+    handle = client.post("/v2/document", data=fields, files={"file": ("hund.md", TEXT)}, headers=_DEEPL).json()
+    assert re.fullmatch("[0-9A-F]{32} [0-9A-F]{64}", f"{handle['document_id']} {handle['document_key']}")
+    until(lambda: deepl_status(client, handle)["status"] == "error")
+    assert deepl_status(client, handle)["message"] == "hund.md: Source and target language are equal."
+    assert client.get("/v2/usage").json()["character_count"] == 0
 
 
 @pytest.mark.usefixtures("read_here")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import IO, Any
 
+from transduce.errors import DataError
 from transduce.serve.requests import (
     ModelUnavailableError,
     Priority,
@@ -23,6 +24,7 @@ from transduce.translation.documents.segments import plain_text
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
 
+REFUSE_SAME_LANGUAGE = "refuse_same_language"  # an option of documents
 _WINDOW_SECONDS = 86_400.0  # for the texts that are translated together; other work may go first
 _MAX_WARNINGS = 100  # that are kept
 _MAX_FAILURES = 3  # of the model, one after the other
@@ -71,6 +73,8 @@ class DocumentTranslation:
             TransduceError: the document cannot be translated; the message says why.
         """
         document, options = self.document, self.document.options
+        if options.get(REFUSE_SAME_LANGUAGE) and document.source == document.target:
+            raise DataError(f"{document.name}: Source and target language are equal.")
         if options.get("glossary"):
             self._glossary = Glossary(options["glossary"])
         job = DocumentJob(

@@ -76,7 +76,7 @@ class DocumentStore:
         now = datetime.now(UTC)
         columns = (given.protocol, given.owner, given.name, given.source, given.target, json.dumps(given.options))
         sizes = (given.num_segments, given.num_characters)
-        row = (*columns, *sizes, str(uuid.uuid4()), len(content), UPLOADING, 0, 0, "[]", "", 0, now.timestamp())
+        row = (*columns, *sizes, uuid.uuid4().hex.upper(), len(content), UPLOADING, 0, 0, "[]", "", 0, now.timestamp())
         made = replace(_document(row), state=QUEUED)
         uploading = (*row, "", 0.0, time.time() + _UPLOAD_SECONDS)
         marks = ", ".join("?" * len(uploading))

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from transduce.serve.documents.translation import REFUSE_SAME_LANGUAGE
 from transduce.serve.operations.keys import Key
 from transduce.serve.state.documents import DONE, FAILED, TRANSLATING, StoredDocument
 from transduce.serve.web.backend import AUTO
@@ -56,7 +57,11 @@ class DeeplDocuments:
                 refuse_unsupported(fields)
                 glossary_id = text_field(fields, "glossary_id")
                 glossary = await self._glossaries.stored_for(key, glossary_id, source, target)
-                options = {"glossary": dict(glossary.entries) if glossary else None, _KEY: secrets.token_hex(32)}
+                options = {
+                    "glossary": dict(glossary.entries) if glossary else None,
+                    REFUSE_SAME_LANGUAGE: True,
+                    _KEY: secrets.token_hex(32).upper(),
+                }
                 made = await self._requests.accept(request, key, _PROTOCOL, upload, (source, target), options)
         return JSONResponse({"document_id": made.id, "document_key": made.options[_KEY]})
 
