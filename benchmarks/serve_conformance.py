@@ -29,7 +29,8 @@ def narrowed(document: dict[str, Any], languages: list[str]) -> dict[str, Any]:
     """Returns the document for these languages only, so that more requests get through to the translation."""
     schemas = document["components"]["schemas"]
     schemas["Language"]["enum"] = [*languages, *(code.upper() for code in languages), "auto"]
-    schemas["DeeplGlossaryRequest"]["properties"]["entries"]["pattern"] = "^[a-z]{1,9}\t[A-Za-z]{1,9}$"
+    for name in ("DeeplGlossaryRequest", "DeeplDictionaryRequest"):
+        schemas[name]["properties"]["entries"]["pattern"] = "^[a-z]{1,9}\t[A-Za-z]{1,9}$"
     of_deepl, own = (
         document["paths"][path]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
         for path in ("/v2/document", "/api/documents")

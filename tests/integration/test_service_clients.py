@@ -12,6 +12,7 @@ import deepl
 import pytest
 from deep_translator import LibreTranslator
 from deep_translator.exceptions import AuthorizationException
+from deepl.api_data import MultilingualGlossaryDictionaryEntries
 from libretranslatepy import LibreTranslateAPI
 
 from fake_service import FakeService, fake_app
@@ -112,6 +113,29 @@ def test_deepl_has_glossaries(address: str, secret: str) -> None:
     client.delete_glossary(made)
     with pytest.raises(deepl.exceptions.GlossaryNotFoundException):
         client.get_glossary(made.glossary_id)
+
+
+def test_deepl_has_glossaries_of_several_dictionaries(address: str, secret: str) -> None:
+    client = deepl.DeepLClient(secret, server_url=address)
+    given = [
+        MultilingualGlossaryDictionaryEntries(*pair, terms)
+        for pair, terms in ((("EN", "DE"), {"dog": "Hund"}), (("DE", "EN"), {"Hund": "hound"}))
+    ]
+    made = client.create_multilingual_glossary("pets", given)
+    assert [(each.source_lang, each.target_lang) for each in made.dictionaries] == [("EN", "DE"), ("DE", "EN")]
+    more = MultilingualGlossaryDictionaryEntries("EN", "DE", {"cat": "Katze"})
+    assert client.update_multilingual_glossary_dictionary(made, more).dictionaries[0].entry_count == 2
+    assert client.update_multilingual_glossary_name(made, "animals").name == "animals"
+    [found] = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
+    assert found.entries == "dog\tHund\ncat\tKatze"
+    used = client.translate_text("A dog", source_lang="EN", target_lang="DE", glossary=made)
+    assert isinstance(used, deepl.TextResult)
+    assert used.text == "[de] A DOG"
+    assert client.replace_multilingual_glossary_dictionary(made, more).entry_count == 1
+    client.delete_multilingual_glossary_dictionary(made, source_lang="DE", target_lang="EN")
+    assert client.get_glossary(made.glossary_id).entry_count == 1
+    client.delete_multilingual_glossary(made)
+    assert made.glossary_id not in [each.glossary_id for each in client.list_multilingual_glossaries()]
 
 
 def test_deepl_translates_documents(address: str, secret: str, tmp_path: Path) -> None:

@@ -63,6 +63,17 @@ def test_a_glossary_has_a_dictionary_for_each_pair(client: DescribedClient) -> N
     assert (missing.status_code, missing.json()) == (404, _NONE)
 
 
+def test_a_glossary_may_have_no_dictionary_yet(client: DescribedClient) -> None:
+    path = _made(client, dictionaries=[])
+    assert (_counts(client, path), len(client.get(_URL).json()["glossaries"])) == ([], 1)
+    fields = {"text": ["A dog"], "source_lang": "EN", "target_lang": "DE", "glossary_id": path.rpartition("/")[2]}
+    answer = client.post("/v2/translate", json=fields)
+    message = "No dictionary found for language pair en-de in this glossary."
+    assert (answer.status_code, answer.json()) == (400, {"message": message})
+    client.put(f"{path}/dictionaries", json=_EN_DE)
+    assert client.post("/v2/translate", json=fields).status_code == 200
+
+
 def test_forms_spell_dictionaries_with_indices(client: DescribedClient) -> None:
     """As the official client for Node.js has it, and as PHP's forms have it; the fields may come in any order."""
     form = {"name": "pets"}
@@ -141,7 +152,6 @@ def test_both_versions_have_the_same_glossaries(client: DescribedClient) -> None
     ("changes", "message"),
     [
         ({"name": None}, "Parameter 'name' not specified."),
-        ({"dictionaries": None}, "Parameter 'dictionaries' not specified."),
         ({"dictionaries": "x"}, "Value for 'dictionaries' must be a list of dictionaries."),
         ({"dictionaries": [1]}, "Value for 'dictionaries' must be a list of dictionaries."),
         ({"dictionaries": [_EN_DE, _EN_DE]}, "Value for 'dictionaries' has two dictionaries for the same languages."),

@@ -99,7 +99,7 @@ class DeeplGlossaries:
         found = await asyncio.to_thread(self.store.dictionary, key.name, glossary_id, *languages)
         if found is None:
             await self.found(key, glossary_id)
-            raise bad_request("The glossary's languages are not those of the request.")
+            raise bad_request(f"No dictionary found for language pair {'-'.join(languages)} in this glossary.")
         return found
 
     async def _create(self, request: Request) -> Response:

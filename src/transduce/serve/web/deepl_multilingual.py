@@ -55,8 +55,6 @@ class MultilingualGlossaries:
             return JSONResponse({"glossaries": [_described(each) for each in found]})
         fields = await self._fields(request)
         name, dictionaries = given_name(fields), self._dictionaries(fields)
-        if not dictionaries:
-            raise bad_request("Parameter 'dictionaries' not specified.")
         add = partial(self._store.add_glossary, key.name, name, dictionaries)
         return JSONResponse(_described(await self._glossaries.charged(request, key, dictionaries, add)), 201)
 
