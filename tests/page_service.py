@@ -39,6 +39,7 @@ class PageService(FakeService):
     def __init__(self) -> None:
         super().__init__()
         self.seconds = 0.0  # that an answer takes
+        self.characters = 0  # of all texts and prefixes that were answered
         self.warnings: tuple[str, ...] = ()  # of every translation
         self.probabilities = {DOUBTED: 0.2}  # of words that the model is not sure of
         self.links = True  # whether words are linked
@@ -51,6 +52,7 @@ class PageService(FakeService):
         await asyncio.sleep(self.seconds)
         await super().translate(replace(request, texts=[]))
         prefixes = request.prefixes or [""] * len(request.texts)
+        self.characters += sum(map(len, [*request.texts, *prefixes]))
         return [
             TranslatedText([self._translation(text, prefix, request)], request.source, request.target)
             for text, prefix in zip(request.texts, prefixes, strict=True)

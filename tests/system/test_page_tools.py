@@ -347,6 +347,32 @@ def test_a_service_that_needs_a_key(browser: Any, tmp_path: Path) -> None:
         assert secret not in _copied(made, "#copy-curl")
 
 
+@pytest.mark.parametrize("pause_ms", [30, 400, 700])  # as one types, hesitates, and thinks about each word
+def test_typing_is_charged_at_most_twice(browser: Any, tmp_path: Path, pause_ms: int) -> None:
+    secret = add_key(tmp_path / "keys.toml", "one")
+    text = "A man sees a dog. A cat sleeps. A dog runs, and a man sees a cat."
+    with opened(browser, keys=KeyRing(tmp_path / "keys.toml")) as made:
+        made.page.evaluate(f"sessionStorage.setItem('transduce.key', {json.dumps(json.dumps(secret))})")
+        made.page.reload()
+        made.until("document.documentElement.dataset.ready")
+        made.page.select_option("#source", "en")
+        made.page.select_option("#target", "de")
+        made.page.focus("#text")
+        for word in text.split(" "):
+            made.page.keyboard.type(f"{word} ", delay=20)
+            made.page.wait_for_timeout(pause_ms)
+        made.translation("Ein Mann sieht ein Hund. Ein Katze schläft. Ein Hund rennt, and ein Mann sieht ein Katze.")
+        made.detailed()
+        made.page.wait_for_timeout(1000)
+        assert len(text) - text.count(" ") <= made.service.characters <= 2 * len(text)
+        made.service.characters = 0
+        made.type_at(4, "Kerl")
+        made.suggested(" erblickt einen Köter.")
+        made.detailed()
+        made.page.wait_for_timeout(1000)
+        assert made.service.characters == len("A man sees a dog.") + len("Ein Kerl")
+
+
 def test_a_slow_service_is_said_to_be_slow(page: Opened) -> None:
     page.service.seconds = 3.0
     page.page.fill("#text", "A dog runs.")
@@ -367,11 +393,22 @@ def test_a_failing_service_loses_nothing(page: Opened) -> None:
 
 
 def test_a_service_that_cannot_be_reached(page: Opened) -> None:
-    page.page.context.set_offline(True)
+    page.page.route("**/api/translate", lambda route: route.abort())
     page.page.fill("#text", "A dog runs.")
     page.text_of("#status", "The service cannot be reached.")
-    page.page.context.set_offline(False)
+    page.page.unroute("**/api/translate")
     page.page.click("#retry")
+    page.translation("Ein Hund rennt.")
+
+
+def test_the_page_goes_on_when_the_connection_is_back(page: Opened) -> None:
+    page.page.context.set_offline(True)
+    page.page.focus("#text")
+    page.page.keyboard.type("A dog runs.", delay=60)
+    page.text_of("#status", "The service cannot be reached.")
+    assert page.page.inner_text("#retry") in ("Try now (2 s)", "Try now (1 s)")  # key strokes make it no longer
+    page.page.evaluate("window.setTimeout = () => 0")  # nothing happens by itself any more
+    page.page.context.set_offline(False)
     page.translation("Ein Hund rennt.")
 
 

@@ -1,5 +1,6 @@
 """The service's page: live translation, words and their counterparts, alternatives, and interactive translation."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,6 +44,37 @@ def test_typing_is_not_held_up_by_a_slow_service(page: Opened) -> None:
     page.page.keyboard.type("A dog runs. A man sleeps.", delay=40)
     assert page.page.input_value("#text") == "A dog runs. A man sleeps."
     page.translation("Ein Hund rennt. Ein Mann schläft.")
+
+
+def test_a_word_of_any_length_is_translated(page: Opened) -> None:
+    page.page.fill("#text", "a" * 100_000)  # the greatest number of characters that the service accepts
+    page.until("document.querySelector('#output').value.length === 100000")
+
+
+def test_a_key_stroke_in_a_long_text_changes_one_line(page: Opened) -> None:
+    line = "A man sees a dog. A cat sleeps.\n"
+    page.page.fill("#text", line * 100)
+    page.translation(("Ein Mann sieht ein Hund. Ein Katze schläft.\n" * 100).rstrip())
+    page.detailed()
+    page.page.focus("#text")
+    at = 50 * len(line) + len("A ")
+    page.page.evaluate(f"document.querySelector('#text').setSelectionRange({at}, {at})")
+    page.page.evaluate("""() => {
+      window.moved = 0; // nodes
+      const count = ({ addedNodes, removedNodes }) => (window.moved += addedNodes.length + removedNodes.length);
+      const lines = (records) => records.forEach(count);
+      const watched = { childList: true, subtree: true };
+      for (const each of document.querySelectorAll(".mirror")) new MutationObserver(lines).observe(each, watched);
+    }""")
+    sent: list[str] = []
+    page.page.on("request", lambda request: sent.append(request.url))
+    page.page.keyboard.type("big ")
+    assert not sent  # a long text is translated when the typing pauses
+    changed = "Ein Mann sieht ein Hund. Ein Katze schläft.\n" * 50 + "Ein big Mann sieht ein Hund."
+    page.until(f"document.querySelector('#output').value.startsWith({json.dumps(changed)})")
+    page.until("document.querySelectorAll('#output-mirror .stale').length === 0")
+    page.detailed()
+    assert page.page.evaluate("window.moved") < 50  # and not the 200 sentences at each key stroke
 
 
 def test_the_counterpart_of_a_word_is_marked(page: Opened) -> None:

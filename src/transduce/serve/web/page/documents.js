@@ -61,7 +61,10 @@ class Job {
         this.state.textContent = `${error.message} The page asks again by itself.`;
       }
       if (wait === POLL_MS && this.showKnown()) return;
-      await new Promise((resolve) => setTimeout(resolve, wait));
+      await new Promise((resolve) => {
+        setTimeout(resolve, wait);
+        if (wait > POLL_MS) window.addEventListener("online", resolve, { once: true });
+      });
     }
   }
 

@@ -5,10 +5,10 @@
 
 import { announce, part } from "./dom.js";
 import { directionOf, source, target } from "./languages.js";
-import { addDetails, fix } from "./live.js";
+import { addDetails, fix, STILL_MS } from "./live.js";
 import { spansAfter, spansBefore } from "./own_spans.js";
 import { passage } from "./passage.js";
-import { ask } from "./requests.js";
+import { ask, hasKey } from "./requests.js";
 import { describe, ENDS } from "./segments.js";
 import { failed, worked, working } from "./status.js";
 
@@ -122,7 +122,17 @@ function entered() {
   if (typed && !(before.slice(0, start) + before.slice(end)).trim()) bringBack();
   passage.changed();
   field.setSelectionRange(cursor, cursor);
-  if (segment) suggest(segment);
+  if (!segment) return;
+  if (hasKey()) suggestOnceStill(segment);
+  else suggest(segment);
+}
+
+/** Asks for the rest of a sentence after a pause, where characters are charged. */
+function suggestOnceStill(segment) {
+  running?.controller.abort();
+  running = null;
+  clearTimeout(pause);
+  pause = setTimeout(() => suggest(segment), STILL_MS);
 }
 
 /** Returns whether a typed space is already there, after a sentence that is complete. */
@@ -199,8 +209,8 @@ export async function suggest(segment) {
     ...passage.requestFields(source(), target()),
     text: segment.source,
     prefix,
-    confidence: false,
-    alignment: false,
+    confidence: hasKey(), // else a second request follows
+    alignment: hasKey(),
   };
   working();
   try {

@@ -1,31 +1,55 @@
 // Live translation: the translation follows the text while it is typed.
 //
-// One request runs at a time. While someone types it may end, and shows a translation that is a little old; the next one
-// then has the newest text. As soon as the typing pauses, a request for an older text is cancelled. Only sentences that
+// Where characters are charged to a key, or the text is long, it is translated once the typing pauses. Otherwise, at once:
+// one request runs at a time. While someone types it may end, and shows a translation that is a little old; the next
+// one then has the newest text. As soon as the typing pauses, a request for an older text is cancelled. Only sentences that
 // changed are translated again. A first, fast answer has no confidence and no links between words: these are requested
 // when the typing pauses.
 
 import { setDetected, chosenSource, source, target } from "./languages.js";
 import { spansBefore } from "./own_spans.js";
 import { passage } from "./passage.js";
-import { ask, events } from "./requests.js";
+import { ask, events, hasKey } from "./requests.js";
 import { describe, ENDS, joint, newSegment, unitsOf } from "./segments.js";
 import { failed, working, worked } from "./status.js";
 
-const PAUSE_MS = 220; // without a key, after which an outdated request is cancelled, and details are requested
+const PAUSE_MS = 220; // since the last key stroke, after which an outdated request is cancelled, and details are requested
+export const STILL_MS = 500; // since the last key stroke, after which characters are charged
+const LONG_STILL_MS = 1500; // the same, where as many were charged as were typed
+const LIVE_CHARACTERS = 2000; // a longer text is translated when the typing pauses: each translation is drawn
 const FAST_CHARACTERS = 600; // a longer change is requested with its details at once
+const LONGEST_END = 20; // characters of a full stop and the quotation marks after it
 const AT_ONCE = 12; // sentences whose details are requested together
 
 let running = null; // {controller, text}
 let pause = 0;
+let typed = 0; // characters that were entered
+let lastLength = 0; // of the text
+let charged = 0; // characters of the requests of this file that were answered
 let details = null; // the controller of the request for details
 
 /** The text has changed: to be called at each input. */
 export function edited() {
   details?.abort();
   clearTimeout(pause);
-  pause = setTimeout(paused, PAUSE_MS);
-  if (!running) next();
+  typed += Math.max(0, passage.text.length - lastLength);
+  lastLength = passage.text.length;
+  pause = setTimeout(paused, pauseMs());
+  if (running && hasKey()) {
+    abort(); // what is not answered is not charged
+    worked();
+  } else if (!running && isLive()) {
+    next();
+  }
+}
+
+const isLive = () => !hasKey() && passage.text.length <= LIVE_CHARACTERS;
+
+/** Returns after which pause the text is translated: where characters are charged, a text of n shall cost at most 2n. */
+function pauseMs() {
+  if (!hasKey()) return PAUSE_MS;
+  const { start, end } = planned();
+  return charged + end - start <= typed ? STILL_MS : LONG_STILL_MS;
 }
 
 /** Translates everything again, but for what the user wrote if `keepsWording`: languages or glossary have changed. */
@@ -50,18 +74,19 @@ function cancel() {
   clearTimeout(pause);
   pause = 0;
   details?.abort();
+  abort();
+}
+
+function abort() {
   running?.controller.abort();
   running = null;
 }
 
 function paused() {
   pause = 0;
-  if (running && running.text !== passage.text) {
-    cancel();
-    next();
-  } else if (!running) {
-    addDetails();
-  }
+  if (running?.text === passage.text) return;
+  if (running) cancel();
+  next();
 }
 
 /** Starts the request that the text needs now, if any. */
@@ -87,7 +112,8 @@ async function next() {
     if (running !== mine) return;
     running = null;
     worked();
-    if (passage.text !== mine.text || isPart) next();
+    charged += middle.length;
+    if (isPart || (passage.text !== mine.text && (!pause || isLive()))) next();
     else if (middle.length > FAST_CHARACTERS || !pause) addDetails();
   } catch (error) {
     if (running === mine) running = null;
@@ -107,7 +133,7 @@ function planned() {
 
 /** Translates a part of the text; returns whether some of it is left. */
 async function translate({ middle, before, after, old, isWhole }, signal) {
-  const isFast = middle.length <= FAST_CHARACTERS;
+  const isFast = middle.length <= FAST_CHARACTERS && !hasKey();
   const fields = {
     ...passage.requestFields(isWhole ? chosenSource() : source() || "auto", target()),
     text: middle,
@@ -142,7 +168,7 @@ async function translate({ middle, before, after, old, isWhole }, signal) {
     setSegments(before, [...found, ...old.slice(found.length)], after);
   }
   if (after.length && found.length) found.at(-1).isClosed = true;
-  setSegments(before, found, after);
+  if (old.length > found.length) setSegments(before, found, after);
   return false;
 }
 
@@ -160,7 +186,7 @@ function keptWording(middle, old) {
 
 /** Returns a text up to the first sign that ends a sentence. */
 function firstSentence(text) {
-  const found = [...text.matchAll(/\s/g)].find(({ index }) => ENDS.test(text.slice(0, index)));
+  const found = [...text.matchAll(/\s/g)].find(({ index }) => ENDS.test(text.slice(Math.max(0, index - LONGEST_END), index)));
   return found ? text.slice(0, found.index) : text;
 }
 
@@ -201,6 +227,7 @@ export async function addDetails() {
   if (prefixes.some(Boolean)) fields.prefix = prefixes;
   try {
     const { translations } = await ask("api/translate", { fields, signal });
+    charged += fields.text.join("").length;
     translations.forEach((translation, index) => {
       const segment = lacking[index];
       if (`${segment.fixed} ${segment.text}` !== before[index] || !passage.segments.includes(segment)) return;

@@ -9,7 +9,7 @@ const drawn = { text: new WeakMap(), output: new WeakMap() }; // by side and seg
 const described = new WeakMap(); // by the element of a word: {side, segment, start, end, probability, isOwn}
 const UNSURE = 0.5; // a word below this probability is shaded, the less probable the more strongly
 const WORD = /[\p{L}\p{N}]/u;
-const COMPOUND = /[\p{L}\p{N}\p{M}]+(?:[-‐'’][\p{L}\p{N}\p{M}]+)+/gu; // the service links its parts one by one
+const COMPOUND = /(?<![\p{L}\p{N}\p{M}])[\p{L}\p{N}\p{M}]+(?:[-‐'’][\p{L}\p{N}\p{M}]+)+/gu; // the service links its parts one by one
 
 /** Returns what is known of the word whose element this is. */
 export const wordOf = (element) => described.get(element);
@@ -20,24 +20,87 @@ export function draw() {
   const { segments, text } = passage;
   const isStale = (index) => index >= head && index < segments.length - tail;
   drawSource(segments.slice(0, head), tail ? segments.slice(-tail) : [], text);
-  part("output-mirror").replaceChildren(
-    ...segments.map((segment, index) => elementOf("output", segment, isStale(index), () => targetPieces(segment))),
+  fill(
+    "output",
+    segments.map((segment, index) => {
+      const gap = lineStart(segment.targetGap, index);
+      return [elementOf("output", segment, isStale(index), () => [gap.shown, ...targetPieces(segment)], gap), gap.isNew];
+    }),
   );
 }
 
 function drawSource(before, after, text) {
-  const pieces = (segment) => () => sourcePieces(segment);
-  const elements = (segments) => segments.map((segment) => elementOf("text", segment, false, pieces(segment)));
   const length = (segments) => segments.reduce((sum, { gap, source }) => sum + gap.length + source.length, 0);
   const start = length(before);
   const end = after.length ? text.trimEnd().length - length(after) : text.length;
   const rest = after.length ? text.slice(text.trimEnd().length) : "";
-  part("text-mirror").replaceChildren(...elements(before), text.slice(start, end), ...elements(after), rest);
+  const plain = (written, index) => {
+    const gap = lineStart(/^\s*/.exec(written)[0], index);
+    return [document.createTextNode(gap.shown + written.trimStart()), gap.isNew];
+  };
+  const ofSegment = (segment, index) => {
+    const gap = lineStart(segment.gap, index);
+    return [elementOf("text", segment, false, () => [gap.shown, ...sourcePieces(segment)], gap), gap.isNew];
+  };
+  fill("text", [
+    ...before.map(ofSegment),
+    plain(text.slice(start, end), before.length),
+    ...after.map((segment, index) => ofSegment(segment, before.length + 1 + index)),
+    ...(rest ? [plain(rest, 1)] : []),
+  ]);
 }
 
-function elementOf(side, segment, isStale, pieces) {
-  const { isEdited, fixed, ownSpans, gap, targetGap, text } = segment;
-  const version = `${segment.version} ${isEdited && fixed} ${ownSpans} ${gap} ${targetGap} ${text}`;
+/** Returns whether the white space before a part of a text begins a new line, and what of it that line shows. */
+function lineStart(gap, index) {
+  const isNew = index > 0 && gap.includes("\n");
+  return { isNew, shown: isNew ? gap.slice(gap.indexOf("\n") + 1) : gap };
+}
+
+/**
+ * Makes a mirror show nodes, given as [node, whether a new line begins with it].
+ *
+ * Each line is a block, and what is unchanged stays in the document: so the browser lays out only the lines that changed.
+ */
+function fill(side, nodes) {
+  const lines = [[]];
+  for (const [node, isNew] of nodes) {
+    if (isNew) lines.push([]);
+    lines.at(-1).push(node);
+  }
+  const mirror = part(`${side}-mirror`);
+  const [head] = sameAtEnds([...mirror.children], lines, (line, wanted) => {
+    const { childNodes } = line;
+    return childNodes.length === wanted.length && wanted.every((node, index) => isSame(childNodes[index], node));
+  });
+  while (mirror.children.length > lines.length) mirror.children[head].remove();
+  while (mirror.children.length < lines.length) mirror.insertBefore(document.createElement("div"), mirror.children[head] ?? null);
+  lines.forEach((wanted, index) => fillLine(mirror.children[index], wanted));
+}
+
+const isSame = (a, b) => a === b || (a.nodeType === Node.TEXT_NODE && b.nodeType === Node.TEXT_NODE && a.data === b.data);
+
+/** Returns how many items at the beginning and at the end of two lists are the same. */
+function sameAtEnds(old, wanted, same) {
+  const most = Math.min(old.length, wanted.length);
+  let head = 0;
+  while (head < most && same(old[head], wanted[head])) head += 1;
+  let tail = 0;
+  while (tail < most - head && same(old.at(-1 - tail), wanted.at(-1 - tail))) tail += 1;
+  return [head, tail];
+}
+
+function fillLine(line, wanted) {
+  const old = [...line.childNodes];
+  const [head, tail] = sameAtEnds(old, wanted, isSame);
+  for (const each of old.slice(head, old.length - tail)) each.remove();
+  const fresh = wanted.slice(head, wanted.length - tail);
+  if (fresh.length && tail) old.at(-tail).before(...fresh);
+  else line.append(...fresh);
+}
+
+function elementOf(side, segment, isStale, pieces, gap) {
+  const { isEdited, fixed, ownSpans, text } = segment;
+  const version = `${segment.version} ${isEdited && fixed} ${ownSpans} ${gap.shown} ${text}`;
   let found = drawn[side].get(segment);
   if (found?.version !== version) {
     const element = document.createElement("span");
@@ -53,12 +116,12 @@ function elementOf(side, segment, isStale, pieces) {
 function sourcePieces(segment) {
   const spans = new Map(segment.links.map(({ source: [start, end] }) => [start, { start, end }]));
   const units = wholeWords(segment.source, [...spans.values()]);
-  return [segment.gap, ...piecesOf("text", segment, segment.source, units, segment.source.length)];
+  return piecesOf("text", segment, segment.source, units, segment.source.length);
 }
 
 function targetPieces(segment) {
   const end = segment.isEdited ? segment.fixed : segment.text.length;
-  return [segment.targetGap, ...piecesOf("output", segment, segment.text, unitsOfTarget(segment), end)];
+  return piecesOf("output", segment, segment.text, unitsOfTarget(segment), end);
 }
 
 /** Returns the words of a translation: as they are linked, else as they were written, with their probabilities. */

@@ -15,6 +15,8 @@ const PLAIN = [
 ];
 const OF_A_TERM = /^the required term /; // `outcomes` reports it for the present text
 
+let shown = ""; // what is listed, a line for each notice
+
 export function startNotices() {
   passage.addEventListener("change", show);
 }
@@ -58,7 +60,9 @@ function show() {
   }
   if (passage.text.trim() && sentences.length) items.push(...facts(sentences));
   const fresh = items.map((each) => each.textContent).join("\n");
-  if (part("notices").innerText !== fresh) part("notices").replaceChildren(...items);
+  if (fresh === shown) return;
+  shown = fresh;
+  part("notices").replaceChildren(...items);
 }
 
 /** Yields what is no trouble, but good to know. */

@@ -8,18 +8,21 @@ const LONGEST_WAIT_SECONDS = 30;
 
 let slow = 0;
 let again = 0; // the timer of the next attempt
-let failures = 0;
+let failures = 0; // attempts that were made by itself since the service last answered
+let retryNow = null; // ends the wait for the next attempt
+
+window.addEventListener("online", () => retryNow?.());
 
 /** A request was sent. */
 export function working() {
-  clearTimeout(again);
+  stopWaiting();
   if (!slow) slow = setTimeout(() => show("The service is slow. Still waiting for its answer …"), SLOW_MS);
 }
 
 /** Everything was answered. */
 export function worked() {
   clearTimeout(slow);
-  clearTimeout(again);
+  stopWaiting();
   slow = failures = 0;
   show("");
 }
@@ -27,7 +30,7 @@ export function worked() {
 /** Something failed. Where it may succeed later it is tried again, ever more rarely. */
 export function failed(error, retry) {
   clearTimeout(slow);
-  clearTimeout(again);
+  stopWaiting();
   slow = 0;
   if (!(error instanceof RequestError)) console.error(error);
   if (error.status === 401) {
@@ -39,14 +42,23 @@ export function failed(error, retry) {
     show(error.message, true, retry);
     return;
   }
-  failures += 1;
-  countDown(error, Math.max(error.retryAfterSeconds, Math.min(2 ** failures, LONGEST_WAIT_SECONDS)), retry);
+  retryNow = () => {
+    stopWaiting();
+    failures += 1; // and not at each key stroke that fails
+    show("Trying again …");
+    retry();
+  };
+  countDown(error, Math.max(error.retryAfterSeconds, Math.min(2 ** (failures + 1), LONGEST_WAIT_SECONDS)), retry);
+}
+
+function stopWaiting() {
+  clearTimeout(again);
+  retryNow = null;
 }
 
 function countDown(error, seconds, retry) {
   if (seconds <= 0) {
-    show("Trying again …");
-    retry();
+    retryNow();
     return;
   }
   show(`${error.message} Your text is kept. The page tries again by itself.`, true, retry, ` (${seconds} s)`);
@@ -61,7 +73,7 @@ export function show(message, isFailure = false, retry = null, wait = "") {
   part("retry").hidden = !retry;
   part("retry").textContent = `Try now${wait}`;
   part("retry").onclick = () => {
-    clearTimeout(again);
+    stopWaiting();
     show("");
     retry();
   };
