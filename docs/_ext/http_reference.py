@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from importlib.resources import files
 from typing import Any
 
-_METHODS = ("get", "post", "delete")
+_METHODS = ("get", "post", "put", "patch", "delete")
 _FIELDS = "{.entries}\n| field | type | meaning |\n|---|---|---|"
 
 

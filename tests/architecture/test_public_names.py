@@ -128,6 +128,7 @@ PUBLIC = {
         "Format",
         "Languages",
         "TranslateTexts",
+        "columns_of",
         "format_of",
         "recognised_format",
         "require_format",
