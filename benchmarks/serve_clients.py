@@ -56,7 +56,8 @@ def states(command: Sequence[str | Path], folder: Path, report: Path, environmen
     for each in ElementTree.parse(report).iter("testcase"):
         tags = {child.tag for child in each}
         state = "failed" if tags & {"failure", "error"} else "skipped" if "skipped" in tags else "passed"
-        found[f"{each.get('classname')}: {each.get('name')}"] = state
+        name = f"{each.get('classname')}: {each.get('name')}"
+        found[name] = min(state, found.get(name, state))  # of tests of one name, the one that failed
     report.unlink()
     return found
 
