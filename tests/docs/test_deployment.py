@@ -155,7 +155,7 @@ def test_the_unit_runs_a_command_that_exists(tmp_path: Path) -> None:
     assert int(unit["Service"]["TimeoutStopSec"]) > config.batching.deadline_seconds
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed: its unit is NOT verified")
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed: apt install systemd")
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     """With another program, because systemd looks for it, and /opt/transduce is not on this machine."""
     unit = (_DEPLOY / "transduce.service").read_text(encoding="utf-8")
