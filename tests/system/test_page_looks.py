@@ -63,8 +63,51 @@ def test_axe_finds_nothing(page: Opened) -> None:
     page.page.locator("#choices [role=option]:focus").wait_for()
     assert _violations(page) == []
     page.page.keyboard.press("Escape")
+    page.page.click("#more-toggle")
+    page.page.click("#formats-more summary")
+    assert _violations(page) == []
     page.page.click("#help-open")
     assert _violations(page) == []
+
+
+def _luminance(red: float, green: float, blue: float) -> float:
+    """Returns the relative luminance of WCAG 2.2 of a colour with parts from 0 to 1."""
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+def test_the_most_unsure_word_can_be_read(browser: Any, scheme: str) -> None:
+    with opened(browser, color_scheme=scheme) as made:
+        made.service.probabilities = {"schläft": 0.0}
+        made.translate("A cat sleeps.", "Ein Katze schläft.")
+        made.page.locator(".unsure").wait_for()
+        colours = made.page.evaluate("""() => {
+          const style = (selector) => getComputedStyle(document.querySelector(selector));
+          const often = { willReadFrequently: true };
+          const pixel = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+          const canvas = pixel.getContext("2d", often);
+          const drawn = (...fills) => {
+            for (const fill of fills) {
+              canvas.fillStyle = fill;
+              canvas.fillRect(0, 0, 1, 1);
+            }
+            return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part / 255);
+          };
+          const ground = style(".answer").backgroundColor;
+          return [drawn(style(".unsure").color), drawn(ground, style(".unsure").backgroundColor)];
+        }""")
+        dark, light = sorted(_luminance(*each) for each in colours)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_text_of_twice_the_size_needs_no_sideways_scroll(browser: Any, width: int) -> None:
+    with opened(browser, viewport={"width": width, "height": 844}) as made:
+        made.page.evaluate("document.documentElement.style.fontSize = '200%'")
+        _everything_open(made)
+        assert made.page.evaluate("document.documentElement.scrollWidth") == width
+        made.page.click("#more-toggle")
+        assert made.page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def _boxes(page: Opened) -> dict[str, dict[str, float]]:
@@ -105,6 +148,7 @@ def test_words_of_the_attention_are_not_cut(page: Opened, random_attention: Call
     page.service.attended = random_attention("Several photographers wait.", "Mehrere Fotografen warten.")
     page.page.reload()
     page.translate(TEXT, _TRANSLATION)
+    page.page.click("#more-toggle")
     page.page.click("#attention-open")
     explorer = page.page.frame_locator("#attention-frame")
     explorer.locator("#keys li", has_text="photographers").wait_for(timeout=SECONDS)
@@ -136,7 +180,9 @@ def test_the_list_of_alternatives_lies_inside_the_window(browser: Any, size: tup
         sentences = 12
         made.translate("A man sees a dog. " * sentences, ("Ein Mann sieht ein Hund. " * sentences).rstrip())
         for at in (1, 5, 20):
-            made.page.locator("#output-mirror .word").nth(at).scroll_into_view_if_needed()
+            made.page.locator("#output-mirror .word").nth(at).evaluate(
+                "(word) => word.scrollIntoView({ block: 'center' })"
+            )
             box = made.page.locator("#output-mirror .word").nth(at).bounding_box()
             made.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
             made.text_of("#choices", "20 %")
@@ -194,9 +240,12 @@ def test_what_was_copied_is_said_at_the_button(browser: Any, size: tuple[int, in
     with opened(browser, viewport={"width": size[0], "height": size[1]}) as made:
         made.translate("A dog runs.", "Ein Hund rennt.")
         for name, message in (("copy", "Translation copied."), ("copy-curl", "Command copied.")):
+            if name != "copy":
+                made.page.click("#more-toggle")
             made.page.click(f"#{name}")
             made.text_of("#said", message)
-            button, said = (made.page.locator(each).bounding_box() for each in (f"#{name}", "#said"))
+            shown = "#copy" if name == "copy" else "#more-toggle"
+            button, said = (made.page.locator(each).bounding_box() for each in (shown, "#said"))
             assert 0 < button["y"] - said["y"] < 60
             assert said["x"] < button["x"] + button["width"]
             assert said["x"] + said["width"] > button["x"]
@@ -214,7 +263,7 @@ def test_all_controls_are_reached_by_keyboard(browser: Any) -> None:
             reached.append(made.page.evaluate("document.activeElement.id || document.activeElement.tagName"))
             made.page.keyboard.press("Tab")
         wanted = "glossary-toggle history-toggle help-open source swap target clear text output confidence-figure"
-        wanted += " unsure copy copy-link copy-curl shading file"
+        wanted += " unsure copy more-toggle file"
         assert [each for each in reached if each in wanted.split()][: len(wanted.split())] == wanted.split()
 
 

@@ -25,6 +25,8 @@ def page(browser: Any) -> Iterator[Opened]:
 
 
 def _copied(page: Opened, button: str) -> str:
+    if button != "#copy":
+        page.page.click("#more-toggle")
     page.page.click(button)
     page.text_of("#said", "copied.")
     return str(page.page.evaluate("navigator.clipboard.readText()"))
@@ -35,6 +37,7 @@ def test_unsure_words_are_shaded_until_that_is_turned_off(page: Opened) -> None:
     unsure = page.page.locator("#output-mirror.shaded .unsure")
     unsure.wait_for()
     assert unsure.all_inner_texts() == ["schläft"]
+    page.page.click("#more-toggle")
     page.page.uncheck("#shading")
     page.until("!document.querySelector('#output-mirror').classList.contains('shaded')")
     page.page.reload()
@@ -44,9 +47,9 @@ def test_unsure_words_are_shaded_until_that_is_turned_off(page: Opened) -> None:
 
 def test_the_confidence_says_whether_it_is_calibrated(page: Opened) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
-    page.text_of("#confidence-figure", "Confidence 72 %, a rough estimate")
+    page.text_of("#confidence-figure", "The model is fairly sure")
     page.page.click("#confidence-figure")
-    page.text_of("#confidence-note", "not the probability that one is good")
+    page.text_of("#confidence-note", "was not compared with translations whose quality is known")
     assert page.page.get_attribute("#confidence-figure", "aria-expanded") == "true"
     page.page.keyboard.press("Escape")
     page.page.locator("#confidence-note").wait_for(state="hidden")
@@ -67,6 +70,7 @@ def test_the_confidence_is_of_what_the_model_wrote(page: Opened) -> None:
     page.suggested("öter läuft.")
     page.page.click("#confidence-figure")
     page.text_of("#confidence-note", "Sentences that you edited do not count.")
+    page.page.click("#more-toggle")
     page.page.click("#discard")
     page.translation("Ein Hund rennt. Ein Katze schläft.")
     page.detailed()
@@ -120,7 +124,7 @@ def test_screen_readers_are_told_what_has_arrived(page: Opened) -> None:
     page.service.warnings = ("repeats itself",)
     page.service.forces = True
     page.translate("A dog runs.", "Ein Hund rennt.")
-    page.text_of("#announcer", "Translated. Confidence 72 %, a rough estimate. The translation repeats itself.")
+    page.text_of("#announcer", "Translated. The model is fairly sure. The translation repeats itself.")
     _add_term(page, "dog", "Dackel")
     page.text_of("#announcer", "Term dog: used – please check.")
 
@@ -134,9 +138,23 @@ def test_a_cleared_text_can_be_brought_back(page: Opened) -> None:
     page.translation("Ein Hund rennt.")
 
 
-def test_nothing_is_said_to_be_copied_where_there_is_nothing(page: Opened) -> None:
-    page.page.click("#copy")
-    page.text_of("#said", "There is nothing to copy yet.")
+def test_tools_come_with_the_text_and_stay_in_view(page: Opened) -> None:
+    assert page.page.inner_text(".about") == "Translates text and documents on this server. You can correct every word."
+    assert not page.page.is_visible("#copy")
+    page.page.fill("#text", "A dog runs. A cat sleeps.\n" * 60)
+    page.translation(("Ein Hund rennt. Ein Katze schläft.\n" * 60).rstrip())
+    height = page.page.viewport_size["height"]
+    assert page.page.evaluate("document.documentElement.scrollHeight") > 2 * height
+    box = page.page.locator("#copy").bounding_box()
+    assert 0 < box["y"] < height - box["height"]
+    assert not page.page.is_visible("#copy-link")
+    page.page.click("#more-toggle")
+    assert page.page.is_visible("#copy-link")
+    page.page.keyboard.press("Escape")
+    page.page.locator("#more").wait_for(state="hidden")
+    page.until("document.activeElement.id === 'more-toggle'")
+    page.page.fill("#text", "")
+    page.page.locator("#actions").wait_for(state="hidden")
 
 
 def test_a_link_carries_the_glossary_and_not_the_edits(browser: Any, page: Opened) -> None:
@@ -152,6 +170,7 @@ def test_a_link_carries_the_glossary_and_not_the_edits(browser: Any, page: Opene
     page.text_of("#said", "Command copied. Your edits are not in it.")
     with opened(browser, fragment=link.removeprefix(page.address)) as other:
         other.translation("Ein Dackel rennt.")
+        assert "Dackel" in other.page.locator("#terms").inner_text()  # what is applied is shown
     page.page.reload()
     page.text_of("#said", "Your edits of the translation were not kept.")
 
@@ -284,9 +303,26 @@ def test_a_script_from_right_to_left(page: Opened) -> None:
     page.page.select_option("#source", "he")
     page.page.fill("#text", "שלום עולם")
     page.translation("שלום עולם")
-    assert page.page.get_attribute("#text", "dir") == "rtl"
-    assert page.page.evaluate("getComputedStyle(document.querySelector('#text-mirror')).direction") == "rtl"
-    assert page.page.get_attribute("#output", "dir") == "ltr"
+    _written_from(page, "right", "שלום")
+    page.page.select_option("#source", "en")
+    page.page.fill("#text", "مرحبا 123")  # in whatever language it is said to be
+    page.translation("مرحبا 123")
+    _written_from(page, "right", "مرحبا")
+    page.page.fill("#text", "A dog runs.")
+    page.translation("Ein Hund rennt.")
+    _written_from(page, "left", "dog")
+    assert page.page.get_attribute("#output", "lang") == "de"
+    page.page.select_option("#target", "pt-BR")
+    assert page.page.get_attribute("#output", "lang") == "pt-BR"
+
+
+def _written_from(page: Opened, side: str, word: str) -> None:
+    """Checks where a text begins, by the place of a word and by what the browser says of both fields."""
+    x, _ = page.middle_of("#text-mirror", word)
+    field = page.page.locator("#text").bounding_box()
+    assert (x > field["x"] + field["width"] / 2) == (side == "right")
+    direction = "[...document.querySelectorAll('textarea')].map((each) => getComputedStyle(each).direction).join()"
+    assert page.page.evaluate(direction) == ("rtl,rtl" if side == "right" else "ltr,ltr")
 
 
 def test_a_link_carries_the_text_and_no_server_sees_it(browser: Any, page: Opened) -> None:
@@ -450,8 +486,39 @@ def test_a_document_that_cannot_be_read(page: Opened, tmp_path: Path) -> None:
     page.page.locator("#jobs button", has_text="Remove").wait_for(timeout=SECONDS)
     page.page.locator("#jobs progress").wait_for(state="hidden")
     assert page.page.locator("#jobs button", has_text="Try again").count() == 0  # the file itself is wrong
-    page.text_of("#formats", "Formats: DOCX, EPUB, HTML,")
+    page.text_of("#kinds", "Office documents, web pages, e-books, subtitles, texts, files of translation tools.")
+    assert not page.page.is_visible("#formats")
+    page.page.click("#formats-more summary")
+    page.text_of("#formats", "DOCX, EPUB, HTML,")
     assert "broken.docx" in page.page.inner_text("#jobs")
+
+
+def test_a_pdf_is_refused_before_it_is_sent(page: Opened, tmp_path: Path) -> None:
+    page.text_of("#kinds", "A PDF has to be converted first: open it in Word or LibreOffice, and save it as DOCX.")
+    (tmp_path / "scan.PDF").write_bytes(b"%PDF-1.7")
+    sent: list[str] = []
+    page.page.on("request", lambda request: sent.append(request.url))
+    page.page.set_input_files("#file", tmp_path / "scan.PDF")
+    page.text_of("#jobs", "A PDF has to be converted first")
+    assert not sent
+
+
+def test_characters_are_counted_in_plain_english(page: Opened) -> None:
+    for text, counted in (("A", "1 character"), ("A man", "5 characters"), ("", "")):
+        page.page.fill("#text", text)
+        page.until(f"document.querySelector('#count').textContent === '{counted}'")
+
+
+def test_languages_are_swapped_only_where_there_is_a_model_for_the_way_back(page: Opened) -> None:
+    for source, target, offered in (
+        ("en", "de", True),
+        ("en", "pt-BR", False),
+        ("he", "en", False),
+        ("auto", "de", False),
+    ):
+        page.page.select_option("#source", source)
+        page.page.select_option("#target", target)
+        assert page.page.is_enabled("#swap") == offered
 
 
 def test_a_document_that_failed_is_sent_again(page: Opened, tmp_path: Path) -> None:
@@ -469,6 +536,7 @@ def test_attention_is_one_click_away(page: Opened, random_attention: Callable[..
     page.service.attended = random_attention("A dog runs.", "Ein Hund rennt.")
     page.page.reload()
     page.translate("A dog runs.", "Ein Hund rennt.")
+    page.page.click("#more-toggle")
     page.page.click("#attention-open")
     explorer = page.page.frame_locator("#attention-frame")
     explorer.locator("#source", has_text="A dog runs.").wait_for(timeout=SECONDS)
@@ -484,6 +552,7 @@ def test_the_keys_of_attention_work_at_once(page: Opened, random_attention: Call
     page.page.set_viewport_size({"width": 1280, "height": 500})  # the page could be scrolled
     page.page.reload()
     page.translate("A dog runs.", "Ein Hund rennt.")
+    page.page.click("#more-toggle")
     page.page.click("#attention-open")
     explorer = page.page.frame_locator("#attention-frame")
     explorer.locator("html[data-ready]").wait_for(state="attached", timeout=SECONDS)
@@ -501,7 +570,7 @@ def test_the_keys_of_attention_work_at_once(page: Opened, random_attention: Call
     assert page.page.evaluate("scrollY") == scrolled
     page.page.keyboard.press("Escape")
     page.page.locator("#attention").wait_for(state="hidden")
-    page.until("document.activeElement.id === 'attention-open'")
+    page.until("document.activeElement.id === 'more-toggle'")
 
 
 def test_attention_of_another_sentence_is_chosen(page: Opened, random_attention: Callable[..., Attention]) -> None:
@@ -511,6 +580,7 @@ def test_attention_of_another_sentence_is_chosen(page: Opened, random_attention:
     asked: list[str] = []
     page.page.on("request", lambda sent: asked.append(sent.post_data) if sent.url.endswith("/api/attention") else None)
     page.cursor(len("Ein Hund rennt. Ein"))
+    page.page.click("#more-toggle")
     page.page.click("#attention-open")
     explorer = page.page.frame_locator("#attention-frame")
     explorer.locator("#more summary").click()
@@ -529,10 +599,12 @@ def test_attention_is_not_offered_where_the_engine_does_not_return_it(
     page: Opened, random_attention: Callable[..., Attention]
 ) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
+    page.page.click("#more-toggle")
     assert not page.page.is_visible("#attention-open")
     page.service.attended = random_attention("A dog runs.", "Ein Hund rennt.")
     page.page.reload()
     page.translation("Ein Hund rennt.")
+    page.page.click("#more-toggle")
     page.page.locator("#attention-open").wait_for(timeout=SECONDS)
     page.service.attended = None  # the model was exchanged meanwhile
     page.page.click("#attention-open")

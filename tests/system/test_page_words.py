@@ -23,7 +23,7 @@ def test_the_translation_follows_what_is_typed(page: Opened) -> None:
     page.translation("Ein Mann sieht ein Hund.")
     page.page.keyboard.type(" A cat sleeps.")
     page.translation("Ein Mann sieht ein Hund. Ein Katze schläft.")
-    page.text_of("#notices", "Translated as 2 sentences")
+    page.text_of("#notices", "Each sentence is translated on its own")
     page.page.fill("#text", "")
     page.translation("")
 
@@ -47,8 +47,17 @@ def test_typing_is_not_held_up_by_a_slow_service(page: Opened) -> None:
 
 
 def test_a_word_of_any_length_is_translated(page: Opened) -> None:
+    page.page.evaluate("""() => {
+      window.longest = 0; // milliseconds that the page was blocked
+      const longer = ({ duration }) => (window.longest = Math.max(duration, window.longest));
+      const note = (list) => list.getEntries().forEach(longer);
+      new PerformanceObserver(note).observe({ type: "longtask" });
+    }""")
     page.page.fill("#text", "a" * 100_000)  # the greatest number of characters that the service accepts
     page.until("document.querySelector('#output').value.length === 100000")
+    page.detailed()
+    page.page.wait_for_timeout(500)
+    assert page.page.evaluate("window.longest") < 8000  # 20 s where the time grows with its square
 
 
 def test_a_key_stroke_in_a_long_text_changes_one_line(page: Opened) -> None:
@@ -268,9 +277,36 @@ def test_edits_can_be_taken_back_and_discarded(page: Opened) -> None:
     page.translation("Ein Hund rennt.")
     page.page.keyboard.press("Control+Shift+z")
     page.suggested("öter läuft.")
+    page.page.click("#more-toggle")
     page.page.click("#discard")
     page.translation("Ein Hund rennt.")
     page.until("document.querySelector('#discard').disabled")
+
+
+def test_words_and_not_letters_are_undone(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.type_at(0, "Ein Köter läuft.")
+    page.suggested("")
+    for before in ("Ein Köter ", "Ein ", ""):
+        page.page.keyboard.press("Control+z")
+        page.until(f"document.querySelector('#output').selectionStart === {len(before)}")
+    page.translation("Ein Hund rennt.")
+    page.cursor(len("Ein Hund"))
+    for _ in range(4):
+        page.page.keyboard.press("Backspace")
+    page.until("document.querySelector('#output').selectionStart === 4")
+    page.page.keyboard.press("Control+z")
+    page.translation("Ein Hund rennt.")
+
+
+def test_unlikely_words_are_not_offered(page: Opened) -> None:
+    page.service.end = 0.0099
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.cursor(5)
+    page.page.keyboard.press("Enter")
+    page.text_of("#choices", "Köter")
+    assert "End the sentence" not in page.page.inner_text("#choices")
+    assert page.page.get_attribute("#choices", "lang") == "de"
 
 
 def test_what_is_taken_out_stays_out(page: Opened) -> None:

@@ -9,6 +9,7 @@ import { passage } from "./passage.js";
 import { ask } from "./requests.js";
 
 const NUMBER = 6;
+const LEAST = 0.01; // the probability of a word that is offered
 const EDGE = 6; // pixels around the list
 
 let running = null;
@@ -68,7 +69,8 @@ async function open(moves) {
     const fields = { text: word.segment.source, source: source(), target: target(), prefix, n: NUMBER };
     const { alternatives } = await ask("api/alternatives", { fields, signal: mine.signal });
     if (running !== mine) return;
-    if (alternatives.length) fill(word, prefix, alternatives);
+    const likely = alternatives.filter((each) => each.probability >= LEAST);
+    if (likely.length) fill(word, prefix, likely);
     else note("There are no other words here.");
     place(element.isConnected ? element : wordAtCursor("output"));
     if (moves) current()?.focus();
@@ -140,6 +142,7 @@ function place(element) {
   if (!element) return;
   const list = part("choices");
   list.hidden = false;
+  list.lang = target();
   list.style.maxHeight = "none";
   list.style.left = "0"; // where it can be as wide as it likes
   const frame = list.offsetParent.getBoundingClientRect();

@@ -10,9 +10,10 @@ const MEANING = {
     "The figure was compared with translations whose quality is known: of those with this figure, about this share was " +
     "good.",
   false:
-    "A rough estimate: the mean probability that the model gave to the pieces of its words. Of two translations, the one " +
-    "with the higher figure is more likely to be good. But the figure is not the probability that one is good.",
+    "A rough estimate, from the mean probability that the model gave to the pieces of its words: the model is sure from " +
+    "80 %, and fairly sure from 50 %. It was not compared with translations whose quality is known.",
 };
+const WORDS = [[0.8, "sure"], [0.5, "fairly sure"], [0, "unsure"]]; // for a mean probability that was not calibrated
 
 export function startConfidence() {
   const shading = part("shading");
@@ -45,8 +46,8 @@ function show() {
   const length = counted.reduce((sum, each) => sum + each.source.length, 0);
   const mean = counted.reduce((sum, each) => sum + each.source.length * each.translation.confidence, 0) / length;
   const isCalibrated = counted.every((each) => each.translation.calibrated);
-  const basis = isCalibrated ? "checked on data" : "a rough estimate";
-  part("confidence-figure").textContent = `Confidence ${percent(mean)}, ${basis}`;
+  const inWords = `The model is ${WORDS.find(([least]) => mean >= least)[1]}`;
+  part("confidence-figure").textContent = isCalibrated ? `Confidence ${percent(mean)}, checked on data` : inWords;
   const several = counted.length > 1 ? " It is the mean over the sentences, by their length." : "";
   const edited = counted.length < filled.length ? " Sentences that you edited do not count." : "";
   part("confidence-note").textContent = MEANING[isCalibrated] + several + edited;

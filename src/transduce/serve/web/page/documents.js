@@ -8,6 +8,16 @@ import { readSession, writeSession } from "./storage.js";
 
 const POLL_MS = 500;
 const LONGEST_POLL_MS = 8000; // while the service does not answer
+const CONVERT = "A PDF has to be converted first: open it in Word or LibreOffice, and save it as DOCX.";
+// Kinds of documents, and the titles of their formats.
+const KINDS = [
+  ["Office documents", ["DOCX", "PPTX", "XLSX", "ODT", "ODP", "ODS"]],
+  ["web pages", ["HTML"]],
+  ["e-books", ["EPUB"]],
+  ["subtitles", ["SRT", "WebVTT"]],
+  ["texts", ["plain text", "Markdown"]],
+  ["files of translation tools", ["PO", "TMX", "XLIFF"]],
+];
 
 /** One document: its line in the list, and what the service knows of it. */
 class Job {
@@ -27,6 +37,10 @@ class Job {
 
   /** Sends the file, and follows it. */
   async start() {
+    if (/\.pdf$/i.test(this.file.name) && !formats().includes("PDF")) {
+      this.show(CONVERT, { Remove: () => this.remove() });
+      return;
+    }
     this.show("Sending …", { Cancel: () => this.remove() });
     const body = new FormData();
     body.append("file", this.file);
@@ -149,8 +163,13 @@ const jobs = new Set();
 /** Says which documents can be translated, and that the glossary is for them too. */
 function showFormats() {
   const terms = passage.glossary.size ? " The glossary applies to documents too." : "";
-  const text = formats().length ? `Formats: ${formats().join(", ")}.${terms}` : "";
-  if (part("formats").textContent !== text) part("formats").textContent = text;
+  const served = formats();
+  if (!served.length) return;
+  const kinds = KINDS.filter(([, titles]) => titles.some((each) => served.includes(each))).map(([kind]) => kind);
+  const text = `${kinds.join(", ")}. ${served.includes("PDF") ? "" : CONVERT}${terms}`;
+  if (part("kinds").textContent !== text) part("kinds").textContent = text;
+  part("formats").textContent = `${served.join(", ")}.`;
+  part("formats-more").hidden = false;
 }
 
 function remember() {

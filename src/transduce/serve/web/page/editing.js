@@ -14,9 +14,11 @@ import { failed, worked, working } from "./status.js";
 
 const PAUSE_MS = 350; // without a key, after which details are requested, and the suggestion is read out
 const MOST_UNDONE = 200;
+const BURST_MS = 1500; // between key strokes that are undone together
 
 let undone = []; // states to go back to, oldest first
 let redone = [];
+let burst = null; // {at, typed, time} of the last key stroke, where further ones are undone with it
 let running = null; // {segment, controller} of the request for a suggestion
 let pause = 0;
 let insertedAt = Infinity; // where the browser is about to insert something
@@ -117,7 +119,11 @@ function entered() {
     field.setSelectionRange(cursor, cursor);
     return;
   }
-  remember(start);
+  const isNext = burst && (start === burst.at || (!typed && end === burst.at)) && (!typed || start >= end);
+  const isOfWord = !(/\s$/.test(burst?.typed ?? "") && /^\S/.test(typed)); // undo goes by words
+  const isSame = isNext && isOfWord && Boolean(typed) === Boolean(burst.typed);
+  if (!isSame || Date.now() - burst.time > BURST_MS) remember(start);
+  burst = { at: start + typed.length, typed, time: Date.now() };
   const segment = change(start, Math.max(start, end), typed);
   if (typed && !(before.slice(0, start) + before.slice(end)).trim()) bringBack();
   passage.changed();
@@ -327,12 +333,14 @@ function state(cursor) {
 }
 
 function remember(cursor) {
+  burst = null;
   undone = [...undone.slice(-MOST_UNDONE), state(cursor)];
   redone = [];
 }
 
 /** Goes a step back, or forward again. */
 function restore(isBack) {
+  burst = null;
   const [from, to] = isBack ? [undone, redone] : [redone, undone];
   const found = from.pop();
   if (!found) return;

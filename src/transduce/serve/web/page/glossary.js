@@ -36,7 +36,11 @@ export function startGlossary() {
 export function offerTerms(terms) {
   const isNew = ([term, choices]) => JSON.stringify(passage.glossary.get(term)) !== JSON.stringify(choices);
   offered = passage.glossary.size ? terms.filter(isNew) : [];
-  if (!passage.glossary.size) take(terms);
+  if (!passage.glossary.size && terms.length) {
+    take(terms);
+    open(true);
+    announce("The link has terms. They are in your glossary.");
+  }
   const hadFocus = part("offer").contains(document.activeElement);
   part("offer").hidden = !offered.length;
   if (!offered.length) {

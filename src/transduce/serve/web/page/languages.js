@@ -77,15 +77,12 @@ export function setDetected(found) {
   show();
 }
 
-/** Exchanges the languages, if there is a model for the way back; returns whether there was. */
+/** Exchanges the languages; the button is disabled where there is no model for the way back. */
 export function swap() {
-  const from = source();
-  const to = target();
-  if (!pairs.some((pair) => pair.source === to && pair.target === from)) return false;
+  const [from, to] = [source(), target()];
   detected = null;
   choose(to, from);
   remember();
-  return true;
 }
 
 function remember() {
@@ -97,16 +94,17 @@ function show() {
   part("detected").textContent = isDetected
     ? `Detected: ${nameOf(detected.language)} (${Math.round(detected.confidence)} % sure)`
     : "";
-  setWriting("text", source());
-  setWriting("output", target());
+  setLanguage("text", source());
+  setLanguage("output", target());
+  const isPair = pairs.some((pair) => pair.source === target() && pair.target === source());
+  const why = source() ? "There is no model for the way back" : "The language of the text is not known yet";
+  part("swap").disabled = !isPair;
+  part("swap").title = isPair ? "Swap languages" : why;
 }
 
-/** Sets language and direction of a field and its mirror. */
-function setWriting(id, code) {
-  for (const node of [part(id), part(`${id}-mirror`)]) {
-    node.lang = code;
-    node.dir = code ? directionOf(code) : "auto";
-  }
+/** Sets the language of a field and its mirror. Their direction is that of the text. */
+function setLanguage(id, code) {
+  for (const node of [part(id), part(`${id}-mirror`)]) node.lang = code;
 }
 
 /** Calls back when the user chooses other languages. */

@@ -86,7 +86,8 @@ function paused() {
   pause = 0;
   if (running?.text === passage.text) return;
   if (running) cancel();
-  next();
+  if (passage.isCurrent) addDetails();
+  else next();
 }
 
 /** Starts the request that the text needs now, if any. */

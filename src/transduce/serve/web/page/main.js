@@ -5,11 +5,11 @@ import { startAnnouncements } from "./announcements.js";
 import { offer, startAttention } from "./attention.js";
 import { startConfidence } from "./confidence.js";
 import { resumeDocuments, startDocuments } from "./documents.js";
-import { part } from "./dom.js";
+import { disclosure, part } from "./dom.js";
 import { discard, rememberPlaces, startEditing } from "./editing.js";
 import { offerTerms, startGlossary } from "./glossary.js";
 import { startHistory } from "./history.js";
-import { choose, loadLanguages, onLanguageChoice, source, swap } from "./languages.js";
+import { choose, loadLanguages, onLanguageChoice, swap } from "./languages.js";
 import { startLinks } from "./links.js";
 import { edited, restart, translateNow } from "./live.js";
 import { draw } from "./mirror.js";
@@ -49,7 +49,9 @@ function open({ source: from, target: to, text, glossary = [] }) {
 function showText() {
   draw();
   rememberPlaces();
-  part("count").textContent = passage.text ? `${passage.text.length.toLocaleString("en")} characters` : "";
+  const { length } = passage.text;
+  part("count").textContent = length ? `${length.toLocaleString("en")} ${length === 1 ? "character" : "characters"}` : "";
+  part("actions").hidden = !passage.translation.trim();
   part("clear").disabled = !passage.text;
   part("discard").disabled = !passage.isEdited;
 }
@@ -72,15 +74,32 @@ function startText() {
     part("output").focus();
   });
   part("swap").addEventListener("click", () => {
-    const from = source();
     const { translation } = passage;
-    if (!swap()) {
-      show(from ? "There is no model for the way back." : "The language of the text is not known yet.");
-      return;
-    }
+    swap();
     if (translation.trim()) write(translation);
     restart();
   });
+}
+
+/** Opens and closes the menu of further tools. It closes after a choice, by Escape, and by a click elsewhere. */
+function startMenu() {
+  const menu = part("more");
+  const set = disclosure(part("more-toggle"), menu);
+  const isInside = (node) => menu.contains(node) || part("more-toggle").contains(node);
+  const chosen = ({ target: clicked }) => {
+    if (!clicked.closest("button")) return;
+    set(false);
+    part("more-toggle").focus();
+  };
+  menu.addEventListener("click", chosen, true); // before what the button does: a dialog gives the focus back
+  menu.parentElement.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape" || menu.hidden) return;
+    set(false);
+    part("more-toggle").focus();
+  });
+  for (const name of ["pointerdown", "focusin"]) {
+    document.addEventListener(name, ({ target: other }) => isInside(other) || set(false));
+  }
 }
 
 function startDialogs() {
@@ -128,6 +147,7 @@ startSharing();
 startAttention();
 startDocuments();
 startDialogs();
+startMenu();
 onLanguageChoice(() => {
   offer();
   restart();

@@ -195,7 +195,7 @@ export const isUnsure = ({ probability = 1, isOwn: isUsers }) => !isUsers && pro
 function shade(element, probability) {
   const doubt = 1 - probability / UNSURE; // from 0, just unsure, to 1
   element.classList.add("unsure");
-  element.style.setProperty("--doubt", `${Math.round(12 + 43 * doubt)}%`);
+  element.style.setProperty("--doubt", `${Math.round(12 + 36 * doubt)}%`);
   element.style.setProperty("--line-width", `${1 + Math.round(2 * doubt)}px`);
 }
 

@@ -69,7 +69,7 @@ function show() {
 function* facts(sentences) {
   const fact = (textContent) => make("li", { className: "plainly", textContent });
   if (source() && source() === target()) yield fact(`The text is in ${nameOf(target())} already, and was left as it is.`);
-  else if (sentences.length > 1) yield fact(`Translated as ${sentences.length} sentences, each on its own.`);
+  else if (sentences.length > 1) yield fact("Each sentence is translated on its own: the model does not see those around it.");
   if (pivot()) yield fact(`Translated over ${nameOf(pivot())}, by two models.`);
   for (const wording of passage.lostWordings) {
     const copy = make("button", { type: "button", className: "plain", textContent: "Copy it" });

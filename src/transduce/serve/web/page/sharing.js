@@ -13,8 +13,8 @@ let timer = 0;
 export function startSharing() {
   const edits = () => (passage.isEdited ? " Your edits are not in it." : "");
   button("copy", () => passage.translation, () => "Translation copied.");
-  button("copy-link", () => passage.text && link(), () => `Link copied.${edits()}`);
-  button("copy-curl", () => passage.text && command(), () => `Command copied.${edits()}`);
+  button("copy-link", link, () => `Link copied.${edits()}`);
+  button("copy-curl", command, () => `Command copied.${edits()}`);
 }
 
 /** Returns the address of this page with the text and the glossary. They are in the fragment, which browsers never send to a server. */
@@ -55,24 +55,21 @@ export function tell(message, from = part("copy")) {
   clearTimeout(timer);
   const said = part("said");
   said.textContent = message;
-  const { offsetLeft, offsetTop } = from;
-  said.style.left = `${Math.max(0, Math.min(offsetLeft, said.offsetParent.clientWidth - said.offsetWidth - EDGE))}px`;
-  said.style.top = `${offsetTop - said.offsetHeight - EDGE}px`;
+  const frame = said.offsetParent.getBoundingClientRect();
+  const { left, top } = (from.checkVisibility() ? from : part("output")).getBoundingClientRect();
+  said.style.left = `${Math.max(0, Math.min(left - frame.left, said.offsetParent.clientWidth - said.offsetWidth - EDGE))}px`;
+  said.style.top = `${Math.max(0, top - frame.top - said.offsetHeight - EDGE)}px`;
   timer = setTimeout(() => (part("said").textContent = ""), SHOWN_MS);
 }
 
 function button(id, text, done) {
   part(id).addEventListener("click", async () => {
-    const copied = text();
-    if (!copied) {
-      tell("There is nothing to copy yet.", part(id));
-      return;
-    }
+    const shown = part(id === "copy" ? id : "more-toggle"); // the menu has closed
     try {
-      await navigator.clipboard.writeText(copied);
-      tell(done(), part(id));
+      await navigator.clipboard.writeText(text());
+      tell(done(), shown);
     } catch {
-      tell("The browser does not allow copying.", part(id));
+      tell("The browser does not allow copying.", shown);
     }
   });
 }
