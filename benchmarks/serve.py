@@ -68,7 +68,7 @@ def subject_of(folder: Path, args: argparse.Namespace) -> Subject:
         sentences = [line for line, length in zip(lines, lengths, strict=True) if length <= args.longest]
         sentences = sentences[: args.sentences]
     (folder / "serve.toml").write_text(_CONFIG, encoding="utf-8")
-    return Subject(folder, model, args.quantization, sentences, bundle.config.decode.beam_size)
+    return Subject(folder, model, args.quantization, sentences)
 
 
 def measure(name: str, subject: Subject, args: argparse.Namespace) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def git_digest(content: bytes) -> str:
 
 @dataclass
 class HubServer:
-    """The commits of one repository, what was asked, and the faults."""
+    """The commits of one repository, its requests, and the faults."""
 
     address: str = ""
     elsewhere: str = ""  # the same server by another name, as large files are kept elsewhere
@@ -57,7 +57,7 @@ class HubServer:
         self.branches[branch] = commit
         return commit
 
-    def asked(self) -> list[str]:
+    def new_requests(self) -> list[str]:
         """Returns the requests since the last call."""
         found, self.requests = self.requests, []
         return found

@@ -27,7 +27,6 @@ class Subject:
     model: Path
     quantization: str
     sentences: list[str]
-    beam_size: int
 
     @property
     def config(self) -> Path:

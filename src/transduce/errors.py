@@ -112,7 +112,7 @@ def require_resources(error: BaseException, path: object) -> None:
 
 @contextmanager
 def panics_as(kind: type[TransduceError], message: str) -> Iterator[None]:
-    """Raises `kind` for whatever a library in Rust raises: plain Exception, and classes of its own where it panics.
+    """Raises `kind` for any error of a library in Rust: it raises plain Exception, and classes of its own if it panics.
 
     `message` shows the library's words where it has "{error}".
     """

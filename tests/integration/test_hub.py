@@ -62,26 +62,26 @@ def test_a_model_is_fetched_from_one_commit_then_taken_from_the_cache(hub: HubSe
     }
     assert {each.name: each.read_bytes() for each in folder.iterdir()} == FILES
     assert not [*home.rglob("*evil*")]
-    asked = hub.asked()
-    assert asked[0] == f"GET /api/models/{NAME}"
-    assert [each for each in asked if each.startswith("GET /lfs/")] == [
+    requests = hub.new_requests()
+    assert requests[0] == f"GET /api/models/{NAME}"
+    assert [each for each in requests if each.startswith("GET /lfs/")] == [
         f"GET /lfs/{commit}/source.spm",
         f"GET /lfs/{commit}/model.safetensors",
     ]
-    assert all(f"/resolve/{commit}/" in each or "/lfs/" in each for each in asked[1:-1])
-    assert asked[-1] == f"HEAD /{NAME}/resolve/main/config.json"  # the cache notes the branch's commit
+    assert all(f"/resolve/{commit}/" in each or "/lfs/" in each for each in requests[1:-1])
+    assert requests[-1] == f"HEAD /{NAME}/resolve/main/config.json"  # the cache notes the branch's commit
 
     again = fetch(NAME, hub.address, home)
     assert again.pop("said") == f"transduce: {NAME}: from the cache, commit {commit}\n"
     assert again == found
     by_commit = fetch(f"{NAME}@{commit}", hub.address, home)
     assert by_commit["revision"] == commit
-    assert hub.asked() == []
+    assert hub.new_requests() == []
     assert fetch(NAME, "http://127.0.0.1:1", home)["sha256"] == sums(FILES)
     assert fetch(f"{NAME}@main", hub.address, home, HF_HUB_OFFLINE="1")["said"] == (
         f"transduce: {NAME}: the hub did not answer: from the cache, commit {commit}\n"
     )
-    assert hub.asked() == []
+    assert hub.new_requests() == []
 
 
 def test_a_branch_that_moved_is_seen_where_it_is_named(hub: HubServer, home: Path) -> None:
@@ -89,15 +89,17 @@ def test_a_branch_that_moved_is_seen_where_it_is_named(hub: HubServer, home: Pat
     fetch(NAME, hub.address, home)
     changed = FILES | {"model.safetensors": b"better" * 1000}
     after = hub.push(changed)
-    hub.asked()
+    hub.new_requests()
     assert fetch(NAME, hub.address, home)["revision"] == before
-    assert hub.asked() == []
+    assert hub.new_requests() == []
     found = fetch(f"{NAME}@main", hub.address, home)
     assert (found["revision"], found["sha256"]) == (after, sums(changed))
-    assert [each for each in hub.asked() if each.startswith("GET /lfs/")] == [f"GET /lfs/{after}/model.safetensors"]
+    assert [each for each in hub.new_requests() if each.startswith("GET /lfs/")] == [
+        f"GET /lfs/{after}/model.safetensors"
+    ]
     assert fetch(NAME, hub.address, home)["revision"] == after
     assert fetch(f"{NAME}@{before}", hub.address, home)["sha256"] == sums(FILES)
-    assert hub.asked() == []
+    assert hub.new_requests() == []
 
 
 def test_a_cut_connection_is_resumed(hub: HubServer, home: Path) -> None:
@@ -119,9 +121,11 @@ def test_what_was_complete_is_kept_for_the_next_run(hub: HubServer, home: Path) 
     assert "\n" not in failed["message"]
     assert "Consistency check failed" in failed["message"]
     hub.replaced.clear()
-    hub.asked()
+    hub.new_requests()
     assert fetch(NAME, hub.address, home)["said"].startswith(f"transduce: {NAME}: downloading 1 files")
-    assert [each.rpartition("/")[2] for each in hub.asked() if each.startswith("GET /lfs")] == ["model.safetensors"]
+    assert [each.rpartition("/")[2] for each in hub.new_requests() if each.startswith("GET /lfs")] == [
+        "model.safetensors"
+    ]
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "vocab.json"])
@@ -144,9 +148,9 @@ def test_a_damaged_cache_is_found_without_a_request(hub: HubServer, home: Path) 
     fetch(NAME, hub.address, home)
     weights = blob(home, FILES["model.safetensors"])
     weights.write_bytes(b"?" * weights.stat().st_size)
-    hub.asked()
+    hub.new_requests()
     assert "model.safetensors is damaged" in fetch(NAME, hub.address, home)["message"]
-    assert hub.asked() == []
+    assert hub.new_requests() == []
     assert fetch(NAME, hub.address, home)["sha256"] == sums(FILES)
 
 
@@ -168,7 +172,7 @@ def test_a_cache_of_another_program_is_completed(hub: HubServer, home: Path) -> 
     fetch(NAME, hub.address, home)
     del hub.commits[commit]
     hub.commits[commit] = FILES  # the same commit, now with its card
-    hub.asked()
+    hub.new_requests()
     hub.refusal = (500, {})
     assert fetch(NAME, hub.address, home)["said"] == (
         f"transduce: {NAME}: the hub did not answer: from the cache, commit {commit}, without the README.md that has "
@@ -190,9 +194,9 @@ def test_what_the_cache_lacks_is_fetched(hub: HubServer, home: Path, lost: list[
     for name in lost:
         (folder / name).unlink()
     assert "not complete in" in fetch(NAME, hub.address, home, HF_HUB_OFFLINE="1")["message"]
-    hub.asked()
+    hub.new_requests()
     assert fetch(NAME, hub.address, home)["sha256"] == sums(files)
-    assert [each for each in hub.asked() if "/lfs/" in each] == []  # the content is still in the cache
+    assert [each for each in hub.new_requests() if "/lfs/" in each] == []  # the content is still in the cache
 
 
 REFUSALS: dict[str, tuple[int, dict[str, str], str]] = {
@@ -245,7 +249,7 @@ def test_a_silent_server_is_left(hub: HubServer, home: Path) -> None:
     hub.silent = True
     failed = fetch(NAME, hub.address, home, HF_HUB_ETAG_TIMEOUT="1")
     assert f"{hub.address} could not be read: " in failed["message"]
-    assert len(hub.asked()) == 1
+    assert len(hub.new_requests()) == 1
 
 
 def test_the_token_goes_to_the_hub_alone(hub: HubServer, home: Path) -> None:
@@ -259,7 +263,7 @@ def test_a_disk_without_space_is_seen_first(hub: HubServer, home: Path) -> None:
     hub.sizes["model.safetensors"] = 10**18
     failed = fetch(NAME, hub.address, home)
     assert failed["message"].startswith(f"{NAME}: 1,000,000,000,000.0 MB to download, but {home / 'hub'} has ")
-    assert hub.asked() == [f"GET /api/models/{NAME}"]
+    assert hub.new_requests() == [f"GET /api/models/{NAME}"]
 
 
 @pytest.mark.parametrize("files", [{}, {"config.json": b"{}"}, {"model.safetensors": b"w", "vocab.json": b"{}"}])
@@ -297,11 +301,11 @@ def test_the_command_imports_what_the_hub_has(
     commit = hub.push(files | {"tf_model.h5": b"never read", "optimizer.pt": b"never read"})
     done = run_import(hub, home, NAME, "--revision", "main", "--output", str(tmp_path / "model"))
     assert done.returncode == 0, done.stderr
-    asked = hub.asked()
+    requests = hub.new_requests()
     # One list; of each file its headers and its content; at last the branch.
-    assert asked[0] == f"GET /api/models/{NAME}/revision/main"
-    assert {each.rpartition("/")[2] for each in asked[1:]} == set(files)
-    assert len(asked) == 1 + 2 * len(files) + 1
+    assert requests[0] == f"GET /api/models/{NAME}/revision/main"
+    assert {each.rpartition("/")[2] for each in requests[1:]} == set(files)
+    assert len(requests) == 1 + 2 * len(files) + 1
     sums_of_files = sums(files)
     url = f"{hub.address}/{NAME}/tree/{commit}"
     metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
@@ -319,7 +323,7 @@ def test_the_command_imports_what_the_hub_has(
     assert done.returncode == 0, done.stderr
     done = run_import(hub, home, str(folder), "--output", str(tmp_path / "local"), HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
-    assert hub.asked() == []
+    assert hub.new_requests() == []
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("model", "offline", "local")]
     assert weights[0] == weights[1] == weights[2]
 
@@ -352,7 +356,7 @@ def test_the_output_is_checked_before_the_download(hub: HubServer, home: Path, t
     done = run_import(hub, home, NAME, "--output", str(tmp_path / "model"))
     assert done.returncode != 0
     assert f"{tmp_path / 'model'}: exists" in done.stderr
-    assert hub.asked() == []
+    assert hub.new_requests() == []
 
 
 def test_a_path_has_no_revision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
