@@ -16,6 +16,7 @@ beside_bulk one client of single sentences, alone and beside one that sends 50 a
 overload    twice the greatest throughput: what is refused, how fast, memory, and recovery
 soak        requests of all kinds at 70 % of the greatest throughput: each answer must equal the one without a service
 stops       SIGHUP and SIGTERM under load: accepted requests without an answer
+large_documents  a document of 300,000 paragraphs, in three formats, beside one client of single sentences
 startup     from the start of the process to the first /ready, and the greatest memory
 """
 
@@ -78,6 +79,8 @@ def measure(name: str, subject: Subject, args: argparse.Namespace) -> dict[str, 
         return SCENARIOS[name](subject, args.rounds)
     if name in ("stops", "startup"):
         return SCENARIOS[name](subject, args.times)
+    if name == "large_documents":
+        return SCENARIOS[name](subject, args.paragraphs)
     if name == "soak":
         return SCENARIOS[name](subject, mixed.calls(subject), args.seconds)
     return SCENARIOS[name](subject, args.seconds)
@@ -95,6 +98,7 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=60, help="tokens of the longest sentence that is used")
     parser.add_argument("--rounds", type=int, default=3, help="of batches and throughput")
     parser.add_argument("--times", type=int, default=7, help="of startup and stops")
+    parser.add_argument("--paragraphs", type=int, default=300_000, help="of large_documents")
     parser.add_argument("--seconds", type=float, default=60.0, help="of latency, beside_bulk, overload and soak")
     parser.add_argument("--output", type=Path, help="also write the result here, as JSON")
     args = parser.parse_args()

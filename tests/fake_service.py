@@ -5,13 +5,16 @@ import re
 import weakref
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from starlette.applications import Starlette
 
 from transduce.errors import ConfigError
 from transduce.serve.config import ServeConfig
 from transduce.serve.cut_text import StreamedPart
 from transduce.serve.documents.service import Documents
+from transduce.serve.documents.survey import Survey, SurveyProcesses, survey
 from transduce.serve.models import ServedPair
 from transduce.serve.operations.access import Access
 from transduce.serve.operations.keys import KeyRing
@@ -19,6 +22,7 @@ from transduce.serve.operations.limits import Budgets, Usage
 from transduce.serve.requests import TranslatedText, TranslationRequest
 from transduce.serve.state.store import open_store
 from transduce.serve.web.app import build_app
+from transduce.serve.web.backend import Backend
 from transduce.serve.web.detection import Detector
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Alternative, Attention, Translation
@@ -122,7 +126,16 @@ def fake_app(
     store = open_store("memory")
     access = Access(keys, Budgets(Usage(store, lambda: None)))
     used, configured = service or FakeService(), config or ServeConfig()
-    documents = Documents(used, configured, store.documents, access)
-    app = build_app(used, configured, access, store, documents, Detector())
+    backend = Backend(used, configured, access, Detector())
+    app = build_app(backend, store, Documents(used, configured, store.documents, access, backend.source_of))
     weakref.finalize(app, store.close)
     return app
+
+
+def read_documents_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets documents be read in this process, which takes less time."""
+
+    async def read(_: SurveyProcesses, *arguments: Any) -> Survey:
+        return survey(*arguments)
+
+    monkeypatch.setattr(SurveyProcesses, "survey", read)

@@ -13,6 +13,7 @@ from transduce.serve.operations.limits import Budgets, Usage
 from transduce.serve.service import Service
 from transduce.serve.state.store import open_store
 from transduce.serve.web.app import build_app
+from transduce.serve.web.backend import Backend
 from transduce.serve.web.detection import Detector
 
 LANGUAGES = ("en", "de")
@@ -29,8 +30,8 @@ def app_of(config: ServeConfig) -> Starlette:
     """Returns the application over the models of a configuration; it starts with the server."""
     service, store = Service(config), open_store("memory")
     access = Access(None, Budgets(Usage(store, lambda: None)))
-    documents = Documents(service, config, store.documents, access)
-    app = build_app(service, config, access, store, documents, Detector())
+    backend = Backend(service, config, access, Detector())
+    app = build_app(backend, store, Documents(service, config, store.documents, access, backend.source_of))
     inner = app.router.lifespan_context
 
     @contextlib.asynccontextmanager

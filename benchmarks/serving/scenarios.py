@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from serving import large_documents as large
 from serving.client import Call, Outcome, closed_loop, open_loop, translations
 from serving.processes import HOST, SERVICE_CORE, Service, free_port, plain_command, running, service_command
 
@@ -324,6 +325,15 @@ def startup(subject: Subject, repeats: int) -> dict[str, Any]:
     return {"seconds": round(statistics.median(seconds[1:]), 3), "peak_memory_mb": round(max(memory[1:]), 1)}
 
 
+def large_documents(subject: Subject, num_paragraphs: int) -> dict[str, Any]:
+    """Sends documents of very many paragraphs, and one client's requests meanwhile."""
+    with subject.config.open("a", encoding="utf-8") as file:
+        file.write("[limits]\ndocument_characters = 100_000_000\ndocument_bytes = 100_000_000\n")
+    with subject.service() as ours:
+        ours.closed(subject.calls()[:NUM_CLIENTS], NUM_CLIENTS)
+        return large.measure(ours.port, subject.sentences, subject.calls(), num_paragraphs)
+
+
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "batches": batches,
     "throughput": throughput,
@@ -333,4 +343,5 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "soak": soak,
     "stops": stops,
     "startup": startup,
+    "large_documents": large_documents,
 }

@@ -2,15 +2,14 @@
 
 import pytest
 
-from fake_service import fake_app
+from fake_service import fake_app, read_documents_here
 from running_app import running
 from serve_conformance import conformance
-from transduce.serve.documents.survey import SurveyProcesses, survey
 
 
 @pytest.mark.slow
 def test_no_request_of_hundreds_breaks_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SurveyProcesses, "survey", lambda _, *arguments: survey(*arguments))  # takes less time
+    read_documents_here(monkeypatch)
     with running(fake_app()) as address:
         found = conformance(address, cases=500, max_examples=20)
     assert found["failures"] == []

@@ -14,11 +14,14 @@ import pytest
 from starlette.requests import Request
 
 from transduce.serve.config import ServeConfig
+from transduce.serve.documents.reader import DocumentReader
 from transduce.serve.documents.survey import DocumentFile, Survey
+from transduce.serve.operations.access import Access
 from transduce.serve.operations.keys import Key
 from transduce.serve.requests import StoppingError, UnavailableError, UnknownPairError
 from transduce.serve.state.documents import NewDocument, StoredDocument
 from transduce.serve.web import deepl_documents, own_documents
+from transduce.serve.web.backend import Backend
 from transduce.serve.web.detection import Guess
 from transduce.serve.web.disconnection import ClientLeftError
 from transduce.serve.web.document_requests import DocumentRequests, require_format, result_name
@@ -151,21 +154,24 @@ def test_what_is_kept_of_a_document_that_is_accepted(source: str, detected: str,
     """Its language is that of the beginning of its text; one that is in the target language already is accepted."""
     calls: list[Any] = []
 
-    async def survey(file: DocumentFile, target: str) -> Survey:
-        calls.append((file, target))
+    async def survey(file: DocumentFile, target: str, max_characters: int) -> Survey:
+        calls.append((file, target, max_characters))
         return Survey(7, 60, "A dog.")
 
-    async def sources_of(texts: list[str], *languages: str) -> list[Guess]:
-        calls.append((texts, languages))
-        return [Guess(detected, 90.0)]
+    async def guesses(texts: list[str], among: list[str], *, html: bool) -> list[list[Guess]]:
+        calls.append((texts, among, html))
+        return [[Guess(detected, 90.0)]]
 
     async def accept(scope: Any, key: Key, given: NewDocument, content: bytes) -> NewDocument:
         calls.append((key, content))
-        return given
+        return await reader.read(given, content)
 
-    pairs = [("en", "de"), ("he", "en")]
-    backend = SimpleNamespace(sources_of=sources_of, serves=lambda *pair: pair in pairs)
-    requests: Any = DocumentRequests(backend, SimpleNamespace(survey=survey, accept=accept))  # type: ignore[arg-type]
+    service: Any = SimpleNamespace(language_pairs=[("en", "de"), ("he", "en"), ("pl", "de")])
+    detector: Any = SimpleNamespace(guesses=guesses)
+    backend = Backend(service, ServeConfig(), Access(None, SimpleNamespace()), detector)  # type: ignore[arg-type]
+    reader = DocumentReader(99, backend.access, backend.source_of)
+    reader._processes = SimpleNamespace(survey=survey)  # type: ignore[assignment]
+    requests = DocumentRequests(backend, SimpleNamespace(accept=accept))  # type: ignore[arg-type]
     upload = Upload({}, "a.md", io.BytesIO(b"# A dog."))
     upload.file.seek(3)
     accepting = requests.accept(_request(), _KEY, "deepl", upload, (source, "de"), {"format": "", "search": {"a": 1}})
@@ -184,9 +190,9 @@ def test_what_is_kept_of_a_document_that_is_accepted(source: str, detected: str,
         num_characters=60,
     )
     assert calls == [
-        (DocumentFile(b"# A dog.", "a.md", "markdown"), "de"),
-        (["A dog."], (source, "de")),
         (_KEY, b"# A dog."),
+        (DocumentFile(b"# A dog.", "a.md", "markdown"), "de", 99),
+        *([(["A dog."], ["en", "pl", "de"], False)] if source == "auto" else []),
     ]
 
 

@@ -7,21 +7,21 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from described_answers import DescribedClient
-from fake_service import FakeService, fake_app
+from fake_service import FakeService, fake_app, read_documents_here
 from transduce.serve.config import DocumentsConfig, LimitsConfig, ServeConfig, ServerConfig
 from transduce.serve.documents.runner import DocumentRunner
-from transduce.serve.documents.survey import SurveyProcesses, survey
 from transduce.serve.operations.keys import KeyRing, add_key
 from transduce.serve.operations.proxies import ForwardedHeaders
 from transduce.serve.requests import ModelUnavailableError, OverloadedError, Priority
 from transduce.serve.state.database import Database, StateError
-from transduce.serve.state.documents import NewDocument
+from transduce.serve.state.documents import TRANSLATING, NewDocument
 from transduce.serve.state.store import open_store
 from transduce.serve.web import uploads
 
@@ -47,7 +47,14 @@ def client(service: FakeService) -> Iterator[DescribedClient]:
 @pytest.fixture
 def read_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets documents be read in this process, which takes less time."""
-    monkeypatch.setattr(SurveyProcesses, "survey", lambda _, *arguments: survey(*arguments))
+
+    read_documents_here(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a request wait until its document is read, on a slow machine too."""
+    monkeypatch.setattr("transduce.serve.documents.service._READING_SECONDS", 300.0)
 
 
 def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -408,22 +415,17 @@ def test_of_a_document_that_expires_unfinished_what_is_not_translated_is_given_b
             protocol="transduce", owner="one", name="a.txt", source="en", target="de", num_segments=7, num_characters=70
         )
         made = store.documents.add(new, b"text")
-        assert store.documents.claim("other replica", 600) is not None
+        assert store.documents.claim(TRANSLATING, "other replica", 600) is not None
         assert store.documents.renew(made.id, "other replica", 600, 4, 40)
         done = store.documents.add(new, b"text")
-        assert store.documents.claim("third replica", 600) is not None
+        assert store.documents.claim(TRANSLATING, "third replica", 600) is not None
         assert store.documents.finish(done.id, "third replica", [], -1)
         failed = store.documents.add(new, b"text")
-        assert store.documents.claim("fourth replica", 600) is not None
+        assert store.documents.claim(TRANSLATING, "fourth replica", 600) is not None
         assert store.documents.fail(failed.id, "fourth replica", "damaged", -1)
         store.documents.keep_unfinished(made.id, -1)
-        runner = DocumentRunner(
-            FakeService(),
-            ServeConfig(),
-            store.documents,
-            lambda document, characters: given_back.append((document.id, characters)),
-            ended.append,
-        )
+        reader: Any = SimpleNamespace(give_back=lambda document, left: given_back.append((document.id, left)))
+        runner = DocumentRunner(FakeService(), ServeConfig(), store.documents, reader, ended.append)
         runner.start()
         while len(ended) < 3:
             await asyncio.sleep(0.01)

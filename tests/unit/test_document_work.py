@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,12 +20,13 @@ from transduce.serve.config import DocumentsConfig, ServeConfig
 from transduce.serve.documents import runner as runner_module
 from transduce.serve.documents import service as service_module
 from transduce.serve.documents import survey as survey_module
+from transduce.serve.documents.reader import DocumentReader
 from transduce.serve.documents.runner import DocumentRunner
 from transduce.serve.documents.service import Documents
 from transduce.serve.documents.survey import DocumentFile, Survey, SurveyProcesses, survey
 from transduce.serve.documents.translation import DocumentTranslation, GivenUpError
-from transduce.serve.operations.access import Access, LimitError
-from transduce.serve.operations.keys import Key
+from transduce.serve.operations.access import Access, DayLimitError, LimitError, MinuteLimitError
+from transduce.serve.operations.keys import Key, KeyRing, add_key
 from transduce.serve.operations.limits import Budgets, Usage
 from transduce.serve.requests import (
     ModelUnavailableError,
@@ -32,14 +34,16 @@ from transduce.serve.requests import (
     Priority,
     StoppingError,
     TranslationRequest,
+    UnknownPairError,
 )
 from transduce.serve.state.database import StateError
-from transduce.serve.state.documents import NewDocument, StoredDocument
+from transduce.serve.state.documents import READING, TRANSLATING, NewDocument, StoredDocument
 from transduce.serve.state.store import Store, open_store
 from transduce.translation.pipeline import TextOptions
 
 DAY = "2026-01-02"
 TEXT = b"A dog.\n"
+_TOO_MANY = "characters to translate. Repeated paragraphs that stand near each other count once. Split it."
 
 
 @pytest.fixture
@@ -63,9 +67,20 @@ def usage_of(store: Store) -> Usage:
     return Usage(store, lambda: None, lambda: DAY)
 
 
-def documents_of(store: Store, usage: Usage, ends: list[str], **limits: Any) -> Documents:
+async def source_of(text: str, source: str, target: str) -> str:
+    return source
+
+
+def documents_of(store: Store, usage: Usage, ends: list[str], keys: KeyRing | None = None, **limits: Any) -> Documents:
+    """Returns documents of which every one has 7 segments and 70 characters."""
     config = ServeConfig(documents=DocumentsConfig(**limits))
-    return Documents(FakeService(), config, store.documents, Access(None, Budgets(usage)), ends.append)
+    made = Documents(FakeService(), config, store.documents, Access(keys, Budgets(usage)), source_of, ends.append)
+    made._reader._processes.survey = survey_of_seven  # type: ignore[method-assign]
+    return made
+
+
+async def survey_of_seven(*_: object) -> Survey:
+    return Survey(7, 70, "A dog.")
 
 
 def key(name: str) -> Key:
@@ -84,7 +99,7 @@ def test_for_a_deleted_document_what_is_not_translated_is_given_back_on_the_day_
     came = datetime(2026, 1, 2, 23, 59, tzinfo=UTC).timestamp()
     store._database.run(lambda run: run("UPDATE documents SET created = ?", came))
     if state != "queued":
-        store.documents.claim("a", 600)
+        store.documents.claim(TRANSLATING, "a", 600)
         store.documents.renew(made.id, "a", 600, 4, 40)
     if state == "done":
         store.documents.finish(made.id, "a", [], 60)
@@ -199,7 +214,7 @@ def test_whoever_waits_is_told_of_a_document_that_failed_or_was_deleted_and_of_t
     with pytest.raises(StoppingError) as raised:
         asyncio.run(documents.finished(made))
     assert raised.value.retry_after_seconds == 30
-    store.documents.claim("a", 60)
+    store.documents.claim(TRANSLATING, "a", 60)
     store.documents.fail(made.id, "a", "damaged", 60)
     found = asyncio.run(documents.finished(made))
     assert found is not None
@@ -208,25 +223,215 @@ def test_whoever_waits_is_told_of_a_document_that_failed_or_was_deleted_and_of_t
     assert asyncio.run(documents.finished(made)) is None
 
 
+# --- documents that take long to read -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Lets requests not wait for documents that are read; the survey waits for the event."""
+    monkeypatch.setattr(service_module, "_READING_SECONDS", 0.01)
+    return asyncio.Event()
+
+
+def slowly(documents: Documents, gate: asyncio.Event, error: Exception | None = None) -> None:
+    async def survey(*_: object) -> Survey:
+        await gate.wait()
+        if error is not None:
+            raise error
+        return Survey(3, 50, "A dog.")
+
+    documents._reader._processes.survey = survey  # type: ignore[method-assign]
+
+
+def ring(tmp_path: Path, **limits: int) -> KeyRing:
+    path = tmp_path / "keys.toml"
+    add_key(path, "one")
+    path.write_text(path.read_text() + "".join(f"{name} = {value}\n" for name, value in limits.items()))
+    return KeyRing(path)
+
+
+async def settled(store: Store, document_id: str) -> StoredDocument:
+    """Returns a document once it has ended."""
+    while True:
+        found = store.documents.find("transduce", "one", document_id)
+        assert found is not None
+        if found.state in ("done", "failed"):
+            return found
+        await asyncio.sleep(0.01)
+
+
+def test_a_document_that_takes_long_to_read_is_accepted_first(
+    store: Store, ends: list[str], slow: asyncio.Event, tmp_path: Path
+) -> None:
+    usage = Usage(store, lambda: None)
+    documents = documents_of(store, usage, ends, ring(tmp_path))
+    slowly(documents, slow)
+
+    async def test() -> None:
+        documents.start()
+        made = await documents.accept({}, key("one"), given(num_segments=0, num_characters=0), TEXT)
+        assert (made.state, made.num_segments, made.num_characters) == ("reading", 0, 0)
+        assert usage.of_today("one") == 0
+        while documents._runner._running == {}:
+            await asyncio.sleep(0.01)
+        slow.set()
+        found = await settled(store, made.id)
+        assert (found.state, found.num_segments, found.num_characters, found.attempts) == ("done", 3, 50, 1)
+        assert store.documents.content(made.id, "result") == b"[de] A DOG.\n"
+        await documents.stop()
+
+    asyncio.run(asyncio.wait_for(test(), 60))
+    assert (ends, usage.of_today("one")) == (["done"], 50)
+
+
+@pytest.mark.parametrize(
+    ("error", "limits", "name", "message"),
+    [
+        (DataError("a.txt: is damaged."), {}, "one", "a.txt: is damaged."),
+        (UnknownPairError("he", "de"), {}, "one", "he"),
+        (None, {"characters_per_day": 30}, "one", "This key has used up its 30 characters of 20"),
+        (None, {}, "gone", "The key that sent this is not valid any more."),
+        (KeyError("a secret"), {}, "one", "a.txt: the service failed (KeyError)."),
+    ],
+)
+def test_what_is_wrong_with_a_document_that_was_accepted_first_is_noted_with_it(
+    store: Store,
+    ends: list[str],
+    slow: asyncio.Event,
+    tmp_path: Path,
+    error: Exception | None,
+    limits: dict[str, int],
+    name: str,
+    message: str,
+) -> None:
+    usage = Usage(store, lambda: None)
+    usage.change("one", 30)
+    documents = documents_of(store, usage, ends, ring(tmp_path, **limits))
+    slowly(documents, slow, error)
+
+    async def test() -> StoredDocument | None:
+        documents.start()
+        made = await documents.accept({}, key(name), given(name, num_characters=0), TEXT)
+        slow.set()
+        while not ends:
+            await asyncio.sleep(0.01)
+        await documents.stop()
+        return store.documents.find("transduce", None, made.id)
+
+    found = asyncio.run(asyncio.wait_for(test(), 60))
+    assert found is not None
+    assert (found.state, ends, usage.of_today("one")) == ("failed", ["failed"], 30)
+    assert found.message.startswith(message) or message in found.message
+    assert "secret" not in found.message
+
+
+def test_a_key_without_characters_of_this_minute_is_refused_before_its_document_is_read(
+    store: Store, ends: list[str], slow: asyncio.Event, tmp_path: Path
+) -> None:
+    access_key = replace(key("one"), characters_per_minute=60)
+    documents = documents_of(store, usage_of(store), ends, ring(tmp_path))
+    slowly(documents, slow)
+    budget = documents._access.budgets.minute(access_key)
+    assert budget is not None
+    budget.change(90)
+    with pytest.raises(MinuteLimitError):
+        asyncio.run(documents.accept({}, access_key, given(), TEXT))
+    assert sum(store.documents.counts().values()) == 0
+
+
+def test_a_document_that_is_deleted_while_it_is_read_costs_nothing(
+    store: Store, ends: list[str], slow: asyncio.Event, tmp_path: Path
+) -> None:
+    usage = Usage(store, lambda: None)
+    documents = documents_of(store, usage, ends, ring(tmp_path))
+    slowly(documents, slow)
+
+    async def test() -> None:
+        documents.start()
+        made = await documents.accept({}, key("one"), given(num_characters=0), TEXT)
+        while documents._runner._running == {}:
+            await asyncio.sleep(0.01)
+        assert await documents.delete("transduce", key("one"), made.id)
+        while documents._runner._running != {}:
+            await asyncio.sleep(0.01)
+        await documents.stop()
+
+    asyncio.run(asyncio.wait_for(test(), 60))
+    assert (ends, usage.of_today("one")) == (["cancelled"], 0)
+
+
+def test_a_document_that_is_deleted_while_its_key_is_charged_is_given_back(
+    store: Store, ends: list[str], slow: asyncio.Event, tmp_path: Path
+) -> None:
+    usage = Usage(store, lambda: None)
+    documents = documents_of(store, usage, ends, ring(tmp_path))
+    made = store.documents.add(given(num_characters=0), TEXT, READING)
+    claimed = store.documents.claim(READING, "a", 60)
+    assert claimed is not None
+    store.documents.delete("transduce", "one", made.id)
+    asyncio.run(documents._runner._handle(claimed, "a"))
+    assert (ends, usage.of_today("one")) == ([], 0)
+
+
+def test_the_end_of_the_service_puts_a_document_back_that_is_read_and_the_next_reads_it(
+    store: Store, ends: list[str], slow: asyncio.Event, tmp_path: Path
+) -> None:
+    usage, keys = Usage(store, lambda: None), ring(tmp_path)
+    first, second = (documents_of(store, usage, ends, keys) for _ in range(2))
+    slowly(first, slow)
+
+    async def test() -> StoredDocument:
+        first.start()
+        made = await first.accept({}, key("one"), given(num_characters=0), TEXT)
+        while first._runner._running == {}:
+            await asyncio.sleep(0.01)
+        await first.stop()
+        waiting = store.documents.find("transduce", "one", made.id)
+        assert waiting is not None
+        assert (waiting.state, waiting.attempts) == ("reading", 0)
+        second.start()
+        found = await settled(store, made.id)
+        await second.stop()
+        return found
+
+    found = asyncio.run(asyncio.wait_for(test(), 60))
+    assert (found.state, found.num_characters, usage.of_today("one"), ends) == ("done", 70, 70, ["done"])
+
+
+def test_what_is_charged_late_counts_on_the_day_when_the_document_came(store: Store, tmp_path: Path) -> None:
+    usage = Usage(store, lambda: None, lambda: "2026-01-03")
+    access = Access(ring(tmp_path, characters_per_day=100), Budgets(usage))
+    reader = DocumentReader(99, access, source_of)
+    document = replace(stored(), created=datetime(2026, 1, 2, 23, 59, tzinfo=UTC))
+    asyncio.run(reader.charge(document, 70))
+    assert (usage.known("one", "2026-01-02"), usage.of_today("one")) == (70, 0)
+    asyncio.run(reader.charge(document, 70))  # as long as anything is left
+    with pytest.raises(DayLimitError, match=r"characters of 2026-01-02 \(UTC\)"):
+        asyncio.run(reader.charge(document, 1))
+    reader.give_back(document, 70)
+    assert (usage.known("one", "2026-01-02"), usage.of_today("one")) == (70, 0)
+
+
 # --- the replica that translates ------------------------------------------------------------------------------
 
 
 def runner_of(store: Any, ends: list[str], given_back: list[int], **limits: Any) -> DocumentRunner:
     config = ServeConfig(documents=DocumentsConfig(**limits))
     documents = store.documents if isinstance(store, Store) else store
-    return DocumentRunner(FakeService(), config, documents, lambda _, left: given_back.append(left), ends.append)
+    reader: Any = SimpleNamespace(give_back=lambda _, left: given_back.append(left))
+    return DocumentRunner(FakeService(), config, documents, reader, ends.append)
 
 
 @pytest.mark.parametrize(("attempts", "state"), [(3, "done"), (4, "failed")])
 def test_a_document_is_begun_three_times(store: Store, ends: list[str], attempts: int, state: str) -> None:
     made = store.documents.add(given(), TEXT)
     for number in range(attempts):
-        claimed = store.documents.claim(f"replica {number}", -1.0)
+        claimed = store.documents.claim(TRANSLATING, f"replica {number}", -1.0)
     assert claimed is not None
     given_back: list[int] = []
 
     async def test() -> None:
-        await runner_of(store, ends, given_back)._translate(claimed, f"replica {attempts - 1}")
+        await runner_of(store, ends, given_back)._handle(claimed, f"replica {attempts - 1}")
 
     asyncio.run(test())
     found = store.documents.find("transduce", "one", made.id)
@@ -242,13 +447,13 @@ def test_a_document_that_the_end_of_the_service_interrupts_waits_for_its_next_st
     store: Store, ends: list[str]
 ) -> None:
     made = store.documents.add(given(), TEXT)
-    claimed = store.documents.claim("a", 60)
+    claimed = store.documents.claim(TRANSLATING, "a", 60)
     assert claimed is not None
     given_back: list[int] = []
     runner = runner_of(store, ends, given_back)
     service: Any = runner._service
     service.error, runner._stopping = StoppingError("the end"), True
-    asyncio.run(runner._translate(claimed, "a"))
+    asyncio.run(runner._handle(claimed, "a"))
     found = store.documents.find("transduce", "one", made.id)
     assert found is not None
     assert (found.state, found.attempts, ends, given_back) == ("queued", 0, [], [])
@@ -287,7 +492,7 @@ def test_a_result_is_saved_in_pieces_with_its_warnings(
     monkeypatch.setattr(runner_module, "CHUNK_BYTES", 4)
     monkeypatch.setattr("transduce.serve.state.documents.time", SimpleNamespace(time=lambda: 1000.0))
     made = store.documents.add(given(), TEXT)
-    claimed = store.documents.claim("a", 60)
+    claimed = store.documents.claim(TRANSLATING, "a", 60)
     translation: Any = SimpleNamespace(document=claimed, warnings=["a picture has no text"])
     runner = runner_of(store, ends, [], keep_seconds=25.0)
     result = io.BytesIO(b"0123456789")
@@ -317,17 +522,14 @@ def test_the_lease_is_renewed_until_the_document_is_another_s(ends: list[str], m
         return outcome
 
     runner = runner_of(SimpleNamespace(renew=renew), ends, [])
-    translation: Any = SimpleNamespace(
-        document=SimpleNamespace(id="x1"), segments_done=4, characters_done=40, give_up=lambda: given_up.append(1)
-    )
-    asyncio.run(runner._renew(translation, "claim"))
+    asyncio.run(runner._renew("x1", "claim", lambda: given_up.append(1), lambda: (4, 40)))
     assert calls == [("x1", "claim", 20.0, 4, 40)] * 4
     assert given_up == [1]
 
 
 def test_a_failure_is_told_given_back_and_kept_as_long_as_a_result(store: Store, ends: list[str]) -> None:
     made = store.documents.add(given(), TEXT)
-    claimed = store.documents.claim("a", 60)
+    claimed = store.documents.claim(TRANSLATING, "a", 60)
     assert claimed is not None
     given_back: list[int] = []
     runner = runner_of(store, ends, given_back, keep_seconds=1000.0)
@@ -449,29 +651,25 @@ class Process:
 
     def __init__(self, answer: dict[str, Any] | int | None) -> None:
         self.answer, self.killed = answer, False
-        self.returncode = 0
 
-    def __call__(self, command: list[str], **options: Any) -> "Process":
-        assert command == [sys.executable, "-m", "transduce.serve.documents.survey"]
+    async def __call__(self, *command: str, **options: Any) -> "Process":
+        assert command == (sys.executable, "-m", "transduce.serve.documents.survey")
         self.options = options
         return self
 
-    def __enter__(self) -> "Process":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Has ended."""
-
-    def communicate(self, given: bytes, seconds: float) -> tuple[bytes, None]:
+    async def communicate(self, given: bytes) -> tuple[bytes, None]:
         self.given = given
-        assert seconds == 300.0
         if self.answer is None:
-            self.returncode = -9
-            raise subprocess.TimeoutExpired("python", seconds)
-        self.returncode = self.answer if isinstance(self.answer, int) else 0
+            await asyncio.Event().wait()
         return json.dumps(self.answer).encode(), None
 
+    async def wait(self) -> int:
+        """Returns the status; it was killed where it had not ended."""
+        return self.answer if isinstance(self.answer, int) else -9 if self.answer is None else 0
+
     def kill(self) -> None:
+        if self.killed:
+            raise ProcessLookupError
         self.killed = True
 
 
@@ -494,38 +692,74 @@ def test_what_a_process_answers(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, answer: Any, error: Any, message: str
 ) -> None:
     process = Process(answer)
-    monkeypatch.setattr("transduce.serve.documents.survey.subprocess.Popen", process)
+    monkeypatch.setattr(survey_module.asyncio, "create_subprocess_exec", process)
+    monkeypatch.setattr(survey_module, "_PATIENCE_SECONDS", 0.01 if answer is None else 60.0)
     surveys, file = SurveyProcesses(), DocumentFile(b"A\n\x00dog", "a.txt", "text")
     if error is None:
-        assert surveys.survey(file, "de", 99) == Survey(2, 15, "a")
+        assert asyncio.run(surveys.survey(file, "de", 99)) == Survey(2, 15, "a")
     else:
         with pytest.raises(error, match=message):
-            surveys.survey(file, "de", 99)
+            asyncio.run(surveys.survey(file, "de", 99))
     head, _, content = process.given.partition(b"\n")
-    limits = {"seconds": 30.0, "bytes": 512 << 20, "max_characters": 99}
+    limits = {"seconds": 120.0, "bytes": 512 << 20, "max_characters": 99}
     assert json.loads(head) == {"name": "a.txt", "format": "text", "columns": "", "target": "de", **limits}
     assert content == b"A\n\x00dog"
-    assert process.options["stderr"] is subprocess.DEVNULL, "it may have text of the document"
+    assert process.options["stderr"] == subprocess.DEVNULL, "it may have text of the document"
     assert (process.killed, surveys._running) == (True, set())
     assert ("KeyError" in caplog.text) == (message.startswith("^a\\.txt: cannot be read"))
 
 
 def test_the_end_of_the_service_ends_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     process, surveys = Process({"error": "x"}), SurveyProcesses()
-    monkeypatch.setattr("transduce.serve.documents.survey.subprocess.Popen", process)
+    monkeypatch.setattr(survey_module.asyncio, "create_subprocess_exec", process)
     other = Process(None)
     surveys._running.add(other)  # type: ignore[arg-type]
     surveys.stop()
+    surveys.stop()  # the process has ended by itself
     assert other.killed
     with pytest.raises(StoppingError):
-        surveys.survey(lines(3), "de", 99)
+        asyncio.run(surveys.survey(lines(3), "de", 99))
+
+
+def test_a_survey_that_nobody_waits_for_any_more_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, surveys = Process(None), SurveyProcesses()
+    monkeypatch.setattr(survey_module.asyncio, "create_subprocess_exec", process)
+
+    async def test() -> None:
+        async with asyncio.timeout(0.01):
+            await surveys.survey(lines(3), "de", 99)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(test())
+    assert (process.killed, surveys._running, surveys._free.locked()) == (True, set(), False)
+
+
+def test_two_documents_are_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    surveys, begun = SurveyProcesses(), 0
+
+    async def output(given: bytes) -> tuple[int, bytes]:
+        nonlocal begun
+        begun += 1
+        return await asyncio.Event().wait() and (0, given)  # type: ignore[return-value]
+
+    monkeypatch.setattr(surveys, "_output", output)
+
+    async def test() -> None:
+        reading = [asyncio.create_task(surveys.survey(lines(3), "de", 99)) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+
+    asyncio.run(test())
+    assert begun == 2
 
 
 @pytest.mark.parametrize(
     ("max_characters", "raised", "expected"),
     [
         (6, None, {"num_segments": 1, "num_characters": 6, "sample": "A dog.\n"}),
-        (5, None, {"error": "a.txt: has more than 5 characters to translate. Split it."}),
+        (5, None, {"error": f"a.txt: has more than 5 {_TOO_MANY}"}),
         (6, MemoryError(), {"error": "a.txt: takes too much memory to read. Split it."}),
         (6, KeyError("a secret"), {"failure": "KeyError"}),
     ],
@@ -539,7 +773,9 @@ def test_the_process_limits_itself_and_tells_no_text_of_what_fails(
 ) -> None:
     """From 100 seconds of the processor on it has 30 more; the system counts whole ones."""
     limits: list[Any] = []
+    niceness: list[int] = []
     monkeypatch.setattr(survey_module.resource, "setrlimit", lambda *arguments: limits.append(arguments))
+    monkeypatch.setattr(survey_module.os, "nice", niceness.append)
     monkeypatch.setattr(survey_module, "time", SimpleNamespace(process_time=lambda: 100.75))
     header = {"name": "a.txt", "format": "text", "columns": "", "target": "de", "max_characters": max_characters}
     given = json.dumps(header | {"seconds": 30.0, "bytes": 1 << 30}).encode() + b"\n" + TEXT
@@ -555,6 +791,7 @@ def test_the_process_limits_itself_and_tells_no_text_of_what_fails(
         assert answer == expected
     resource = survey_module.resource
     assert limits == [(resource.RLIMIT_CPU, (131, 131)), (resource.RLIMIT_AS, (1 << 30, 1 << 30))]
+    assert niceness == [5], "what clients wait for goes first"
 
 
 # --- what a document holds ------------------------------------------------------------------------------------
@@ -576,7 +813,5 @@ def lines(*sizes: int) -> DocumentFile:
 )
 def test_a_document_is_surveyed(sizes: Sequence[int], expected: Survey) -> None:
     assert survey(lines(*sizes), "de", sum(sizes)) == expected
-    with pytest.raises(
-        DataError, match=rf"a\.txt: has more than {sum(sizes) - 1:,} characters to translate\. Split it"
-    ):
+    with pytest.raises(DataError, match=rf"a\.txt: has more than {sum(sizes) - 1:,} {_TOO_MANY}"):
         survey(lines(*sizes), "de", sum(sizes) - 1)

@@ -11,7 +11,7 @@ import pytest
 from postgres_server import PostgresServer, postgres_server
 from transduce.serve.state import documents as module
 from transduce.serve.state.database import StateError
-from transduce.serve.state.documents import DocumentStore, NewDocument, StoredDocument
+from transduce.serve.state.documents import READING, TRANSLATING, DocumentStore, NewDocument, StoredDocument
 from transduce.serve.state.store import Store, open_store
 
 CONTENT = bytes(range(256)) * 3
@@ -76,10 +76,10 @@ def test_a_document_comes_back_as_it_was(documents: DocumentStore) -> None:
 
 def test_a_document_runs_through_its_states(documents: DocumentStore, store: Store) -> None:
     made = documents.add(given(), CONTENT)
-    claimed = documents.claim("a", 60)
+    claimed = documents.claim(TRANSLATING, "a", 60)
     assert claimed is not None
     assert (claimed.id, claimed.state, claimed.attempts) == (made.id, "translating", 1)
-    assert documents.claim("b", 60) is None
+    assert documents.claim(TRANSLATING, "b", 60) is None
     assert documents.renew(made.id, "a", 60, 3, 30)
     assert (found(documents, made).segments_done, found(documents, made).characters_done) == (3, 30)
     for _ in range(2):  # the second time because the answer was lost
@@ -91,7 +91,7 @@ def test_a_document_runs_through_its_states(documents: DocumentStore, store: Sto
     assert done.warnings == ("a warning",)
     assert documents.content(made.id, "result") == b"Hunde"
     assert documents.content(made.id, "source") == b""
-    assert documents.claim("a", 60) is None
+    assert documents.claim(TRANSLATING, "a", 60) is None
     assert documents.delete("transduce", "one", made.id) == done
     assert documents.delete("transduce", "one", made.id) is None
     assert chunks(store) == 0
@@ -99,7 +99,7 @@ def test_a_document_runs_through_its_states(documents: DocumentStore, store: Sto
 
 def test_of_a_document_that_failed_only_the_reason_is_left(documents: DocumentStore, store: Store) -> None:
     made = documents.add(given(), CONTENT)
-    documents.claim("a", 60)
+    documents.claim(TRANSLATING, "a", 60)
     documents.add_result_chunk(made.id, "a", 0, b"Hund")
     assert documents.fail(made.id, "a", "ü.docx: is \0 \ud800 damaged", 60)
     assert (found(documents, made).state, found(documents, made).message) == ("failed", "ü.docx: is  ? damaged")
@@ -109,9 +109,9 @@ def test_of_a_document_that_failed_only_the_reason_is_left(documents: DocumentSt
 
 def test_who_has_lost_a_document_can_change_nothing(documents: DocumentStore, store: Store) -> None:
     made = documents.add(given(), CONTENT)
-    documents.claim("a", 0.0)
+    documents.claim(TRANSLATING, "a", 0.0)
     time.sleep(0.01)
-    again = documents.claim("b", 60)
+    again = documents.claim(TRANSLATING, "b", 60)
     assert again is not None
     assert again.attempts == 2
     assert not documents.renew(made.id, "a", 60, 1, 1)
@@ -128,11 +128,11 @@ def test_who_has_lost_a_document_can_change_nothing(documents: DocumentStore, st
 
 def test_a_document_that_is_taken_over_begins_anew(documents: DocumentStore) -> None:
     made = documents.add(given(), CONTENT)
-    documents.claim("a", 0.0)
+    documents.claim(TRANSLATING, "a", 0.0)
     documents.add_result_chunk(made.id, "a", 0, b"half")
     documents.renew(made.id, "a", 0.0, 3, 30)
     time.sleep(0.01)
-    again = documents.claim("b", 60)
+    again = documents.claim(TRANSLATING, "b", 60)
     assert again is not None
     assert (again.segments_done, again.characters_done) == (0, 0)
     assert documents.content(made.id, "result") == b""
@@ -142,22 +142,49 @@ def test_a_document_that_is_taken_over_begins_anew(documents: DocumentStore) -> 
 def test_a_document_that_is_put_back_counts_as_not_begun(documents: DocumentStore) -> None:
     made = documents.add(given(), CONTENT)
     for name in "abcdef":
-        claimed = documents.claim(name, 60)
+        claimed = documents.claim(TRANSLATING, name, 60)
         assert claimed is not None
         assert claimed.attempts == 1
         assert documents.put_back(made.id, name)
         assert found(documents, made).state == "queued"
 
 
+def test_a_document_that_is_still_to_be_read_is_read_and_only_then_translated(documents: DocumentStore) -> None:
+    made = documents.add(given(source="auto", num_segments=0, num_characters=0), CONTENT, READING)
+    assert (made.state, found(documents, made)) == ("reading", made)
+    assert documents.claim(TRANSLATING, "a", 60) is None
+    claimed = documents.claim(READING, "b", -1.0)
+    assert claimed is not None
+    assert (claimed.id, claimed.state, claimed.attempts) == (made.id, "reading", 1)
+    for name, seconds in (("c", 60), ("d", 60)):  # the first reader has died; the second gives it back
+        claimed = documents.claim(READING, name, seconds)
+        assert claimed is not None
+        assert documents.claim(READING, "e", 60) is None
+        assert documents.put_back(made.id, name)
+        assert (found(documents, made).state, found(documents, made).attempts) == ("reading", 1)
+    assert documents.claim(READING, "f", 60) is not None
+    assert documents.content(made.id, "source") == CONTENT
+    read = given(source="en", num_segments=7, num_characters=70)
+    assert not documents.queue(made.id, "b", read)
+    assert documents.queue(made.id, "f", read)
+    queued = found(documents, made)
+    assert (queued.state, queued.source, queued.num_segments, queued.num_characters) == ("queued", "en", 7, 70)
+    assert queued.attempts == 0, "of translating"
+    assert documents.claim(READING, "g", 60) is None
+    translated = documents.claim(TRANSLATING, "h", 60)
+    assert translated is not None
+    assert (translated.state, translated.source, translated.attempts) == ("translating", "en", 1)
+
+
 def test_keys_take_turns(documents: DocumentStore) -> None:
     first, second, third = (documents.add(given(owner), b"x") for owner in ("one", "one", "other"))
-    order = [documents.claim(name, 60) for name in "abc"]
+    order = [documents.claim(TRANSLATING, name, 60) for name in "abc"]
     assert [each.id for each in order if each is not None] == [first.id, third.id, second.id]
 
 
 def test_documents_of_a_key_are_claimed_as_they_came(documents: DocumentStore) -> None:
     made = [documents.add(given(), b"x").id for _ in range(8)]
-    claimed = [documents.claim(str(number), 60) for number in range(8)]
+    claimed = [documents.claim(TRANSLATING, str(number), 60) for number in range(8)]
     assert [each.id for each in claimed if each is not None] == made
     assert made != sorted(made), "not by their ids"
 
@@ -167,7 +194,7 @@ def test_a_document_is_claimed_once(documents: DocumentStore, address: str) -> N
     other = open_store(address)
     replicas = [documents, other.documents]
     with ThreadPoolExecutor(8) as pool:
-        claimed = list(pool.map(lambda number: replicas[number % 2].claim(f"{number}", 60), range(30)))
+        claimed = list(pool.map(lambda number: replicas[number % 2].claim(TRANSLATING, f"{number}", 60), range(30)))
     ids = [each.id for each in claimed if each is not None]
     assert len(ids) == 20
     assert set(ids) == made
@@ -177,18 +204,25 @@ def test_a_document_is_claimed_once(documents: DocumentStore, address: str) -> N
 def test_the_store_knows_how_full_it_is(documents: DocumentStore) -> None:
     for owner in ("one", "one", "other"):
         documents.add(given(owner), CONTENT)
-    documents.claim("a", 60)
+    documents.claim(TRANSLATING, "a", 60)
     occupancy = documents.occupancy("one")
     assert (occupancy.num_waiting, occupancy.num_waiting_of_owner) == (3, 2)
     assert occupancy.num_bytes == 3 * len(CONTENT)
-    assert documents.counts() == {"uploading": 0, "queued": 2, "translating": 1, "done": 0, "failed": 0}
+    assert documents.counts() == {
+        "uploading": 0,
+        "reading": 0,
+        "queued": 2,
+        "translating": 1,
+        "done": 0,
+        "failed": 0,
+    }
 
 
 def test_what_has_expired_is_deleted(documents: DocumentStore, store: Store) -> None:
     kept, done, unwanted = (documents.add(given(), CONTENT) for _ in range(3))
     assert documents.delete_expired() == []
     for each in (kept, done):
-        claimed = documents.claim(each.id, 60)
+        claimed = documents.claim(TRANSLATING, each.id, 60)
         assert claimed is not None
         documents.finish(claimed.id, each.id, [], 60 if each is kept else -1)
     for each in (kept, unwanted):
@@ -203,7 +237,7 @@ def test_a_document_that_waits_or_has_failed_expires_neither_as_an_upload_nor_as
 ) -> None:
     monkeypatch.setattr(module, "_UPLOAD_SECONDS", -1)
     failed = documents.add(given(), CONTENT)
-    assert documents.claim("a", 60) is not None
+    assert documents.claim(TRANSLATING, "a", 60) is not None
     documents.fail(failed.id, "a", "damaged", 60)
     waiting = documents.add(given(), CONTENT)
     documents.keep_unfinished(failed.id, -1)
@@ -213,11 +247,11 @@ def test_a_document_that_waits_or_has_failed_expires_neither_as_an_upload_nor_as
 
 def test_a_renewed_lease_keeps_others_away(documents: DocumentStore) -> None:
     made = documents.add(given(), CONTENT)
-    assert documents.claim("a", -1.0) is not None
+    assert documents.claim(TRANSLATING, "a", -1.0) is not None
     assert documents.renew(made.id, "a", 60, 1, 10)
-    assert documents.claim("b", 60) is None
+    assert documents.claim(TRANSLATING, "b", 60) is None
     assert documents.renew(made.id, "a", -1.0, 1, 10)
-    assert documents.claim("b", 60) is not None
+    assert documents.claim(TRANSLATING, "b", 60) is not None
 
 
 def test_an_upload_that_was_broken_off_is_deleted(
@@ -237,7 +271,7 @@ def test_an_upload_that_was_broken_off_is_deleted(
         patch.setattr(store._database, "run", failing)
         with pytest.raises(StateError):
             documents.add(given(), CONTENT)
-    assert documents.claim("a", 60) is None  # half of it is there
+    assert documents.claim(TRANSLATING, "a", 60) is None  # half of it is there
     held = documents.occupancy("one")
     assert (held.num_waiting, held.num_waiting_of_owner, held.num_bytes) == (1, 1, len(CONTENT))
     assert chunks(store) == 2

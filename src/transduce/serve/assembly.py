@@ -26,6 +26,7 @@ from transduce.serve.operations.proxies import ForwardedHeaders
 from transduce.serve.service import Service
 from transduce.serve.state.store import open_store
 from transduce.serve.web.app import RequestHeads, build_app, health_response, is_ready
+from transduce.serve.web.backend import Backend
 from transduce.serve.web.detection import Detector
 
 _SHOWN_PAIRS = 6
@@ -51,9 +52,12 @@ class Application:
         self.store = open_store(config.state.url)
         self.usage = Usage(self.store, self.metrics.store_failures.inc)
         access = Access(self.keys, Budgets(self.usage), required=config.keys.required)
-        self.documents = Documents(self.service, config, self.store.documents, access, self.metrics.document_ended)
         self.detector = Detector()
-        routes = build_app(self.service, config, access, self.store, self.documents, self.detector)
+        backend = Backend(self.service, config, access, self.detector)
+        self.documents = Documents(
+            self.service, config, self.store.documents, access, backend.source_of, self.metrics.document_ended
+        )
+        routes = build_app(backend, self.store, self.documents)
         if not config.server.metrics_port:
             routes.router.routes.append(self._metrics_route())
         self.asgi = self._wrapped(routes)

@@ -1,7 +1,7 @@
-"""Translates the documents in the store, some at a time, while the service runs.
+"""Reads and translates the documents in the store, some at a time, while the service runs.
 
 If the service ends while it translates a document, the document is translated again from its beginning, by this service
-after its next start or by another replica.
+after its next start or by another replica. The same holds for reading.
 """
 
 import asyncio
@@ -9,18 +9,27 @@ import contextlib
 import logging
 import secrets
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import IO, ParamSpec, TypeVar
 
 from transduce.errors import TransduceError
 from transduce.serve.config import ServeConfig
+from transduce.serve.documents.reader import DocumentReader
 from transduce.serve.documents.translation import DocumentTranslation, GivenUpError
 from transduce.serve.requests import StoppingError
 from transduce.serve.service import Service
 from transduce.serve.state.database import StateError
-from transduce.serve.state.documents import CHUNK_BYTES, DONE, FAILED, DocumentStore, StoredDocument
+from transduce.serve.state.documents import (
+    CHUNK_BYTES,
+    DONE,
+    FAILED,
+    READING,
+    TRANSLATING,
+    DocumentStore,
+    StoredDocument,
+)
 
 LEASE_SECONDS = 20.0  # a replica that does not renew a lease for this long is considered dead
 _RENEW_SECONDS = 1.0
@@ -33,50 +42,50 @@ _LOG = logging.getLogger("transduce.serve")
 CANCELLED, EXPIRED = "cancelled", "expired"  # further ways to end, besides the states
 P = ParamSpec("P")
 T = TypeVar("T")
-GiveBack = Callable[[StoredDocument, int], None]  # of a document and its characters that were not translated
 
 
 class DocumentRunner:
-    """Translates documents; `start` begins, `stop` requeues those that are not done."""
+    """Reads and translates documents; `start` begins, `stop` requeues those that are not done."""
 
     def __init__(
         self,
         service: Service,
         config: ServeConfig,
         store: DocumentStore,
-        give_back: GiveBack,
+        reader: DocumentReader,
         note_end: Callable[[str], None],
     ) -> None:
-        """Prepares the runner; nothing is translated before `start`.
+        """Prepares the runner; nothing is read or translated before `start`.
 
         Args:
             service: translates texts.
             config: of the service.
             store: where the documents are.
-            give_back: is called for documents that fail or expire.
+            reader: reads documents that were accepted before they were read.
             note_end: is called for each document that has ended, with "done", "failed" or "expired".
         """
         self._service, self._config, self._store = service, config, store
-        self._give_back, self._note_end = give_back, note_end
+        self._reader, self._note_end = reader, note_end
         self._threads = ThreadPoolExecutor(config.documents.running, "document")
-        self._running: dict[str, DocumentTranslation] = {}
+        self._running: dict[str, Callable[[], object]] = {}  # what ends the work at each document
         self._came, self._ending = asyncio.Event(), asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self.counts: Mapping[str, int] = {}  # documents in the store by state, at the last check
 
     def start(self) -> None:
-        """Begins to translate, once the service is ready."""
-        workers = [asyncio.create_task(self._work()) for _ in range(self._config.documents.running)]
+        """Begins to read and to translate, once the service is ready."""
+        states = [READING, *[TRANSLATING] * self._config.documents.running]
+        workers = [asyncio.create_task(self._work(state)) for state in states]
         self._tasks = [*workers, asyncio.create_task(self._keep_up())]
 
     async def stop(self) -> None:
-        """Cancels what is being translated and requeues it, for the next start or for another replica."""
+        """Cancels what is being read or translated and requeues it, for the next start or for another replica."""
         self._stopping = True
         self._came.set()
         self._ending.set()
-        for translation in self._running.values():
-            translation.give_up()
+        for end in list(self._running.values()):
+            end()
         tasks, self._tasks = self._tasks, []
         await asyncio.gather(*tasks)
         await asyncio.to_thread(self._threads.shutdown)
@@ -86,23 +95,23 @@ class DocumentRunner:
         self._came.set()
 
     def give_up(self, document_id: str) -> None:
-        """Ends the translation of a document that was deleted, if it is translated here."""
+        """Ends the work at a document that was deleted, if it is read or translated here."""
         if document_id in self._running:
-            self._running[document_id].give_up()
+            self._running[document_id]()
 
-    async def _work(self) -> None:
+    async def _work(self, state: str) -> None:
         while not self._stopping:
             claim, claimed = secrets.token_hex(16), None
             self._came.clear()
             try:
                 if self._service.ready:
-                    claimed = await asyncio.to_thread(self._store.claim, claim, LEASE_SECONDS)
+                    claimed = await asyncio.to_thread(self._store.claim, state, claim, LEASE_SECONDS)
             except StateError:
                 pass  # the store has logged it; this is tried again
             if claimed is None:
                 await self._pause(self._came, _POLL_SECONDS)
             else:
-                await self._translate(claimed, claim)
+                await self._handle(claimed, claim)
 
     async def _pause(self, event: asyncio.Event, seconds: float) -> None:
         """Waits for an event, at most for these seconds."""
@@ -111,43 +120,71 @@ class DocumentRunner:
                 async with asyncio.timeout(seconds):
                     await event.wait()
 
-    async def _translate(self, document: StoredDocument, claim: str) -> None:
-        """Translates a document, and records how that ended."""
+    async def _handle(self, document: StoredDocument, claim: str) -> None:
+        """Reads or translates a document, and records how that ended."""
+        is_reading = document.state == READING
         if document.attempts > _MAX_ATTEMPTS:
-            message = f"{document.name}: the service ended {_MAX_ATTEMPTS} times while it was being translated."
+            done = "read" if is_reading else "translated"
+            message = f"{document.name}: the service ended {_MAX_ATTEMPTS} times while it was being {done}."
             await self._fail(document, claim, message)
             return
-        loop = asyncio.get_running_loop()
-        translation = DocumentTranslation(self._service, loop, document, self._config.text)
-        self._running[document.id] = translation
-        renewing = asyncio.create_task(self._renew(translation, claim))
-        if self._stopping:
-            translation.give_up()
         try:
-            content = await self._until_stored(self._store.content, document.id, "source")
-            with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as result:
-                await loop.run_in_executor(self._threads, translation.run, content, result)
-                await self._save(translation, claim, result)
+            await (self._read if is_reading else self._translate)(document, claim)
         except (GivenUpError, StoppingError):  # the service ends, or the document is not this claim's any more
             await self._put_back(document, claim)
         except TransduceError as error:
             await self._fail(document, claim, str(error))
         except Exception as error:  # other documents must go on; the message may contain text of the document
-            _LOG.exception("a document could not be translated")
+            _LOG.exception("a document could not be read or translated")
             await self._fail(document, claim, f"{document.name}: the service failed ({type(error).__name__}).")
+
+    async def _read(self, document: StoredDocument, claim: str) -> None:
+        content = await self._until_stored(self._store.content, document.id, "source")
+        reading = asyncio.ensure_future(self._reader.read(document, content))
+        async with self._leased(document, claim, reading.cancel, lambda: (0, 0)):
+            try:
+                found = await reading
+            except asyncio.CancelledError:
+                raise GivenUpError from None
+            await self._reader.charge(document, found.num_characters)
+            if not await self._until_stored(self._store.queue, document.id, claim, found):
+                self._reader.give_back(document, found.num_characters)
+        self.wake()
+
+    async def _translate(self, document: StoredDocument, claim: str) -> None:
+        loop = asyncio.get_running_loop()
+        translation = DocumentTranslation(self._service, loop, document, self._config.text)
+        async with self._leased(document, claim, translation.give_up, lambda: translation.progress):
+            content = await self._until_stored(self._store.content, document.id, "source")
+            with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as result:
+                await loop.run_in_executor(self._threads, translation.run, content, result)
+                await self._save(translation, claim, result)
+
+    @contextlib.asynccontextmanager
+    async def _leased(
+        self, document: StoredDocument, claim: str, end: Callable[[], object], progress: Callable[[], tuple[int, int]]
+    ) -> AsyncIterator[None]:
+        """Renews the lease of a document within this block; calls `end` where the work at it should end."""
+        self._running[document.id] = end
+        renewing = asyncio.create_task(self._renew(document.id, claim, end, progress))
+        if self._stopping:
+            end()
+        try:
+            yield
         finally:
             del self._running[document.id]
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
 
-    async def _renew(self, translation: DocumentTranslation, claim: str) -> None:
-        """Renews the lease and stores the progress; cancels the translation once the claim is lost."""
+    async def _renew(
+        self, document_id: str, claim: str, end: Callable[[], object], progress: Callable[[], tuple[int, int]]
+    ) -> None:
+        """Renews the lease and stores the progress; ends the work once the claim is lost."""
         while True:
             await asyncio.sleep(_RENEW_SECONDS)
-            document_id, progress = translation.document.id, (translation.segments_done, translation.characters_done)
             try:
-                if not await asyncio.to_thread(self._store.renew, document_id, claim, LEASE_SECONDS, *progress):
-                    translation.give_up()
+                if not await asyncio.to_thread(self._store.renew, document_id, claim, LEASE_SECONDS, *progress()):
+                    end()
                     return
             except StateError:
                 continue  # the store has logged it; if the lease ends meanwhile, the next renewal fails
@@ -165,13 +202,13 @@ class DocumentRunner:
         keep = self._config.documents.keep_seconds
         if await self._until_stored(self._store.fail, document.id, claim, message, keep):
             self._note_end(FAILED)
-            self._give_back(document, document.num_characters)
+            self._reader.give_back(document, document.num_characters)
 
     async def _put_back(self, document: StoredDocument, claim: str) -> None:
         try:
             await asyncio.to_thread(self._store.put_back, document.id, claim)
         except StateError:
-            _LOG.warning("a document could not be put back: it is translated when its lease has ended")
+            _LOG.warning("a document could not be put back: it is claimed again when its lease has ended")
         if not self._stopping:
             await asyncio.sleep(_POLL_SECONDS)  # a service that is about to end must not claim it again at once
 
@@ -192,7 +229,7 @@ class DocumentRunner:
                 for document in await asyncio.to_thread(self._store.delete_expired):
                     self._note_end(EXPIRED)
                     if document.state not in (DONE, FAILED):
-                        self._give_back(document, document.num_characters - document.characters_done)
+                        self._reader.give_back(document, document.num_characters - document.characters_done)
                 self.counts = await asyncio.to_thread(self._store.counts)
             except StateError:
                 pass  # the store has logged it; this is tried again

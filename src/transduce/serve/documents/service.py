@@ -3,19 +3,18 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from transduce.serve.config import ServeConfig
+from transduce.serve.documents.reader import DocumentReader, SourceOf
 from transduce.serve.documents.runner import CANCELLED, DocumentRunner
-from transduce.serve.documents.survey import DocumentFile, Survey, SurveyProcesses
 from transduce.serve.operations.access import Access, LimitError
 from transduce.serve.operations.keys import Key
 from transduce.serve.requests import OverloadedError, StoppingError
 from transduce.serve.service import Service
-from transduce.serve.state.documents import DONE, FAILED, DocumentStore, NewDocument, StoredDocument
+from transduce.serve.state.documents import DONE, FAILED, READING, DocumentStore, NewDocument, StoredDocument
 
-_READERS = 2  # documents that are read at a time before they are accepted
+_READING_SECONDS = 1.0  # after which a document is accepted before it is read
 _MAX_READING = 16  # that are being received or read; further ones are refused
 _RETRY_SECONDS = 30
 _POLL_SECONDS = 0.2
@@ -31,25 +30,25 @@ class Documents:
         config: ServeConfig,
         store: DocumentStore,
         access: Access,
+        source_of: SourceOf,
         note_end: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Takes what it needs; `note_end` is called for each document with how it ended, for metrics."""
         self.config, self._store, self._access, self._note_end = config, store, access, note_end
-        self._runner = DocumentRunner(service, config, store, self._give_back, note_end)
-        self._readers, self._processes = ThreadPoolExecutor(_READERS, "reader"), SurveyProcesses()
+        self._reader = DocumentReader(config.limits.document_characters, access, source_of)
+        self._runner = DocumentRunner(service, config, store, self._reader, note_end)
         self._num_reading = 0
         self._stopping = False
 
     def start(self) -> None:
-        """Begins to translate what waits, once the service is ready."""
+        """Begins to read and to translate what waits, once the service is ready."""
         self._runner.start()
 
     async def stop(self) -> None:
-        """Ends what is translated now, and puts it back."""
+        """Ends what is read or translated now, and puts it back."""
         self._stopping = True
-        self._processes.stop()
+        self._reader.stop()
         await self._runner.stop()
-        await asyncio.to_thread(self._readers.shutdown)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -65,31 +64,42 @@ class Documents:
     def __exit__(self, *_: object) -> None:
         self._num_reading -= 1
 
-    async def survey(self, file: DocumentFile, target: str) -> Survey:
-        """Reads a document; see `SurveyProcesses.survey`."""
-        arguments = (file, target, self.config.limits.document_characters)
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._processes.survey, *arguments)
-
     async def accept(
         self, scope: MutableMapping[str, Any], key: Key, given: NewDocument, content: bytes
     ) -> StoredDocument:
         """Keeps a document that is to be translated, and charges the key with its characters.
 
+        One that takes longer to read is accepted first; then the errors of reading are noted with it.
+
+        Args:
+            scope: of the request.
+            key: the client's.
+            given: the document, which was not read yet.
+            content: its file.
+
         Raises:
+            DataError, UnknownPairError: see `DocumentReader.read`.
             LimitError: the key has no characters left, or too many of its documents wait.
             OverloadedError: too many documents wait, or they are too large in all.
             StateError: the store fails.
         """
         limits = self.config.documents
-        found = await asyncio.to_thread(self._store.occupancy, key.name)
-        if key.name and found.num_waiting_of_owner >= limits.waiting_per_key:
-            raise LimitError(f"{found.num_waiting_of_owner} documents of this key wait already.", _RETRY_SECONDS)
-        if found.num_waiting >= limits.waiting:
+        occupancy = await asyncio.to_thread(self._store.occupancy, key.name)
+        if key.name and occupancy.num_waiting_of_owner >= limits.waiting_per_key:
+            raise LimitError(f"{occupancy.num_waiting_of_owner} documents of this key wait already.", _RETRY_SECONDS)
+        if occupancy.num_waiting >= limits.waiting:
             raise OverloadedError("Too many documents wait already. Try again later.", _RETRY_SECONDS)
-        if found.num_bytes + len(content) > limits.stored_bytes:
+        if occupancy.num_bytes + len(content) > limits.stored_bytes:
             raise OverloadedError("There is no room for more documents now. Try again later.", _RETRY_SECONDS)
-        async with self._access.charged(scope, key, given.num_characters):
-            made = await asyncio.to_thread(self._store.add, given, content)
+        try:
+            async with asyncio.timeout(_READING_SECONDS):
+                found = await self._reader.read(given, content)
+        except TimeoutError:
+            self._access.require_characters(key)
+            made = await asyncio.to_thread(self._store.add, given, content, READING)
+        else:
+            async with self._access.charged(scope, key, found.num_characters):
+                made = await asyncio.to_thread(self._store.add, found, content)
         self._runner.wake()
         return made
 
@@ -138,10 +148,6 @@ class Documents:
             return False
         if deleted.state not in (DONE, FAILED):
             self._note_end(CANCELLED)
-            self._give_back(deleted, deleted.num_characters - deleted.characters_done)
+            self._reader.give_back(deleted, deleted.num_characters - deleted.characters_done)
         self._runner.give_up(document_id)
         return True
-
-    def _give_back(self, document: StoredDocument, characters: int) -> None:
-        day = document.created.strftime("%Y-%m-%d")
-        self._access.budgets.give_back(document.owner, characters, day)

@@ -4,12 +4,13 @@ A file can be made to need minutes and gigabytes. That process has limits, and t
 computes. What it accepts, the service can read too.
 """
 
+import asyncio
+import contextlib
 import io
 import json
 import logging
 import os
 import resource
-import subprocess
 import sys
 import time
 import traceback
@@ -25,9 +26,11 @@ from transduce.translation.result import Translation
 
 _LOG = logging.getLogger("transduce.serve")
 _SAMPLE_CHARACTERS = 2000  # which show what language it is
-_MAX_SECONDS = 30.0  # of the processor; a book takes one
+_MAX_SECONDS = 120.0  # of the processor; a book takes one
 _MAX_BYTES = 512 << 20  # of memory
-_PATIENCE_SECONDS = 300.0  # until the process is ended, on a machine that has other work
+_PATIENCE_SECONDS = 3600.0  # until the process is ended; with other work on its core it waits for long
+_NICENESS = 5  # what clients wait for goes first
+_AT_A_TIME = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,10 @@ def survey(file: DocumentFile, target: str, max_characters: int) -> Survey:
             if len(sample) < _SAMPLE_CHARACTERS:
                 sample += f"{text[:_SAMPLE_CHARACTERS]}\n"
         if num_characters > max_characters:
-            raise DataError(f"{file.name}: has more than {max_characters:,} characters to translate. Split it.")
+            raise DataError(
+                f"{file.name}: has more than {max_characters:,} characters to translate. Repeated paragraphs "
+                "that stand near each other count once. Split it."
+            )
         return [unchanged_text(text) for text in texts]
 
     output: Any = _Discarded()
@@ -93,19 +99,24 @@ class _Discarded(io.RawIOBase):
 
 
 class SurveyProcesses:
-    """Reads documents in processes of their own. May be used from several threads."""
+    """Reads documents in processes of their own, some at a time."""
 
     def __init__(self) -> None:
-        self._running: set[subprocess.Popen[bytes]] = set()
+        self._running: set[asyncio.subprocess.Process] = set()
+        self._free = asyncio.Semaphore(_AT_A_TIME)
         self._stopping = False
 
-    def survey(self, file: DocumentFile, target: str, max_characters: int) -> Survey:
-        """Reads a document; see `survey`.
+    async def survey(self, file: DocumentFile, target: str, max_characters: int) -> Survey:
+        """Reads a document; see `survey`. If this is cancelled, the process ends.
 
         Raises:
             DataError: also where that takes too much time or memory.
             StoppingError: `stop` was called.
         """
+        async with self._free:
+            return await self._survey(file, target, max_characters)
+
+    async def _survey(self, file: DocumentFile, target: str, max_characters: int) -> Survey:
         header = {
             "name": file.name,
             "format": file.format,
@@ -114,29 +125,12 @@ class SurveyProcesses:
             "max_characters": max_characters,
         }
         given = json.dumps(header | {"seconds": _MAX_SECONDS, "bytes": _MAX_BYTES}).encode() + b"\n" + file.content
-        with subprocess.Popen(
-            [sys.executable, "-m", __name__],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # what Python says there could have text of the document
-        ) as process:
-            self._running.add(process)
-            output = b""
-            try:
-                if self._stopping:
-                    process.kill()
-                output, _ = process.communicate(given, _PATIENCE_SECONDS)
-            except subprocess.TimeoutExpired:
-                pass  # it is killed, which `returncode` says then
-            finally:
-                process.kill()
-                self._running.discard(process)
+        returncode, output = await self._output(given)
         if self._stopping:
             raise StoppingError("The service is stopping.")
-        if process.returncode < 0:  # by a signal: the system ends what takes too long
+        if returncode < 0:  # by a signal: the system ends what takes too long
             raise DataError(f"{file.name}: takes too much time to read. Split it.")
-        if process.returncode:
+        if returncode:
             raise RuntimeError("a process that reads documents cannot be run")
         answer = json.loads(output)
         if "failure" in answer:
@@ -146,11 +140,39 @@ class SurveyProcesses:
             raise DataError(answer["error"])
         return Survey(**answer)
 
+    async def _output(self, given: bytes) -> tuple[int, bytes]:
+        """Runs a process; returns its exit status, negative where a signal ended it, and what it wrote."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", __name__),
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,  # what Python says there could have text of the document
+        )
+        self._running.add(process)
+        output = b""
+        try:
+            if not self._stopping:
+                async with asyncio.timeout(_PATIENCE_SECONDS):
+                    output, _ = await process.communicate(given)
+        except TimeoutError:
+            pass  # it is killed, which its status says then
+        finally:
+            _kill(process)
+            returncode = await process.wait()
+            self._running.discard(process)
+        return returncode, output
+
     def stop(self) -> None:
         """Ends all processes."""
         self._stopping = True
-        for process in list(self._running):
-            process.kill()
+        for process in self._running:
+            _kill(process)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
 
 
 def main() -> int:
@@ -159,6 +181,7 @@ def main() -> int:
     seconds = time.process_time() + header["seconds"]
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
     resource.setrlimit(resource.RLIMIT_AS, (header["bytes"], header["bytes"]))
+    os.nice(_NICENESS)
     answer: dict[str, Any]
     try:
         file = DocumentFile(sys.stdin.buffer.read(), header["name"], header["format"], header["columns"])

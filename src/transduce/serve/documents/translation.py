@@ -57,6 +57,11 @@ class DocumentTranslation:
         self.segments_done = self.characters_done = 0
         self.warnings: list[str] = []
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many segments and characters are done."""
+        return self.segments_done, self.characters_done
+
     def give_up(self) -> None:
         """Ends `run` soon, with GivenUpError."""
         with self._lock:

@@ -129,6 +129,41 @@ class Access:
         record.headers = self.budgets.headers(key)
         return key
 
+    def key_named(self, name: str) -> Key:
+        """Returns the key of an owner of documents; raises UnknownKeyError where there is none any more."""
+        found = ANONYMOUS if not name else self.keys.named(name) if self.keys is not None else None
+        if found is None:
+            raise UnknownKeyError("The key that sent this is not valid any more.")
+        return found
+
+    def require_characters(self, key: Key) -> None:
+        """Raises MinuteLimitError where a key has none left of this minute."""
+        minute = self.budgets.minute(key)
+        if minute is not None and minute.left < 1:
+            seconds = minute.seconds_until(1)
+            raise MinuteLimitError(
+                f"This key has used up its {minute.limit:,} characters a minute: try again in {seconds} s.", seconds
+            )
+
+    async def charge(self, key: Key, characters: int, day: str | None = None) -> str:
+        """Charges a key with characters; returns the day on which they count.
+
+        Args:
+            key: the key.
+            characters: how many.
+            day: on which they count; None: today.
+
+        Raises:
+            DayLimitError: the key has none left on that day.
+        """
+        charged = await self.budgets.take(key, characters, day)
+        if charged is None:
+            raise DayLimitError(
+                f"This key has used up its {key.characters_per_day:,} characters of {day or 'today'} (UTC).",
+                seconds_of_day_left(),
+            )
+        return charged
+
     @contextlib.asynccontextmanager
     async def charged(self, scope: Scope, key: Key, characters: int) -> AsyncIterator[None]:
         """Charges a key with the characters that this block translates; gives them back if the block raises.
@@ -137,18 +172,12 @@ class Access:
             MinuteLimitError, DayLimitError: the key has none left.
         """
         record = record_of(scope)
-        minute = self.budgets.minute(key)
-        if minute is not None and minute.left < 1:
-            seconds = minute.seconds_until(1)
-            raise MinuteLimitError(
-                f"This key has used up its {minute.limit:,} characters a minute: try again in {seconds} s.", seconds
-            )
-        day = await self.budgets.take(key, characters)
-        if day is None:
+        self.require_characters(key)
+        try:
+            day = await self.charge(key, characters)
+        except DayLimitError:
             record.headers = self.budgets.headers(key)
-            raise DayLimitError(
-                f"This key has used up its {key.characters_per_day:,} characters of today (UTC).", seconds_of_day_left()
-            )
+            raise
         record.characters = characters
         record.headers = self.budgets.headers(key)
         try:

@@ -88,6 +88,10 @@ class KeyRing:
         """Reads the file again; where that raises ConfigError, the keys stay what they were."""
         self._keys = read_keys(self.path)
 
+    def named(self, name: str) -> Key | None:
+        """Returns the key of a name, or None."""
+        return next((key for key in self._keys if key.name == name), None)
+
     def identify(self, secret: str) -> Key | None:
         """Returns the key of a secret, or None.
 

@@ -69,13 +69,19 @@ class Usage:
         day = self._today()
         self._saved[day] = Counter(await asyncio.to_thread(self._store.usage_of_day, day))
 
-    async def take(self, name: str, characters: int, limit: int) -> str | None:
-        """Counts characters of a key if fewer than `limit` were counted today in all replicas; 0 for no limit.
+    async def take(self, name: str, characters: int, limit: int, day: str | None = None) -> str | None:
+        """Counts characters of a key if fewer than `limit` were counted that day in all replicas; 0 for no limit.
+
+        Args:
+            name: of the key.
+            characters: how many.
+            limit: of the day.
+            day: on which they count; None: today.
 
         Returns:
             The day; None where the key has none left.
         """
-        day = self._today()
+        day = day or self._today()
         if limit and not self._store.is_failing:
             left = limit - self._unsaved.get(day, Counter())[name]
             if left <= 0:
@@ -88,7 +94,7 @@ class Usage:
             else:
                 self._saved.setdefault(day, Counter())[name] = total
                 return day if taken else None
-        return None if limit and self.of_today(name) >= limit else self.change(name, characters, day)
+        return None if limit and self.known(name, day) >= limit else self.change(name, characters, day)
 
     def change(self, name: str, characters: int, day: str | None = None) -> str:
         """Counts characters of a key; negative where they are given back.
@@ -107,7 +113,10 @@ class Usage:
 
     def of_today(self, name: str) -> int:
         """Returns the characters of a key today, as far as known here."""
-        day = self._today()
+        return self.known(name, self._today())
+
+    def known(self, name: str, day: str) -> int:
+        """Returns the characters of a key on a day, as far as known here."""
         return sum(counts[day][name] for counts in (self._unsaved, self._saved) if day in counts)
 
     async def total_of_today(self, name: str) -> int:
@@ -171,15 +180,15 @@ class Budgets:
         """Returns the characters that are left of the day; None where the key has no such limit."""
         return max(0, key.characters_per_day - self.usage.of_today(key.name)) if key.characters_per_day else None
 
-    async def take(self, key: Key, characters: int) -> str | None:
+    async def take(self, key: Key, characters: int, day: str | None = None) -> str | None:
         """Takes characters from the budgets of a key; see `Usage.take`."""
         budget = self.minute(key)
         if budget is not None:
             budget.change(characters)  # first: other requests of the key come meanwhile
-        day = await self.usage.take(key.name, characters, key.characters_per_day)
-        if day is None and budget is not None:
+        taken = await self.usage.take(key.name, characters, key.characters_per_day, day)
+        if taken is None and budget is not None:
             budget.change(-characters)
-        return day
+        return taken
 
     def give_back(self, name: str, characters: int, day: str) -> None:
         """Gives characters back to a key, perhaps long after they were taken, on the day when that was."""

@@ -14,13 +14,17 @@ from typing import Any, Literal
 
 from transduce.serve.state.database import Database, Row, Statement
 
-UPLOADING, QUEUED, TRANSLATING, DONE, FAILED = STATES = ("uploading", "queued", "translating", "done", "failed")
+STATES = ("uploading", "reading", "queued", "translating", "done", "failed")
+UPLOADING, READING, QUEUED, TRANSLATING, DONE, FAILED = STATES
 CHUNK_BYTES = 1 << 20  # of a file; others can use the database between two chunks
 Part = Literal["source", "result"]
 
 _UPLOAD_SECONDS = 600.0  # after which a document that is still being stored is deleted
 _NEVER = 1e12  # seconds since 1970
-_WAITING = "(state = 'queued' OR (state = 'translating' AND leased_until < ?))"
+_WAITING = {  # which documents a replica may claim in order to read or to translate them
+    READING: "(state = 'reading' AND leased_until < ?)",
+    TRANSLATING: "(state = 'queued' OR (state = 'translating' AND leased_until < ?))",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +34,11 @@ class NewDocument:
     protocol: str  # by which it came: documents of another one cannot be seen there
     owner: str  # the name of the key; "" for clients without one
     name: str  # of the file
-    source: str  # language codes
+    source: str  # a language code, or until the document is read "auto"
     target: str
     options: Mapping[str, Any] = field(default_factory=dict)  # how it is translated
-    num_segments: int
-    num_characters: int  # that are translated
+    num_segments: int = 0  # until it is read
+    num_characters: int = 0  # that are translated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +75,19 @@ class DocumentStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, given: NewDocument, content: bytes) -> StoredDocument:
-        """Keeps a document, which waits for its turn from now on, and returns it with its new id."""
+    def add(self, given: NewDocument, content: bytes, state: str = QUEUED) -> StoredDocument:
+        """Keeps a document, which waits for its turn from now on, and returns it with its new id.
+
+        Args:
+            given: the document.
+            content: its file.
+            state: QUEUED, or READING where it is still to be read.
+        """
         now = datetime.now(UTC)
         columns = (given.protocol, given.owner, given.name, given.source, given.target, json.dumps(given.options))
         sizes = (given.num_segments, given.num_characters)
         row = (*columns, *sizes, uuid.uuid4().hex.upper(), len(content), UPLOADING, 0, 0, "[]", "", 0, now.timestamp())
-        made = replace(_document(row), state=QUEUED)
+        made = replace(_document(row), state=state)
         uploading = (*row, "", 0.0, time.time() + _UPLOAD_SECONDS)
         marks = ", ".join("?" * len(uploading))
         inserted = f"INSERT INTO documents ({_COLUMNS}, runner, leased_until, expires) VALUES ({marks})"
@@ -85,7 +95,7 @@ class DocumentStore:
         for number, start in enumerate(range(0, len(content), CHUNK_BYTES)):
             chunk = content[start : start + CHUNK_BYTES]
             self._database.query("INSERT INTO document_chunks VALUES (?, 'source', ?, ?)", made.id, number, chunk)
-        self._database.query("UPDATE documents SET state = ?, expires = ? WHERE id = ?", QUEUED, _NEVER, made.id)
+        self._database.query("UPDATE documents SET state = ?, expires = ? WHERE id = ?", state, _NEVER, made.id)
         return made
 
     def occupancy(self, owner: str) -> Occupancy:
@@ -146,29 +156,30 @@ class DocumentStore:
         """Deletes the documents whose time has come, with their files; returns them."""
         return self._deleted("expires < ?", time.time())
 
-    # --- for the replica that translates a document --------------------------------------------------------------
+    # --- for the replica that reads or translates a document -----------------------------------------------------
 
-    def claim(self, runner: str, lease_seconds: float) -> StoredDocument | None:
-        """Returns the next document to be translated, which is this replica's from now on; None where none waits.
+    def claim(self, state: str, runner: str, lease_seconds: float) -> StoredDocument | None:
+        """Returns the next document to be read or translated, which is this replica's from now on; None: none waits.
 
         That is one of a key of which the fewest are being translated; of these, the one that came first.
 
         Args:
+            state: READING or TRANSLATING: what the replica will do.
             runner: the name of the claim, which no other has.
             lease_seconds: after which another replica may claim it, unless the lease is renewed.
         """
-        now = time.time()
+        now, may_be_claimed = time.time(), _WAITING[state]
 
         def work(run: Statement) -> StoredDocument | None:
             while waiting := run(
-                f"SELECT id FROM documents WHERE {_WAITING} ORDER BY (SELECT count(*) FROM documents AS other WHERE "
-                "other.owner = documents.owner AND other.state = 'translating'), created, id LIMIT 1",
+                f"SELECT id FROM documents WHERE {may_be_claimed} ORDER BY (SELECT count(*) FROM documents AS other "
+                "WHERE other.owner = documents.owner AND other.state = 'translating'), created, id LIMIT 1",
                 now,
             ):
                 claimed = run(
-                    "UPDATE documents SET state = 'translating', runner = ?, leased_until = ?, attempts = attempts + 1,"
-                    f" segments_done = 0, characters_done = 0 WHERE id = ? AND {_WAITING} RETURNING {_COLUMNS}",
-                    *(runner, now + lease_seconds, waiting[0][0], now),
+                    "UPDATE documents SET state = ?, runner = ?, leased_until = ?, attempts = attempts + 1,"
+                    f" segments_done = 0, characters_done = 0 WHERE id = ? AND {may_be_claimed} RETURNING {_COLUMNS}",
+                    *(state, runner, now + lease_seconds, waiting[0][0], now),
                 )
                 if claimed:
                     run("DELETE FROM document_chunks WHERE document = ? AND part = 'result'", waiting[0][0])
@@ -181,6 +192,12 @@ class DocumentStore:
         """Notes how much is translated, and renews the lease; returns whether the document is still this claim's."""
         changes = "leased_until = ?, segments_done = ?, characters_done = ?"
         return self._change(document_id, runner, changes, time.time() + lease_seconds, segments, characters)
+
+    def queue(self, document_id: str, runner: str, found: NewDocument) -> bool:
+        """Notes what a document holds, which waits to be translated from now on; see `renew`."""
+        changes = "state = 'queued', runner = '', attempts = 0, source = ?, segments = ?, characters = ?"
+        values = (found.source, found.num_segments, found.num_characters)
+        return self._change(document_id, runner, changes, *values)
 
     def add_result_chunk(self, document_id: str, runner: str, number: int, chunk: bytes) -> bool:
         """Adds a chunk of the result; returns whether the document is still this claim's."""
@@ -201,13 +218,15 @@ class DocumentStore:
         return self._end(document_id, runner, changes, json.dumps(warnings), keep_seconds)
 
     def fail(self, document_id: str, runner: str, message: str, keep_seconds: float) -> bool:
-        """Notes that the document cannot be translated, and deletes its files; see `renew`."""
+        """Notes that the document cannot be read or translated, and deletes its files; see `renew`."""
         written = message.replace("\0", "").encode(errors="replace").decode()  # any database stores it so
         return self._end(document_id, runner, "state = 'failed', message = ?", written, keep_seconds)
 
     def put_back(self, document_id: str, runner: str) -> bool:
-        """Gives a document back, to be translated by whoever claims it next; see `renew`."""
-        return self._change(document_id, runner, "state = 'queued', runner = '', attempts = attempts - 1")
+        """Gives a document back, to be read or translated by whoever claims it next; see `renew`."""
+        state = "CASE state WHEN 'translating' THEN 'queued' ELSE state END"
+        changes = f"state = {state}, runner = '', leased_until = 0, attempts = attempts - 1"
+        return self._change(document_id, runner, changes)
 
     def _change(self, document_id: str, runner: str, changes: str, *values: object) -> bool:
         return bool(self._database.run(lambda run: _changed(run, document_id, runner, changes, *values)))

@@ -16,9 +16,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transduce.errors import TransduceError
-from transduce.serve.config import ServeConfig
 from transduce.serve.documents.service import Documents
-from transduce.serve.operations.access import Access, AccessError
+from transduce.serve.operations.access import AccessError
 from transduce.serve.operations.connections import MAX_HEADER_BYTES
 from transduce.serve.operations.request_record import record_of
 from transduce.serve.service import Service
@@ -28,7 +27,6 @@ from transduce.serve.web.backend import Backend
 from transduce.serve.web.deepl_documents import DeeplDocuments
 from transduce.serve.web.deepl_glossaries import DeeplGlossaries
 from transduce.serve.web.deepl_multilingual import MultilingualGlossaries
-from transduce.serve.web.detection import Detector
 from transduce.serve.web.disconnection import ClientLeftError
 from transduce.serve.web.document_requests import DocumentRequests
 from transduce.serve.web.libretranslate_files import LibreTranslateFiles
@@ -40,18 +38,15 @@ _LOG = logging.getLogger(__name__)
 _CLIENT_LEFT = 499  # what nginx logs for it; nobody reads it
 
 
-def build_app(
-    service: Service, config: ServeConfig, access: Access, store: Store, documents: Documents, detector: Detector
-) -> Starlette:
+def build_app(backend: Backend, store: Store, documents: Documents) -> Starlette:
     """Returns the application that answers requests with a service."""
-    backend = Backend(service, config, access, detector)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         documents.start()
         yield
         await documents.stop()
-        await detector.stop()
+        await backend.detector.stop()
 
     glossaries, uploads = DeeplGlossaries(backend, store), DocumentRequests(backend, documents)
     routes: list[BaseRoute] = [

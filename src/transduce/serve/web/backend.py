@@ -106,6 +106,17 @@ class Backend:
         found = await self.detector.guesses(texts, [*self.sources(target), target], html=html)
         return [guesses[0] for guesses in found]
 
+    async def source_of(self, text: str, source: str, target: str) -> str:
+        """Returns the language of a text; see `sources_of`.
+
+        Raises:
+            UnknownPairError: no model translates between the languages.
+        """
+        [guess] = await self.sources_of([text], source, target)
+        if guess.language != target and not self.serves(guess.language, target):
+            raise UnknownPairError(guess.language, target)
+        return guess.language
+
     async def detect(self, request: Request, key: Key, texts: Sequence[str]) -> list[list[Guess]]:
         """Returns for each text the languages that it may be in, the most probable first.
 

@@ -10,11 +10,9 @@ from starlette.responses import Response, StreamingResponse
 
 from transduce.errors import ConfigError, suggestion
 from transduce.serve.documents.service import Documents
-from transduce.serve.documents.survey import DocumentFile
 from transduce.serve.operations.keys import Key
-from transduce.serve.requests import UnknownPairError
 from transduce.serve.state.documents import NewDocument, StoredDocument
-from transduce.serve.web.backend import Backend
+from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.refusals import bad_request
 from transduce.serve.web.uploads import Upload
 from transduce.translation.documents import FORMATS, recognised_format
@@ -38,7 +36,7 @@ class DocumentRequests:
         languages: tuple[str, str],
         options: Mapping[str, Any],
     ) -> StoredDocument:
-        """Reads a document, and accepts it.
+        """Accepts a document.
 
         Args:
             request: with which it came.
@@ -50,28 +48,20 @@ class DocumentRequests:
 
         Raises:
             Refusal: its format is not known, or the source language is not served.
-            DataError: it is damaged, encrypted, too large or not in its format.
-            UnknownPairError: no model translates between the languages.
-            LimitError, UnavailableError: see `Documents.accept`.
+            DataError, UnknownPairError, LimitError, UnavailableError: see `Documents.accept`.
         """
         source, target = languages
         content = upload.content()
         document_format = require_format(upload.name, options.get("format", ""), content)
-        found = await self.documents.survey(
-            DocumentFile(content, upload.name, document_format, options.get("columns", "")), target
-        )
-        [guess] = await self.backend.sources_of([found.sample], source, target)
-        if guess.language != target and not self.backend.serves(guess.language, target):
-            raise UnknownPairError(guess.language, target)
+        if source != AUTO:
+            source = await self.backend.source_of("", source, target)
         given = NewDocument(
             protocol=protocol,
             owner=key.name,
             name=upload.name,
-            source=guess.language,
+            source=source,
             target=target,
             options={**options, "format": document_format},
-            num_segments=found.num_segments,
-            num_characters=found.num_characters,
         )
         return await self.documents.accept(request.scope, key, given, content)
 

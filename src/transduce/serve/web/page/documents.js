@@ -94,7 +94,8 @@ class Job {
       const remarks = warnings.length ? ` ${number}: ${warnings.slice(0, 3).join(" ")}` : "";
       this.show(`Done.${remarks}`, { Download: () => this.download(), ...remove });
     } else {
-      const shown = state === "queued" ? "Waiting" : `${Math.floor(100 * progress)} %`;
+      const waiting = { reading: "Reading the text", queued: "Waiting" };
+      const shown = waiting[state] ?? `${Math.floor(100 * progress)} %`;
       this.show(shown, { Cancel: () => this.remove() });
       return false;
     }

@@ -1,0 +1,54 @@
+"""What is found out about a document before it is translated: its size, its language, and what its key is charged."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from transduce.serve.documents.survey import DocumentFile, SurveyProcesses
+from transduce.serve.operations.access import Access
+from transduce.serve.state.documents import NewDocument, StoredDocument
+
+SourceOf = Callable[[str, str, str], Awaitable[str]]  # of a text, its source or "auto", and its target: its language
+
+
+class DocumentReader:
+    """Reads documents, and charges their keys."""
+
+    def __init__(self, max_characters: int, access: Access, source_of: SourceOf) -> None:
+        """Takes the limit of a document, the keys, and a function that finds a language and checks the pair."""
+        self._max_characters, self._access, self._source_of = max_characters, access, source_of
+        self._processes = SurveyProcesses()
+
+    async def read(self, given: NewDocument, content: bytes) -> NewDocument:
+        """Returns a document with its size and its language.
+
+        Raises:
+            DataError: it is damaged, encrypted, too large or not in its format.
+            UnknownPairError: no model translates between the languages.
+            StoppingError: `stop` was called.
+        """
+        options = given.options
+        file = DocumentFile(content, given.name, options["format"], options.get("columns", ""))
+        found = await self._processes.survey(file, given.target, self._max_characters)
+        source = await self._source_of(found.sample, given.source, given.target)
+        return replace(given, source=source, num_segments=found.num_segments, num_characters=found.num_characters)
+
+    async def charge(self, document: StoredDocument, characters: int) -> None:
+        """Charges the key of a document that was accepted before it was read, on the day when it came.
+
+        Raises:
+            UnknownKeyError: there is no such key any more.
+            DayLimitError: it has no characters left of that day.
+        """
+        await self._access.charge(self._access.key_named(document.owner), characters, _day(document))
+
+    def give_back(self, document: StoredDocument, characters: int) -> None:
+        """Gives characters of a document back, on the day when it came."""
+        self._access.budgets.give_back(document.owner, characters, _day(document))
+
+    def stop(self) -> None:
+        """Ends all reading."""
+        self._processes.stop()
+
+
+def _day(document: StoredDocument) -> str:
+    return document.created.strftime("%Y-%m-%d")
