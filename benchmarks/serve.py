@@ -11,6 +11,7 @@ In an open loop requests arrive at random times (Poisson), and waiting counts fr
 batches     processor time of a sentence in batches of several sizes, without a service
 throughput  64 clients and one client, against `Translator.translate` without a service on the same core, and against a
             plain handler that calls `Translator.translate` for each request
+threads     which threads take the processor time of a sentence: event loop, search, pipeline
 latency     requests at half of the greatest throughput, against one request alone
 beside_bulk one client of single sentences, alone and beside one that sends 50 at a time
 overload    twice the greatest throughput: what is refused, how fast, memory, and recovery
@@ -75,7 +76,7 @@ def subject_of(folder: Path, args: argparse.Namespace) -> Subject:
 def measure(name: str, subject: Subject, args: argparse.Namespace) -> dict[str, Any]:
     """Runs one scenario."""
     print(f"{name}: {args.shape}, {args.quantization}", flush=True)
-    if name in ("batches", "throughput"):
+    if name in ("batches", "throughput", "threads"):
         return SCENARIOS[name](subject, args.rounds)
     if name in ("stops", "startup"):
         return SCENARIOS[name](subject, args.times)

@@ -160,6 +160,28 @@ def throughput(subject: Subject, rounds: int) -> dict[str, Any]:
     }
 
 
+def threads(subject: Subject, rounds: int) -> dict[str, Any]:
+    """Measures which threads take the processor time of a sentence, in ms: the event loop, and the next two by time."""
+    found: dict[str, dict[str, float]] = {}
+    calls = subject.calls()
+    for name, system in (("ours", subject.service), ("plain handler", subject.plain)):
+        for clients in (1, NUM_CLIENTS):
+            with system() as running:
+                running.closed(calls[:NUM_CLIENTS], NUM_CLIENTS)
+                before = running.service.seconds_by_thread()
+                for _ in range(rounds):
+                    running.closed(calls, clients)
+                after = running.service.seconds_by_thread()
+            sentences = rounds * len(calls)
+            taken = {each: 1000 * (after[each] - before.get(each, 0.0)) / sentences for each in after}
+            event_loop = taken.pop(running.service.process.pid)
+            search, pipeline, *others = sorted(taken.values(), reverse=True)
+            parts = {"event loop": event_loop, "search": search, "pipeline": pipeline, "others": sum(others)}
+            found[f"{name}, clients: {clients}"] = {key: round(value, 3) for key, value in parts.items()}
+            print(f"  {name}, clients: {clients}: {found[f'{name}, clients: {clients}']}", flush=True)
+    return found
+
+
 def latency(subject: Subject, seconds: float) -> dict[str, Any]:
     """Compares requests at half of the greatest throughput with one request alone."""
     calls = subject.calls(offline(subject)[2])
@@ -337,6 +359,7 @@ def large_documents(subject: Subject, num_paragraphs: int) -> dict[str, Any]:
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "batches": batches,
     "throughput": throughput,
+    "threads": threads,
     "latency": latency,
     "beside_bulk": beside_bulk,
     "overload": overload,
