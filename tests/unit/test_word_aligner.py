@@ -147,7 +147,7 @@ def test_blocks_change_nothing(learned: WordAligner, monkeypatch: pytest.MonkeyP
 
 
 def test_no_entry_is_lost_to_another_in_the_same_slot(learned: WordAligner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_aligner, "_SLOT_BITS", 10)  # about every tenth shares its slot
+    monkeypatch.setattr(word_aligner, "_SLOT_BITS", 11)  # many share their first slot
     keys = learned.keys
     crowded = WordAligner(learned.vocabularies, keys, learned.forward, learned.backward, learned.distances)
     source_ids, target_ids = np.divmod(keys, len(learned.vocabularies[1]))

@@ -1,10 +1,10 @@
 """Links between the words of a sentence and those of its translation, learned from a corpus, in numpy.
 
-IBM model 1 (`lexicon.py`) finds for each word the few that may be its translation. Only these are *entries*, with t(f |
-e) and t(e | f) for a source word e and a target word f. Then both directions are learned together, by agreement (Liang,
-Taskar and Klein 2006, "Alignment by Agreement"), with a preference d for words at similar places of their sentences, as
-in Dyer, Chahuneau and Smith 2013, "A Simple, Fast, and Effective Reparameterization of IBM Model 2". Here d is a table
-that is learned, too. With S source words and T target words,
+The *entries* are pairs of a source word e and a target word f that occur together more often than by chance, some for
+each word, with t(f | e) and t(e | f). EM learns both directions together, by agreement (Liang, Taskar and Klein 2006,
+"Alignment by Agreement"), with a preference d for words at similar places of their sentences, as in Dyer, Chahuneau and
+Smith 2013, "A Simple, Fast, and Effective Reparameterization of IBM Model 2". Here d is a table that is learned, too.
+With S source words and T target words,
 
     p(i | j) ∝ t(fⱼ | eᵢ) · d(i/S - j/T)        p(j | i) ∝ t(eᵢ | fⱼ) · d(i/S - j/T)
 
@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.alignment.lexicon import learn_lexicon
 from transduce.alignment.vocabulary import Vocabulary
 from transduce.alignment.words import Tokens, token_spans, tokens_of
 from transduce.config.tensors import read_tensors, write_tensors
@@ -34,10 +33,9 @@ Ints = NDArray[np.int64]
 Span = tuple[int, int]  # of characters
 
 _MAX_WORDS = 50_000  # of a side
-_MODEL_1_ITERATIONS, _ITERATIONS = 5, 4
-_MAX_ROW = 64  # translations of a word in model 1
-_MIN_PROBABILITY = 0.005  # of an entry in one direction or the other
-_OTHER_PROBABILITY = 1e-4  # of an entry in the direction where it is less
+_LEARNED_CELLS = 40_000_000  # pairs of words of a line to learn from
+_CANDIDATES = 16  # entries of a word
+_ITERATIONS = 5
 _NONE = 0.02  # weight of no counterpart, times the share of the word in the corpus
 _SAME = 0.5  # probability of equal words that are no entry, such as rare names and numbers
 _BUCKETS = 33  # of distances from -1 to 1
@@ -88,11 +86,10 @@ class WordAligner:
 
     @classmethod
     def learn(cls, sources: Sequence[str], targets: Sequence[str]) -> "WordAligner":
-        """Learns from aligned lines, on one core: some seconds for 30,000 short ones.
-
-        The memory needed is about 100 bytes for each token of both sides.
-        """
+        """Learns from aligned lines, on one core. It takes a minute at most: of many lines, it samples some."""
         source, target = tokens_of(sources), tokens_of(targets)
+        lines = _sample(source, target)
+        source, target = source.of_lines(lines), target.of_lines(lines)
         vocabularies = Vocabulary.of(source, _MAX_WORDS), Vocabulary.of(target, _MAX_WORDS)
         aligner = cls(vocabularies, *_entries(source, target, vocabularies), np.ones(_BUCKETS))
         cells, num_of_bucket = aligner._learned_cells(source, target)
@@ -155,16 +152,7 @@ class WordAligner:
 
     def _cells(self, sources: Tokens, targets: Tokens, *, is_learning: bool) -> tuple[_Cells, Ints]:
         """Returns the cells of some lines, and how many pairs of words of each bucket there are."""
-        num_source, num_target = sources.counts, targets.counts
-        sizes = num_source * num_target
-        lines = np.repeat(np.arange(len(sizes)), sizes)
-        within = np.arange(len(lines)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        width, height = num_source[lines], num_target[lines]
-        j, i = np.divmod(within, width)
-        # (i + ½)/S - (j + ½)/T = rise / 2ST, computed in whole numbers
-        rise = (2 * i + 1) * height - (2 * j + 1) * width
-        bucket = (rise + 2 * width * height) * _BUCKETS // (4 * width * height)
-        i, j = i + sources.starts[lines], j + targets.starts[lines]
+        i, j, bucket = _grid(sources, targets, 0, len(sources))
         source_ids, target_ids = (
             vocabulary.ids(tokens.hashes)
             for vocabulary, tokens in zip(self.vocabularies, (sources, targets), strict=True)
@@ -176,8 +164,8 @@ class WordAligner:
         alone = [
             _NONE * np.where(ids >= 0, np.append(vocabulary.shares, 0)[ids], 1e-6) * others[tokens.lines]
             for ids, vocabulary, tokens, others in (
-                (source_ids, self.vocabularies[0], sources, num_target),
-                (target_ids, self.vocabularies[1], targets, num_source),
+                (source_ids, self.vocabularies[0], sources, targets.counts),
+                (target_ids, self.vocabularies[1], targets, sources.counts),
             )
         ]
         source, target, number = (values[possible].astype(np.int32) for values in (i, j, entry))
@@ -281,39 +269,53 @@ def _blocks(sources: Tokens, targets: Tokens) -> Iterator[tuple[int, int]]:
         first = last
 
 
+def _sample(sources: Tokens, targets: Tokens) -> Ints:
+    """Returns lines with at most `_LEARNED_CELLS` pairs of words, evenly spread."""
+    total = int((sources.counts * targets.counts).sum())
+    return np.arange(0, len(sources), max(1, -(-total // _LEARNED_CELLS)))
+
+
 def _entries(
     sources: Tokens, targets: Tokens, vocabularies: tuple[Vocabulary, Vocabulary]
 ) -> tuple[Ints, Floats, Floats]:
-    """Returns the keys of all entries, t(f | e) and t(e | f), by IBM model 1."""
-    sizes = len(vocabularies[0]), len(vocabularies[1])
-    ids = [_known_ids(*side) for side in zip((sources, targets), vocabularies, strict=True)]
-    found = []
-    for given in (0, 1):
-        # The lexicon has one range of numbers for both sides; 0 is its empty word.
-        first_made = 1 + sizes[given]
-        lexicon = learn_lexicon(
-            [line + 1 for line in ids[given]],
-            [line + first_made for line in ids[1 - given]],
-            1 + sum(sizes),
-            iterations=_MODEL_1_ITERATIONS,
-            max_row=_MAX_ROW,
-        )
-        rows = lexicon.targets[1:first_made]
-        words = [
-            np.repeat(np.arange(sizes[given]), [len(row) for row in rows]),
-            np.concatenate([np.zeros(0, np.int64), *rows]) - first_made,
-        ]
-        values = np.concatenate([np.zeros(0), *lexicon.probabilities[1:first_made]])
-        kept = values > _MIN_PROBABILITY
-        found.append(((words[given] * sizes[1] + words[1 - given])[kept], values[kept]))
-    keys = np.unique(np.concatenate([found[0][0], found[1][0]]))
-    tables = np.full((2, len(keys)), _OTHER_PROBABILITY)
-    for table, (own, values) in zip(tables, found, strict=True):
-        table[np.searchsorted(keys, own)] = values
-    return keys, tables[0], tables[1]
+    """Returns the keys of all entries, and first values of t(f | e) and t(e | f).
+
+    Entries are the pairs of words that are the `_CANDIDATES` best of either word, by how much more often they occur
+    together than by chance.
+    """
+    ids = [vocabulary.ids(tokens.hashes) for vocabulary, tokens in zip(vocabularies, (sources, targets), strict=True)]
+    num_target = max(1, len(vocabularies[1]))
+    blocks = [np.zeros(0, np.int64)]
+    for first, last in _blocks(sources, targets):
+        i, j, _ = _grid(sources, targets, first, last)
+        known = (ids[0][i] >= 0) & (ids[1][j] >= 0)
+        blocks.append(ids[0][i[known]] * num_target + ids[1][j[known]])
+    cells = np.sort(np.concatenate(blocks))
+    starts = np.flatnonzero(np.append(True, cells[1:] != cells[:-1])) if len(cells) else np.zeros(0, np.int64)
+    keys, together = cells[starts], np.diff(np.append(starts, len(cells))).astype(np.float64)
+    words = np.divmod(keys, num_target)
+    totals = [np.bincount(word, together) for word in words]
+    excess = together - totals[0][words[0]] * totals[1][words[1]] / max(1, len(cells))
+    kept = np.zeros(len(keys), dtype=np.bool_)
+    for word in words:
+        order = np.argsort((word << 32) - np.clip(excess * 64, 0, 1 << 31).astype(np.int64), kind="stable")
+        of_word = word[order]
+        rank = np.arange(len(order)) - np.searchsorted(of_word, of_word)
+        kept[order[rank < _CANDIDATES]] = True
+    kept &= excess > 0
+    forward, backward = ((excess / totals[side][words[side]])[kept] for side in (0, 1))
+    return keys[kept], forward, backward
 
 
-def _known_ids(tokens: Tokens, vocabulary: Vocabulary) -> list[Ints]:
-    """Returns the numbers of the known words of each line."""
-    ids = vocabulary.ids(tokens.hashes)
-    return np.split(ids[ids >= 0], tokens.where(ids >= 0).starts[1:-1]) if len(tokens) else []
+def _grid(sources: Tokens, targets: Tokens, first: int, last: int) -> tuple[Ints, Ints, Ints]:
+    """Returns all pairs of words of some lines: the indices of both, over all lines, and the buckets."""
+    num_source, num_target = sources.counts[first:last], targets.counts[first:last]
+    sizes = num_source * num_target
+    lines = np.repeat(np.arange(len(sizes)), sizes)
+    within = np.arange(len(lines)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    width, height = num_source[lines], num_target[lines]
+    j, i = np.divmod(within, width)
+    # (i + ½)/S - (j + ½)/T = rise / 2ST, computed in whole numbers
+    rise = (2 * i + 1) * height - (2 * j + 1) * width
+    bucket = (rise + 2 * width * height) * _BUCKETS // (4 * width * height)
+    return i + sources.starts[first:last][lines], j + targets.starts[first:last][lines], bucket
