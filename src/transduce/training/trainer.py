@@ -71,7 +71,8 @@ class Trainer:
         self.checkpoint_schedule = CheckpointSchedule(config.train)
         self.progress = Progress()
         self.order = BatchOrder(train, config)
-        self.splits = BatchSplits(run, config.train, model, train, self.compute.device, self.ranks)
+        links = guidance.alignment.links if guidance is not None else None
+        self.splits = BatchSplits(run, config.train, model, train, self.compute.device, self.ranks, links)
         self.prefetch = Prefetch(self.order, self.splits)
         self.capacity = device_capacity(self.compute)
         if config.train.compile:
