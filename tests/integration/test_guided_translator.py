@@ -15,6 +15,8 @@ from transduce.config.tensors import read_weights
 from transduce.data.prepared import load_prepared
 from transduce.errors import DataError
 from transduce.training.run_folder import checkpoints
+from transduce.translation.pipeline.atoms import atoms
+from transduce.translation.pipeline.word_alignment import WordAligner
 
 pytestmark = pytest.mark.computes
 
@@ -98,12 +100,13 @@ def test_two_ranks_train_as_one(recipe: Path, tmp_path: Path) -> None:
 def test_the_folder_names_the_guided_head_and_both_engines_align_by_it(
     recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train(recipe, tmp_path / "run", "train.max_steps=150", "train.learning_rate_factor=2")
+    steps = ("train.max_steps=300", "train.warmup_steps=100", "train.learning_rate_factor=2")
+    train(recipe, tmp_path / "run", *steps, "model.norm=pre", "model.dropout=0", "text.vocab_size=400")
     named = {"layer": 2, "heads": [1], "guided": True}
     assert json.loads((tmp_path / "run" / "model" / "alignment.json").read_text()) == named
     assert main(["average", str(tmp_path / "run"), "--output", str(tmp_path / "model")]) == 0
     assert json.loads((tmp_path / "model" / "alignment.json").read_text()) == named
-    sources, targets, _ = made_corpus(50, seed=3)
+    sources, targets, gold = made_corpus(50, seed=3)
     tokenizer = Bundle.load(tmp_path / "model").tokenizer
     engines = [
         Translator.load(tmp_path / "model", device="cpu", engine=engine).engine for engine in ("torch", "ctranslate2")
@@ -113,6 +116,12 @@ def test_the_folder_names_the_guided_head_and_both_engines_align_by_it(
     for ours, theirs in zip(first, second, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
     capsys.readouterr()
+    translator = Translator.load(tmp_path / "model", device="cpu")
+    aligner, found = WordAligner(translator), 0
+    for source, target, links in zip(sources, targets, gold, strict=True):
+        words = [{span: place for place, span in enumerate(atoms(text))} for text in (source, target)]
+        found += len({(words[0][s], words[1][t]) for s, t in aligner.links(source, target)} & links)
+    assert found > 0.9 * sum(map(len, gold))
 
 
 def test_a_model_that_starts_from_it_keeps_the_head(recipe: Path, run: Path, tmp_path: Path) -> None:

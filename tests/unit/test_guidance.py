@@ -109,7 +109,7 @@ def test_a_head_learns_to_follow_the_words() -> None:
     assert guidance.loss(guidance.scores_LBTS, SMALL) / 10 < 0.1  # nats a target piece
 
 
-LINKED = replace(SMALL, links_N3=torch.tensor([[0, 1, 2], [0, 1, 0], [0, 4, 1], [1, 2, 0]]))
+LINKED = replace(SMALL, links_N3=torch.tensor([[0, 0, 2], [0, 0, 0], [0, 4, 1], [1, 2, 0]]))
 
 
 def test_linked_pieces_are_aligned_and_others_add_nothing() -> None:
@@ -117,7 +117,8 @@ def test_linked_pieces_are_aligned_and_others_add_nothing() -> None:
     scores[:, 1, :, 2:] = -math.inf  # padding
     guidance = Guidance(0.5, LinkedWords(links=Mock(), layer=0))
     [sentence, other] = scores[0].softmax(-1)
-    expected = -0.5 * math.log((sentence[1, 0] + sentence[1, 2]) * sentence[4, 1] * other[2, 0])
+    # In the step after each; the last one writes EOS.
+    expected = -0.5 * math.log((sentence[1, 0] + sentence[1, 2]) * sentence[5, 1] * other[3, 0])
     assert guidance.loss(list(scores), LINKED).item() == pytest.approx(expected, rel=1e-5)
     assert guidance.loss(list(scores), SMALL).item() == 0
 
@@ -139,5 +140,5 @@ def test_a_head_of_one_layer_learns_the_links() -> None:
         optimizer.step()
     weights = attention_maps(model, SMALL.source_BS, SMALL.source_lengths_B, SMALL.target_BT).cross[1]
     assert weights[0, 0, 1, [0, 2]].sum() > 0.9
-    assert weights[0, 0, 4, 1] > 0.9
-    assert weights[1, 0, 2, 0] > 0.9
+    assert weights[0, 0, 5, 1] > 0.9
+    assert weights[1, 0, 3, 0] > 0.9

@@ -7,7 +7,11 @@ if TYPE_CHECKING:
 
 
 class AligningHeads(NamedTuple):
-    """The heads of one decoder layer whose mean attention aligns words; numbers count from 0."""
+    """The heads of one decoder layer whose mean attention aligns words; numbers count from 0.
+
+    A head that was trained to align attends to the counterpart of the token that was written last; others, to that of
+    the token that is to be written.
+    """
 
     layer: int
     heads: tuple[int, ...]  # the best first

@@ -207,7 +207,8 @@ class TorchEngine:
             if source and target:
                 read = source[: self.max_source_tokens]
                 chosen = self._aligning_heads
-                cross_HTS = self.attend(read, target).cross[chosen.layer, list(chosen.heads), :-1, :-1]
+                steps = slice(1, None) if chosen.guided else slice(-1)  # a guided head aligns what was written last
+                cross_HTS = self.attend(read, target).cross[chosen.layer, list(chosen.heads), steps, :-1]
                 weights[:, : len(read)] = cross_HTS.mean(axis=0)
             results.append(weights)
         return results

@@ -7,7 +7,9 @@ hooks read the attention scores of the guided layers. Their first head is traine
   comes before the next word. All decoder layers but the outermost two learn to attend to the word that the output is
   at.
 - A translator learns the links that a statistical aligner finds in its training pairs, in one layer, as Garg et al.
-  2019, "Jointly learning to align and translate with Transformer models", do: the last but one.
+  2019, "Jointly learning to align and translate with Transformer models", do: the last but one. The links of a target
+  piece are learned in the step after it, which has read the piece (Chen et al. 2020, "Accurate word alignment induction
+  from neural machine translation").
 """
 
 import math
@@ -92,12 +94,13 @@ class LinkedWords:
         return [self._layer]
 
     def aligned(self, batch: Batch) -> Tensor:
-        """Returns which source pieces are linked with each target piece, (B, T, S); many pieces have none."""
+        """Returns which source pieces are linked with the target piece before each one, (B, T, S); many have none."""
         source_BS, target_BT = batch.source_BS, batch.target_BT
         shape = (*target_BT.shape, source_BS.size(1))
         aligned_BTS = torch.zeros(shape, dtype=torch.bool, device=source_BS.device)
         if batch.links_N3 is not None:
-            aligned_BTS[tuple(batch.links_N3.unbind(1))] = True
+            sentences_N, targets_N, sources_N = batch.links_N3.unbind(1)
+            aligned_BTS[sentences_N, targets_N + 1, sources_N] = True
         return aligned_BTS
 
 
