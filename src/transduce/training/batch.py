@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from transduce.config.special_ids import EOS, PAD
-from transduce.data.store import ParallelStore
+from transduce.data.store import Pairs
 from transduce.model.device import send
 from transduce.model.packing import ROUNDED_MULTIPLE, real_positions, rounded_size
 from transduce.training.trainable import TrainableModel
@@ -35,6 +35,11 @@ class Batch:
     def num_target_tokens(self) -> int:
         """Target tokens, EOS counted, padding not."""
         return int(self.target_lengths_B.sum())
+
+    @property
+    def num_source_tokens(self) -> int:
+        """The same of the source."""
+        return int(self.source_lengths_B.sum())
 
     @property
     def targets_N(self) -> Tensor:
@@ -64,13 +69,11 @@ def pad(
     return torch.from_numpy(ids), torch.from_numpy(lengths)
 
 
-def collate(
-    store: ParallelStore, rows: np.ndarray, device: torch.device, *, model: TrainableModel | None = None
-) -> Batch:
-    """Returns the given rows of `store` as one batch on `device`; of rounded sizes if the `model` has them."""
+def collate(pairs: Pairs, rows: np.ndarray, device: torch.device, *, model: TrainableModel | None = None) -> Batch:
+    """Returns the given rows of `pairs` as one batch on `device`; of rounded sizes if the `model` has them."""
     rounded, max_positions = False, None
     if model is not None:
         rounded, max_positions = model.rounded_shapes, model.max_positions
-    sides = (pad(each, rounded=rounded, max_positions=max_positions) for each in store.pairs(rows))
+    sides = (pad(each, rounded=rounded, max_positions=max_positions) for each in pairs.pairs(rows))
     (source_BS, source_lengths_B), (target_BT, target_lengths_B) = sides
     return Batch(send(source_BS, device), source_lengths_B, send(target_BT, device), target_lengths_B)

@@ -1,0 +1,66 @@
+"""What training may change in pairs of the corpus as batches are made: `[[train.modifiers]]`.
+
+[[train.modifiers]]
+name = "upper_case"
+probability = 0.07
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from transduce.config.ranges import Range, require_within, shown
+from transduce.errors import ConfigError, suggestion
+
+_PROBABILITIES = Range(0, 1, above=True)
+
+
+@dataclass(frozen=True)
+class ModifierKind:
+    """What is known of a modifier.
+
+    Attributes:
+        usual: the usual probability: the published one where there is one.
+        effect: what a pair becomes.
+    """
+
+    usual: float
+    effect: str
+
+
+# In the order in which they are applied to a line. The functions are in `transduce.data.modifiers`.
+MODIFIERS: dict[str, ModifierKind] = {
+    "merge": ModifierKind(0.03, "2 to 4 pairs of a corpus become one, which counts as one line"),
+    "copies": ModifierKind(0.01, "the source becomes a copy of the target: translated text comes back as it was"),
+    "noise": ModifierKind(0.0005, "both sides become the same random strings, in one of several scripts"),
+    "upper_case": ModifierKind(0.07, "both sides in capitals, where the source's script has them"),
+    "title_case": ModifierKind(0.05, "each word of both sides begins with a capital, where the script has them"),
+    "items": ModifierKind(0.02, "a number, code, e-mail address, URL or emoji is added, the same on both sides"),
+    "punctuation": ModifierKind(0.2, "both sides lose the final sign; or the source has other quotes, dashes, spaces"),
+    "typos": ModifierKind(0.05, "the source is misspelled, in nine ways"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModifierConfig:
+    """A change of training pairs: an entry of `[[train.modifiers]]`."""
+
+    name: str = ""  # what is changed: see docs/guides/robustness.md
+    probability: Annotated[float, _PROBABILITIES] = 0.0  # of each line in each epoch; it must be given
+
+
+def require_modifiers(modifiers: Sequence[ModifierConfig]) -> None:
+    """Raises ConfigError where a modifier is unknown, occurs twice, or has no probability."""
+    names = [each.name for each in modifiers]
+    for name in names:
+        if name not in MODIFIERS:
+            problem = f"unknown modifier '{name}'.{suggestion(name, MODIFIERS)}" if name else "an entry has no name."
+            raise ConfigError(f"train.modifiers: {problem} There are: {', '.join(MODIFIERS)}.")
+        if names.count(name) > 1:
+            raise ConfigError(f"train.modifiers: '{name}' occurs twice. Leave out one of them.")
+    for each in modifiers:
+        key = f"train.modifiers: {each.name}: probability"
+        if each.probability == 0:
+            usual = MODIFIERS[each.name].usual
+            raise ConfigError(f"{key} = {shown(each.probability)}: must be {_PROBABILITIES}; usual is {usual:g}.")
+        require_within(each.probability, key, float, _PROBABILITIES)
