@@ -113,9 +113,9 @@ class ModifiedPairs:
         """Returns the tokens of lines as far as they are known beforehand; `side` is 0 for the source."""
         modifiers = self._modifiers
         for name in modifiers.growth.names:
-            longer = modifiers.applies(name, modifiers.numbers(name, self._lines.keys, self._epoch))
-            planned = np.minimum(modifiers.growth.planned(name, lengths, side), modifiers.most_tokens)
-            lengths = np.where(longer, np.maximum(planned, lengths), lengths)
+            longer = self.lines_with(name)
+            planned = np.minimum(modifiers.growth.planned(name, lengths[longer], side), modifiers.most_tokens)
+            lengths[longer] = np.maximum(planned, lengths[longer])
         return lengths
 
     def __len__(self) -> int:
@@ -124,6 +124,13 @@ class ModifiedPairs:
     def store_rows(self, indices: Indices) -> Indices:
         """Returns the row of the store that each line is, or begins with."""
         return self._lines.rows[self._lines.starts[indices]]
+
+    def lines_with(self, name: str) -> Indices:
+        """Returns the lines that a modifier applies to; it may find nothing in them to change."""
+        if name == MERGE:
+            return np.flatnonzero(np.diff(self._lines.starts) > 1)
+        numbers = self._modifiers.numbers(name, self._lines.keys, self._epoch)
+        return np.flatnonzero(self._modifiers.applies(name, numbers))
 
     def pairs(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
         """Returns the sources and the targets of lines, without EOS, in the order of `indices`."""
