@@ -172,7 +172,7 @@ def test_lines_are_shown_as_modifiers_change_them(
     recipe.write_text(corpus + tables)
     arguments = ["prepare", str(recipe), "--output", str(tmp_path / "out"), "--quiet", "--show-modified"]
     assert main([*arguments, "6"]) == 0
-    merge, noise = capsys.readouterr().out.partition("merge: 2 to 4 pairs")[2].split("noise: ")
+    merge, noise = capsys.readouterr().out.partition("merge: 2 to 4 pairs become one line")[2].split("noise: ")
     assert merge.count("  line ") == 2
     noise, upper = noise.split("upper_case: both sides in capitals")
     assert noise.rstrip().endswith("; no line of this epoch")

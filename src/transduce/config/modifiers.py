@@ -30,13 +30,13 @@ class ModifierKind:
 
 # In the order in which they are applied to a line. The functions are in `transduce.data.modifiers`.
 MODIFIERS: dict[str, ModifierKind] = {
-    "merge": ModifierKind(0.03, "2 to 4 pairs of a corpus become one, which counts as one line"),
-    "copies": ModifierKind(0.01, "the source becomes a copy of the target: translated text comes back as it was"),
-    "noise": ModifierKind(0.0005, "both sides become the same random strings, in one of several scripts"),
-    "upper_case": ModifierKind(0.07, "both sides in capitals, where the source's script has them"),
-    "title_case": ModifierKind(0.05, "each word of both sides begins with a capital, where the script has them"),
-    "items": ModifierKind(0.02, "a number, code, e-mail address, URL or emoji is added, the same on both sides"),
-    "punctuation": ModifierKind(0.2, "both sides lose the final sign; or the source has other quotes, dashes, spaces"),
+    "merge": ModifierKind(0.03, "2 to 4 pairs become one line"),
+    "copies": ModifierKind(0.01, "the source becomes a copy of the target"),
+    "noise": ModifierKind(0.0005, "both sides become the same random strings"),
+    "upper_case": ModifierKind(0.07, "both sides in capitals, if the script has them"),
+    "title_case": ModifierKind(0.05, "each word of both sides begins with a capital"),
+    "items": ModifierKind(0.02, "a number, code, address or emoji is added to both sides"),
+    "punctuation": ModifierKind(0.2, "no final sign; or other quotes, dashes, spaces in the source"),
     "typos": ModifierKind(0.05, "the source is misspelled, in nine ways"),
 }
 

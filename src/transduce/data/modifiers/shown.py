@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from transduce.config import Config
 from transduce.config.modifiers import MODIFIERS
 from transduce.data.mixture import Mixture
@@ -11,6 +9,8 @@ from transduce.data.modifiers.modified import Modifiers
 from transduce.data.prepared import load_prepared
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError
+
+_TRIED = 10  # lines for each one that is shown: a modifier may find nothing to change
 
 
 def show_modified(config: Config, folder: Path, count: int) -> str:
@@ -38,7 +38,8 @@ def show_modified(config: Config, folder: Path, count: int) -> str:
         lines = pairs.lines_with(name)
         share = f"{len(lines):,} of {len(pairs):,} lines of the first epoch" if len(lines) else "no line of this epoch"
         parts.append(f"{name}: {MODIFIERS[name].effect}; {share}")
-        for each in pairs.texts(np.array(lines[: max(1, count // len(names))], np.int64)):
+        wanted = max(1, count // len(names))
+        for each in pairs.texts(lines[: wanted * _TRIED])[:wanted]:
             also = f" (also {', '.join(other for other in each.modifiers if other != name)})"
             parts.append(f"  line {each.line:,}{also if len(each.modifiers) > 1 else ''}")
             for side, before, after in zip(("source", "target"), each.before, each.after, strict=True):
