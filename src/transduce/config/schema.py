@@ -121,7 +121,7 @@ class TrainConfig:
     # Keep only the input of each layer, and compute the layer again for its gradient: less memory, the same gradients.
     activation_checkpointing: Literal["auto"] | bool = "auto"  # auto: where micro-batches would be tiny without
     label_smoothing: Rate = 0.1  # ε_ls (§5.4)
-    # Parsers only: weight of a loss that makes a head of each inner decoder layer attend to the current word.
+    # Weight of a loss that makes a decoder head attend to the word that is translated; a parser's, to the current word.
     guided_attention: Weight = 0.0
     smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
     phases: tuple[PhaseConfig, ...] = ()  # from which step on other weights of the corpora hold

@@ -243,7 +243,7 @@ def _modifiers() -> str:
     lines = (f"#   {entry:<47} # {effect}" for entry, effect in entries)
     return "\n".join(
         [
-            "# To learn text as people write it, delete the '# ' of these lines: docs/guides/robustness.md explains them.",
+            "# To learn text as people write it, delete the '# ' of these lines: see docs/guides/robustness.md.",
             "# modifiers = [",
             *lines,
             "# ]",

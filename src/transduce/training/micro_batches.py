@@ -19,6 +19,7 @@ from transduce.config import TrainConfig
 from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.batching import Indices, micro_batches
 from transduce.data.store import Pairs
+from transduce.data.word_links import PieceLinks
 from transduce.errors import TrainingError
 from transduce.training.batch import Batch, collate
 from transduce.training.distributed import Ranks
@@ -53,6 +54,7 @@ class BatchSplits:
     pairs: Pairs  # that rows are rows of; in training, those of the epoch
     device: torch.device
     ranks: Ranks
+    links: PieceLinks | None = None  # that batches are made with
     entries: list[Split] = field(default_factory=list)
     own_limit: int | None = None  # where memory ran out in this step, in this process
 
@@ -110,7 +112,7 @@ class BatchSplits:
 
     def collate(self, rows: Indices) -> Batch:
         """Returns a micro-batch on the device, of rounded sizes if `train.rounded_shapes` says so."""
-        return collate(self.pairs, rows, self.device, model=self.model)
+        return collate(self.pairs, rows, self.device, model=self.model, links=self.links)
 
     def add(self, step: int, target_tokens: list[int], reason: str, *, peak_bytes: int = 0) -> None:
         """Records how batches are split from `step` on; the main process writes it."""

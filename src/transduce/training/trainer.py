@@ -71,7 +71,8 @@ class Trainer:
         self.checkpoint_schedule = CheckpointSchedule(config.train)
         self.progress = Progress()
         self.order = BatchOrder(train, config)
-        self.splits = BatchSplits(run, config.train, model, train, self.compute.device, self.ranks)
+        links = guidance.alignment.links if guidance is not None else None
+        self.splits = BatchSplits(run, config.train, model, train, self.compute.device, self.ranks, links)
         self.prefetch = Prefetch(self.order, self.splits)
         self.capacity = device_capacity(self.compute)
         if config.train.compile:
@@ -208,7 +209,7 @@ class Trainer:
         """Makes the next update, on the global batch `rows`, of which this process takes its share.
 
         The loss is divided by the global number of target tokens, over processes and micro-batches, so that neither
-        changes the update. Of modified pairs this is the planned number, until all processes know the real one.
+        changes the update. Of modified pairs it is the planned number, until all processes know the real one.
         """
         model, train, step = self.model, self.config.train, self.progress.step + 1
         self.splits.pairs = self.order.pairs(self.progress)
@@ -290,8 +291,7 @@ class Trainer:
     def _advance(self, result: StepResult, rows: np.ndarray, started: float) -> None:
         """Records the result of a step on `rows` that began at `started`."""
         progress = self.progress
-        pairs = self.order.pairs(progress)
-        batch = TrainedBatch(progress.epoch, progress.batch, rows, self._micro_batches, pairs)
+        batch = TrainedBatch(progress.epoch, progress.batch, rows, self._micro_batches, self.order.pairs(progress))
         self.order.advance(progress)
         progress.target_tokens += result.target_tokens
         seconds = time.perf_counter() - started
