@@ -147,7 +147,7 @@ def test_a_line_that_would_be_too_long_stays_as_it_was(tmp_path: Path, tokenizer
 
 
 def test_a_tokenizer_that_is_missing_or_another_is_an_error(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    store, config = store_of(tmp_path, tokenizer, [("a dog", "ein Hund")]), modified(Config())
+    store, config = store_of(tmp_path, tokenizer, [("a dog", "ein Hund")]), modified(Config(), None, "typos")
     assert BatchOrder(store, config).pairs(Progress()).store_rows(np.array([0])).tolist() == [0]
     tokenizer.with_tags(["<2fr>"]).save(tmp_path / "tokenizer.json")
     with pytest.raises(DataError, match=r"tokenizer.json: is not the tokenizer of train.arrow, which train.modifiers"):
@@ -156,6 +156,13 @@ def test_a_tokenizer_that_is_missing_or_another_is_an_error(tmp_path: Path, toke
     with pytest.raises(DataError, match=r"tokenizer.json: is missing"):
         BatchOrder(store, config)
     assert BatchOrder(store, Config()).pairs(Progress()) is store  # nothing needs it
+
+
+def test_an_aligner_that_is_missing_is_an_error(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    store = store_of(tmp_path, tokenizer, [("a dog", "ein Hund")])
+    message = r"aligner.safetensors: is missing, which the modifier 'terms' needs. .*transduce prepare RECIPE --output"
+    with pytest.raises(DataError, match=message):
+        BatchOrder(store, modified(Config(), None, "typos", "terms"))
 
 
 # --- merged lines ----------------------------------------------------------------------------------------------------
@@ -217,8 +224,9 @@ def test_planned_lengths_are_near_the_real_ones_and_batches_keep_their_budgets(t
         tmp_path / "data" / "train.arrow",
         [CorpusRows("one", 350, 0, 0), CorpusRows("two", len_of(tmp_path) - 350, 0, 0)],
     )
-    pairs = Modifiers(config, store, tokenizer).epoch(0)
+    pairs = Modifiers.of(config, store).epoch(0)
     sources, targets = pairs.pairs(np.arange(len(pairs)))
+    assert any("|" in text for text in tokenizer.decode_batch(map(list, sources)))  # terms, by the prepared aligner
     for side, planned in ((sources, pairs.source_lengths), (targets, pairs.target_lengths)):
         real = sum(len(ids) + 1 for ids in side)
         assert abs(real / int(planned.sum()) - 1) < 0.03

@@ -10,7 +10,8 @@ import pytest
 
 from transduce.config.modifiers import MODIFIERS
 from transduce.data.batching import mix, random_numbers, random_numbers_at
-from transduce.data.modifiers.applying import FUNCTIONS, applied
+from transduce.data.modifiers.aligned import Links
+from transduce.data.modifiers.applying import ALIGNED, NAMES, applied
 from transduce.data.modifiers.case import title_case, upper_case
 from transduce.data.modifiers.copying import copies, items, noise
 from transduce.data.modifiers.draws import Draws
@@ -56,8 +57,9 @@ def test_random_numbers_of_some_indices_are_those_of_all() -> None:
     assert mix(0) == 0
 
 
-def test_the_functions_are_those_that_a_recipe_may_name_in_the_same_order() -> None:
-    assert ["merge", *FUNCTIONS] == [*MODIFIERS]
+def test_the_functions_are_those_that_a_recipe_may_name() -> None:
+    assert {"merge", *NAMES} == {*MODIFIERS}
+    assert {*ALIGNED} == {name for name, kind in MODIFIERS.items() if kind.aligned}
     assert all(0 < kind.usual <= 0.2 and kind.effect for kind in MODIFIERS.values())
 
 
@@ -193,6 +195,13 @@ def test_items_are_added_to_both_sides_alike() -> None:
 
 def test_modifiers_are_applied_one_after_the_other_and_none_after_a_copy() -> None:
     pair = ("A dog.", "Ein Hund.")
-    assert applied(pair, [("upper_case", 5), ("title_case", 5)]) == ("A DOG.", "EIN HUND.")
-    assert applied(pair, [("copies", 5), ("upper_case", 5)]) == ("Ein Hund.", "Ein Hund.")
-    assert applied(pair, []) == pair
+
+    def unlinked(source: str, target: str) -> Links:
+        return ()
+
+    assert applied(pair, [("upper_case", 5), ("title_case", 5)], unlinked) == ("A DOG.", "EIN HUND.")
+    assert applied(pair, [("copies", 5), ("upper_case", 5)], unlinked) == ("Ein Hund.", "Ein Hund.")
+    assert applied(pair, [("terms", 5)], unlinked) == applied(pair, [], unlinked) == pair
+    pair = ("Large dogs.", "Große Hunde.")
+    chosen = [("upper_case", 5), ("terms", 5)]  # links are those of the text as it is by then
+    assert applied(pair, chosen, lambda *_: [((6, 10), (7, 12))]) == ("LARGE DOGS |HUNDE|.", "GROSSE HUNDE.")

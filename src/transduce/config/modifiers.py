@@ -22,10 +22,12 @@ class ModifierKind:
     Attributes:
         usual: the usual probability: the published one where there is one.
         effect: what a pair becomes.
+        aligned: whether it needs to know which words translate which.
     """
 
     usual: float
     effect: str
+    aligned: bool = False
 
 
 # In the order in which they are applied to a line. The functions are in `transduce.data.modifiers`.
@@ -35,6 +37,8 @@ MODIFIERS: dict[str, ModifierKind] = {
     "noise": ModifierKind(0.0005, "both sides become the same random strings"),
     "upper_case": ModifierKind(0.07, "both sides in capitals, if the script has them"),
     "title_case": ModifierKind(0.05, "each word of both sides begins with a capital"),
+    "terms": ModifierKind(0.1, "words of the source get their translations beside them", aligned=True),
+    "inline_tags": ModifierKind(0.005, "the same tags or placeholder at a phrase and its translation", aligned=True),
     "items": ModifierKind(0.02, "a number, code, address or emoji is added to both sides"),
     "punctuation": ModifierKind(0.2, "no final sign; or other quotes, dashes, spaces in the source"),
     "typos": ModifierKind(0.05, "the source is misspelled, in nine ways"),

@@ -16,6 +16,7 @@ from transduce.alignment.word_aligner import WordAligner
 from transduce.alignment.words import Tokens, token_spans, tokens_of
 from transduce.config import Config
 from transduce.config.aligning_heads import guided_head
+from transduce.config.modifiers import MODIFIERS
 from transduce.data.batching import Indices
 from transduce.data.learned_tokenizer import spread
 from transduce.text import Tokenizer
@@ -28,7 +29,7 @@ _LEARNED_PAIRS = 300_000
 
 def needs_aligner(config: Config) -> bool:
     """Returns whether training needs the links of words."""
-    return guided_head(config) is not None
+    return guided_head(config) is not None or any(MODIFIERS[each.name].aligned for each in config.train.modifiers)
 
 
 def learn_aligner(store: "ParallelStore", tokenizer: Tokenizer) -> WordAligner:

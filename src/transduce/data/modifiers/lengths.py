@@ -1,7 +1,7 @@
 """How many tokens lines will have once modified: what the plan of an epoch needs to know before any line is.
 
-Capitals are spelled in two to three times as many pieces, and an added item takes some more. How many is counted on a
-sample of the pairs, in whole numbers, so that all machines plan alike. Other modifiers change lengths too little.
+Capitals are spelled in two to three times as many pieces, and added items and terms take some more. How many is counted
+on a sample of the pairs, in whole numbers, so that all machines plan alike. Other modifiers change lengths too little.
 """
 
 from collections.abc import Sequence
@@ -9,11 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.modifiers.applying import FUNCTIONS
-from transduce.data.modifiers.draws import Draws
+from transduce.data.modifiers.applying import FindLinks, applied
 from transduce.text import Tokenizer
 
-_LONGER, _ADDED = ("upper_case", "title_case"), "items"
+_LONGER, _ADDED = ("upper_case", "title_case"), ("items", "terms")
 _SAMPLE = 256  # pairs
 
 Lengths = NDArray[np.int32]
@@ -22,13 +21,19 @@ Lengths = NDArray[np.int32]
 class Growth:
     """How much longer modifiers make each side of a line."""
 
-    def __init__(self, names: Sequence[str], pairs: Sequence[tuple[str, str]], tokenizers: Sequence[Tokenizer]) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        pairs: Sequence[tuple[str, str]],
+        tokenizers: Sequence[Tokenizer],
+        find_links: FindLinks,
+    ) -> None:
         """Counts the tokens of a sample of pairs before and after each of the modifiers `names`."""
         self._counts: dict[str, list[tuple[int, int]]] = {}
         before = _tokens(pairs, tokenizers)
         for name in names:
-            if name in (*_LONGER, _ADDED):
-                after = [FUNCTIONS[name](*pair, Draws(number)) for number, pair in enumerate(pairs)]
+            if name in _LONGER + _ADDED:
+                after = [applied(pair, [(name, number)], find_links) for number, pair in enumerate(pairs)]
                 self._counts[name] = list(zip(before, _tokens(after, tokenizers), strict=True))
         self._size = max(1, len(pairs))
 
@@ -40,7 +45,7 @@ class Growth:
     def planned(self, name: str, lengths: Lengths, side: int) -> Lengths:
         """Returns the tokens of lines of one side, 0 for the source, after a modifier, EOS counted."""
         before, after = self._counts[name][side]
-        if name == _ADDED:
+        if name in _ADDED:
             return lengths + np.int32(max(0, after - before) // self._size + 1)
         return (lengths.astype(np.int64) * max(before, after) // before).astype(np.int32)
 

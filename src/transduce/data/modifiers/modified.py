@@ -12,14 +12,15 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.alignment.word_aligner import WordAligner
 from transduce.config import Config
 from transduce.config.choices import longest_sequence
 from transduce.config.modifiers import MODIFIERS
 from transduce.data.batching import Indices, random_numbers_at
-from transduce.data.modifiers.applying import FUNCTIONS, applied
+from transduce.data.modifiers.applying import ALIGNED, NAMES, FindLinks, applied
 from transduce.data.modifiers.lengths import Growth, sample_rows
 from transduce.data.modifiers.lines import Lines, merged_lines, single_lines
-from transduce.data.prepared import TOKENIZER
+from transduce.data.prepared import ALIGNER, TOKENIZER
 from transduce.data.store import Ids, ParallelStore
 from transduce.errors import DataError
 from transduce.text import Tokenizer, load_tokenizer
@@ -40,9 +41,11 @@ class ModifiedText:
 class Modifiers:
     """The modifiers of a training."""
 
-    def __init__(self, config: Config, store: ParallelStore, tokenizer: Tokenizer) -> None:
-        """Takes the training's configuration and pairs, and the tokenizer that made them."""
-        self.store, self.seed = store, config.train.seed
+    def __init__(
+        self, config: Config, store: ParallelStore, tokenizer: Tokenizer, find_links: FindLinks = lambda *_: ()
+    ) -> None:
+        """Takes the training's configuration and pairs, the tokenizer that made them, and what links their words."""
+        self.store, self.seed, self.find_links = store, config.train.seed, find_links
         self.tokenizer, self.tokenizers = tokenizer, (tokenizer, tokenizer.target)
         self.tags = [np.array([*each.tags.values()], np.int64) for each in self.tokenizers]
         given = {each.name: each.probability for each in config.train.modifiers}
@@ -53,21 +56,30 @@ class Modifiers:
         texts = (
             each.decode_batch([ids.tolist() for ids in side]) for each, side in zip(self.tokenizers, sides, strict=True)
         )
-        self.growth = Growth([*self.probabilities], list(zip(*texts, strict=True)), self.tokenizers)
+        self.growth = Growth([*self.probabilities], list(zip(*texts, strict=True)), self.tokenizers, find_links)
 
     @classmethod
     def of(cls, config: Config, store: ParallelStore) -> "Modifiers":
         """Returns the modifiers of a training on a prepared folder, with the tokenizer that is in it.
 
         Raises:
-            DataError: the tokenizer of the pairs is not in their folder.
+            DataError: the tokenizer of the pairs is not in their folder, or no aligner is where one is needed.
         """
         path = store.path.with_name(TOKENIZER)
         tokenizer = load_tokenizer(path) if path.is_file() else None
         if tokenizer is None or tokenizer.fingerprint != store.tokenizer_fingerprint:
             problem = "is not the tokenizer of" if tokenizer else "is missing, the tokenizer of"
             raise DataError(f"{path}: {problem} {store.path.name}, which train.modifiers need. Prepare the data again.")
-        return cls(config, store, tokenizer)
+        needed = [each.name for each in config.train.modifiers if each.name in ALIGNED]
+        if not needed:
+            return cls(config, store, tokenizer)
+        path = store.path.with_name(ALIGNER)
+        if not path.is_file():
+            raise DataError(
+                f"{path}: is missing, which the modifier '{needed[0]}' needs. Prepare the data again with this recipe: "
+                f"transduce prepare RECIPE --output {path.parent} --overwrite"
+            )
+        return cls(config, store, tokenizer, WordAligner.load(path).links)
 
     def epoch(self, epoch: int, rows: Indices | None = None) -> "ModifiedPairs":
         """Returns the pairs of an epoch: of all rows of the store, or of `rows`, some perhaps several times."""
@@ -170,7 +182,7 @@ class ModifiedPairs:
         """Returns by place in `indices` the modifiers that apply, each with its random number."""
         keys, modifiers = self._lines.keys[indices], self._modifiers
         found: dict[int, list[tuple[str, int]]] = {}
-        for name in (name for name in modifiers.probabilities if name in FUNCTIONS):
+        for name in (name for name in modifiers.probabilities if name in NAMES):
             numbers = modifiers.numbers(name, keys, self._epoch)
             for place in np.flatnonzero(modifiers.applies(name, numbers)).tolist():
                 found.setdefault(place, []).append((name, int(numbers[place])))
@@ -188,7 +200,7 @@ class ModifiedPairs:
         modified = {
             place: after
             for place, *before in zip(chosen, *texts, strict=True)
-            if (after := applied((before[0], before[1]), chosen[place])) != (*before,)
+            if (after := applied((before[0], before[1]), chosen[place], self._modifiers.find_links)) != (*before,)
         }
         encoded = [
             tokenizer.encode_batch([pair[side] for pair in modified.values()])
