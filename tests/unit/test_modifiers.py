@@ -196,12 +196,21 @@ def test_items_are_added_to_both_sides_alike() -> None:
 def test_modifiers_are_applied_one_after_the_other_and_none_after_a_copy() -> None:
     pair = ("A dog.", "Ein Hund.")
 
-    def unlinked(source: str, target: str) -> Links:
-        return ()
+    asked = []
 
-    assert applied(pair, [("upper_case", 5), ("title_case", 5)], unlinked) == ("A DOG.", "EIN HUND.")
-    assert applied(pair, [("copies", 5), ("upper_case", 5)], unlinked) == ("Ein Hund.", "Ein Hund.")
-    assert applied(pair, [("terms", 5)], unlinked) == applied(pair, [], unlinked) == pair
-    pair = ("Large dogs.", "Große Hunde.")
-    chosen = [("upper_case", 5), ("terms", 5)]  # links are those of the text as it is by then
-    assert applied(pair, chosen, lambda *_: [((6, 10), (7, 12))]) == ("LARGE DOGS |HUNDE|.", "GROSSE HUNDE.")
+    def linked(pairs: Sequence[tuple[str, str]]) -> list[Links]:
+        asked.append([*pairs])
+        return [[((6, 10), (7, 12))] if source.startswith("LARGE") else [] for source, _ in pairs]
+
+    chosen = [[("upper_case", 5), ("title_case", 5)], [("copies", 5), ("upper_case", 5)], [("terms", 5)], []]
+    expected = [("A DOG.", "EIN HUND."), ("Ein Hund.", "Ein Hund."), pair, pair]
+    assert applied([pair] * 4, chosen, linked) == expected
+    assert asked == [[pair]]
+    large = ("Large dogs.", "Große Hunde.")
+    chosen = [[("upper_case", 5), ("terms", 5), ("inline_tags", 5)], [("terms", 5), ("typos", 5)]]
+    made = applied([large, pair], chosen, linked)
+    assert made[0][0].endswith(" |HUNDE|.")
+    assert made[0][0] != "LARGE DOGS |HUNDE|."  # it has a tag, too
+    assert made[1] == pair
+    # Links are those of the text as it is by then.
+    assert asked[1:] == [[("LARGE DOGS.", "GROSSE HUNDE."), pair], [("LARGE DOGS |HUNDE|.", "GROSSE HUNDE.")]]

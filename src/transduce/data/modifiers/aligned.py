@@ -34,7 +34,7 @@ def terms(source: str, target: str, draws: Draws, links: Links) -> tuple[str, st
 def inline_tags(source: str, target: str, draws: Draws, links: Links) -> tuple[str, str]:
     """Returns both sides with tags around a phrase and its translation, or with a placeholder before them."""
     for _ in range(_ATTEMPTS if links else 0):
-        phrase = _phrase(draws, links)
+        phrase = _phrase((source, target), draws, links)
         if phrase is not None:
             if draws.chance(_TAGGED):
                 name = draws.choice(_NAMES)
@@ -53,11 +53,13 @@ def _is_term(source: str, target: str, link: tuple[Span, Span], links: Links) ->
     return is_only and len(word) >= _SHORTEST and (word + translation).isalpha() and word.lower() != translation.lower()
 
 
-def _phrase(draws: Draws, links: Links) -> tuple[Span, Span] | None:
+def _phrase(text: tuple[str, str], draws: Draws, links: Links) -> tuple[Span, Span] | None:
     """Returns the spans of a random phrase and its translation: no link leads from one of them to anywhere else."""
     first = draws.below(len(links))
     within = links[first : first + draws.between(1, _LONGEST_PHRASE)]
     source, target = ((min(link[side][0] for link in within), max(link[side][1] for link in within)) for side in (0, 1))
+    if not (text[0][source[0]].isalnum() and text[1][target[0]].isalnum()):
+        return None  # it begins with a sign
     for of_source, of_target in links:
         if (source[0] <= of_source[0] < source[1]) != (target[0] <= of_target[0] < target[1]):
             return None

@@ -1,4 +1,4 @@
-"""The modifiers of text by their names, and what several make of one pair."""
+"""The modifiers of text by their names, and what several make of pairs."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,9 @@ from transduce.data.modifiers.typos import typos
 
 Modify = Callable[[str, str, Draws], tuple[str, str]]
 ModifyAligned = Callable[[str, str, Draws, Links], tuple[str, str]]
-FindLinks = Callable[[str, str], Links]
+Pair = tuple[str, str]
+Chosen = Sequence[tuple[str, int]]  # the modifiers of a pair, in their order, each with its random number
+FindLinks = Callable[[Sequence[Pair]], Sequence[Links]]  # of several pairs at once, which costs much less
 
 ALIGNED: dict[str, ModifyAligned] = {"terms": terms, "inline_tags": inline_tags}
 FUNCTIONS: dict[str, Modify] = {
@@ -27,11 +29,27 @@ NAMES = (*FUNCTIONS, *ALIGNED)  # all but "merge", which joins pairs: see `lines
 _WHOLE = ("copies", "noise")  # after one of these, no other is applied to the pair
 
 
-def applied(pair: tuple[str, str], chosen: Sequence[tuple[str, int]], find_links: FindLinks) -> tuple[str, str]:
-    """Returns a pair after the modifiers with these names and random numbers, in their order."""
-    for name, number in chosen:
-        draws = Draws(number)
-        pair = ALIGNED[name](*pair, draws, find_links(*pair)) if name in ALIGNED else FUNCTIONS[name](*pair, draws)
+def applied(pairs: Sequence[Pair], chosen: Sequence[Chosen], find_links: FindLinks) -> list[Pair]:
+    """Returns each pair after the modifiers that are chosen for it."""
+    found, waiting = [*pairs], dict(enumerate(chosen))
+    while waiting:  # once, and again after each modifier that needs links
+        for index, names in waiting.items():
+            found[index], waiting[index] = _until_links(found[index], names)
+        waiting = {index: names for index, names in waiting.items() if names}
+        for index, links in zip(
+            waiting, find_links([found[index] for index in waiting]) if waiting else (), strict=True
+        ):
+            (name, number), *waiting[index] = waiting[index]
+            found[index] = ALIGNED[name](*found[index], Draws(number), links)
+    return found
+
+
+def _until_links(pair: Pair, chosen: Chosen) -> tuple[Pair, Chosen]:
+    """Returns a pair after the modifiers up to one that needs links, and the others with that one."""
+    for place, (name, number) in enumerate(chosen):
+        if name in ALIGNED:
+            return pair, chosen[place:]
+        pair = FUNCTIONS[name](*pair, Draws(number))
         if name in _WHOLE:
             break
-    return pair
+    return pair, ()

@@ -33,7 +33,7 @@ class Growth:
         before = _tokens(pairs, tokenizers)
         for name in names:
             if name in _LONGER + _ADDED:
-                after = [applied(pair, [(name, number)], find_links) for number, pair in enumerate(pairs)]
+                after = applied(pairs, [[(name, number)] for number in range(len(pairs))], find_links)
                 self._counts[name] = list(zip(before, _tokens(after, tokenizers), strict=True))
         self._size = max(1, len(pairs))
 

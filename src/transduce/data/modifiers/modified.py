@@ -7,6 +7,7 @@ their text is modified and encoded again; tags in front of a side stay. All othe
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -17,11 +18,13 @@ from transduce.config import Config
 from transduce.config.choices import longest_sequence
 from transduce.config.modifiers import MODIFIERS
 from transduce.data.batching import Indices, random_numbers_at
-from transduce.data.modifiers.applying import ALIGNED, NAMES, FindLinks, applied
+from transduce.data.modifiers.aligned import Links
+from transduce.data.modifiers.applying import ALIGNED, NAMES, FindLinks, Pair, applied
 from transduce.data.modifiers.lengths import Growth, sample_rows
 from transduce.data.modifiers.lines import Lines, merged_lines, single_lines
 from transduce.data.prepared import ALIGNER, TOKENIZER
 from transduce.data.store import Ids, ParallelStore
+from transduce.data.word_links import links_of_pairs
 from transduce.errors import DataError
 from transduce.text import Tokenizer, load_tokenizer
 
@@ -38,11 +41,15 @@ class ModifiedText:
     after: tuple[str, str]
 
 
+def _unlinked(pairs: Sequence[Pair]) -> list[Links]:
+    return [()] * len(pairs)
+
+
 class Modifiers:
     """The modifiers of a training."""
 
     def __init__(
-        self, config: Config, store: ParallelStore, tokenizer: Tokenizer, find_links: FindLinks = lambda *_: ()
+        self, config: Config, store: ParallelStore, tokenizer: Tokenizer, find_links: FindLinks = _unlinked
     ) -> None:
         """Takes the training's configuration and pairs, the tokenizer that made them, and what links their words."""
         self.store, self.seed, self.find_links = store, config.train.seed, find_links
@@ -79,7 +86,7 @@ class Modifiers:
                 f"{path}: is missing, which the modifier '{needed[0]}' needs. Prepare the data again with this recipe: "
                 f"transduce prepare RECIPE --output {path.parent} --overwrite"
             )
-        return cls(config, store, tokenizer, WordAligner.load(path).links)
+        return cls(config, store, tokenizer, partial(links_of_pairs, WordAligner.load(path)))
 
     def epoch(self, epoch: int, rows: Indices | None = None) -> "ModifiedPairs":
         """Returns the pairs of an epoch: of all rows of the store, or of `rows`, some perhaps several times."""
@@ -197,11 +204,9 @@ class ModifiedPairs:
         for side, tokenizer, tags in zip(sides, tokenizers, all_tags, strict=True):
             heads.append({place: side[place][: _num_tags(side[place], tags)].tolist() for place in chosen})
             texts.append(tokenizer.decode_batch([side[place].tolist() for place in chosen]))
-        modified = {
-            place: after
-            for place, *before in zip(chosen, *texts, strict=True)
-            if (after := applied((before[0], before[1]), chosen[place], self._modifiers.find_links)) != (*before,)
-        }
+        before: list[Pair] = list(zip(*texts, strict=True))
+        after = applied(before, [*chosen.values()], self._modifiers.find_links)
+        modified = {place: new for place, old, new in zip(chosen, before, after, strict=True) if new != old}
         encoded = [
             tokenizer.encode_batch([pair[side] for pair in modified.values()])
             for side, tokenizer in enumerate(tokenizers)
@@ -222,4 +227,4 @@ def _joined(parts: Sequence[Ids], tags: NDArray[np.int64]) -> Ids:
 
 def _num_tags(ids: Ids, tags: NDArray[np.int64]) -> int:
     """Returns the number of tags in front of ids."""
-    return int(np.argmin(np.append(np.isin(ids, tags), False)))
+    return int(np.argmin(np.append(np.isin(ids, tags), False))) if len(tags) else 0
