@@ -144,7 +144,9 @@ def test_a_folder_that_was_prepared_without_is_refused(
 ) -> None:
     folder = tmp_path / "data"
     assert main(["prepare", str(recipe), "--output", str(folder), "--set", "train.guided_attention=0"]) == 0
-    expected = f"{folder}: was prepared without aligner.safetensors, which train.guided_attention needs."
+    expected = (
+        f"{folder}: was prepared without aligner.safetensors, which train.guided_attention or train.modifiers need."
+    )
     capsys.readouterr()
     assert main(["prepare", str(recipe), "--output", str(folder)]) == DataError.exit_code
     assert expected in capsys.readouterr().err

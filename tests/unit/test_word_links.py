@@ -6,7 +6,7 @@ import pytest
 from made_links import made_corpus
 from transduce.alignment.word_aligner import WordAligner
 from transduce.config import Config, DataConfig, TrainConfig
-from transduce.data.word_links import PieceLinks, needs_aligner
+from transduce.data.word_links import PieceLinks, links_of_pairs, needs_aligner
 from transduce.text import SubwordTokenizer, Tokenizer
 
 
@@ -35,6 +35,14 @@ def owners(tokenizer: Tokenizer, text: str, tags: int = 0) -> list[set[int]]:
                 found[bytes_of[at]].add(place + tags)
             at += 1
     return found
+
+
+def test_links_of_many_pairs_are_those_of_each(aligner: WordAligner) -> None:
+    sources, targets, _ = made_corpus(20)
+    pairs = [("", ""), *zip(sources, targets, strict=True), ("nounc", "unknown"), (sources[3], targets[3])]
+    found = links_of_pairs(aligner, pairs)
+    assert found == [aligner.links(*pair) for pair in pairs]
+    assert sum(map(len, found)) > 60
 
 
 def test_all_pieces_of_linked_words_are_linked(aligner: WordAligner, tokenizer: Tokenizer) -> None:

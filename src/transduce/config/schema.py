@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypedDict
 
 from transduce.config.corpora import PhaseConfig, require_phases
 from transduce.config.data import DataConfig
+from transduce.config.modifiers import ModifierConfig, require_modifiers
 from transduce.config.quantities import (
     BatchSize,
     Beam,
@@ -124,6 +125,7 @@ class TrainConfig:
     guided_attention: Weight = 0.0
     smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
     phases: tuple[PhaseConfig, ...] = ()  # from which step on other weights of the corpora hold
+    modifiers: tuple[ModifierConfig, ...] = ()  # how training pairs are changed as batches are made
     learning_rate_factor: Factor = 1.0  # multiplies eq. 3
     warmup_steps: Count = 4000  # warmup of eq. 3
     cooldown_steps: CountOrNone = 0  # the learning rate falls to 0 over the last steps; 0 disables (the paper)
@@ -166,6 +168,7 @@ class TrainConfig:
         if self.average_last > self.keep_checkpoints:
             demand = f"at most train.keep_checkpoints ({self.keep_checkpoints}): only kept checkpoints can be averaged"
             raise refused(self, "train.average_last", demand)
+        require_modifiers(self.modifiers)
         if not all(step in _STEPS for step in self.skip_steps):
             raise refused(self, "train.skip_steps", f"numbers of steps, {_STEPS}")
 
@@ -254,6 +257,8 @@ class Config:
     def __post_init__(self) -> None:
         if self.train.phases:
             require_phases(self.train.phases, self.data.training_corpora)
+        if self.train.modifiers and self.data.format == "trees":
+            raise ConfigError("train.modifiers: must be left out where data.format is 'trees': they change text.")
 
 
 SECTIONS = {f.name: f.default_factory for f in fields(Config) if f.name != "name"}

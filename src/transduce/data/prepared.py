@@ -113,8 +113,9 @@ def require_aligner(prepared: Prepared) -> Path:
     """Returns the path of what links words; raises DataError where the folder has none."""
     if prepared.aligner is None:
         raise DataError(
-            f"{prepared.folder}: was prepared without {ALIGNER}, which train.guided_attention needs. Name another "
-            f"folder, or prepare this one again: transduce prepare RECIPE --output {prepared.folder} --overwrite"
+            f"{prepared.folder}: was prepared without {ALIGNER}, which train.guided_attention or train.modifiers "
+            "need. Name another folder, or prepare this one again: "
+            f"transduce prepare RECIPE --output {prepared.folder} --overwrite"
         )
     return prepared.aligner
 

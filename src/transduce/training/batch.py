@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from transduce.config.special_ids import EOS, PAD
-from transduce.data.store import ParallelStore
+from transduce.data.store import Pairs
 from transduce.data.word_links import PieceLinks
 from transduce.model.device import send
 from transduce.model.packing import ROUNDED_MULTIPLE, real_positions, rounded_size
@@ -42,6 +42,11 @@ class Batch:
         return int(self.target_lengths_B.sum())
 
     @property
+    def num_source_tokens(self) -> int:
+        """The same of the source."""
+        return int(self.source_lengths_B.sum())
+
+    @property
     def targets_N(self) -> Tensor:
         """The real target tokens end to end: what the decoder's outputs, (N, D), predict."""
         indices_N = real_positions(self.target_lengths_B, self.target_BT.size(1), self.target_BT.device)
@@ -70,17 +75,17 @@ def pad(
 
 
 def collate(
-    store: ParallelStore,
+    pairs: Pairs,
     rows: np.ndarray,
     device: torch.device,
     *,
     model: TrainableModel | None = None,
     links: PieceLinks | None = None,
 ) -> Batch:
-    """Returns the given rows of `store` as one batch on `device`.
+    """Returns the given rows of `pairs` as one batch on `device`.
 
     Args:
-        store: the pairs.
+        pairs: those of a store, or of an epoch.
         rows: which of them.
         device: of the tensors.
         model: the batch is of rounded sizes if this model has them.
@@ -89,8 +94,8 @@ def collate(
     rounded, max_positions = False, None
     if model is not None:
         rounded, max_positions = model.rounded_shapes, model.max_positions
-    pairs = store.pairs(rows)
-    sides = (pad(each, rounded=rounded, max_positions=max_positions) for each in pairs)
+    ids = pairs.pairs(rows)
+    sides = (pad(each, rounded=rounded, max_positions=max_positions) for each in ids)
     (source_BS, source_lengths_B), (target_BT, target_lengths_B) = sides
-    links_N3 = None if links is None else send(torch.from_numpy(links(*pairs)), device)
+    links_N3 = None if links is None else send(torch.from_numpy(links(*ids)), device)
     return Batch(send(source_BS, device), source_lengths_B, send(target_BT, device), target_lengths_B, links_N3)
