@@ -10,6 +10,7 @@ stays as it was.
 from collections.abc import Sequence
 
 from transduce.data.modifiers.draws import Draws
+from transduce.text.phrases import with_translation
 
 Span = tuple[int, int]  # of characters
 Links = Sequence[tuple[Span, Span]]  # of words of the source and the target, in the order of the source
@@ -27,7 +28,7 @@ def terms(source: str, target: str, draws: Draws, links: Links) -> tuple[str, st
     found = [each for each in links if _is_term(source, target, each, links)]
     chosen = {draws.choice(found) for _ in range(min(len(found), draws.between(1, _MOST_TERMS)))}
     for (_, end), (start, stop) in sorted(chosen, reverse=True):
-        source = f"{source[:end]} |{target[start:stop]}|{source[end:]}"
+        source = with_translation(source, end, target[start:stop])
     return source, target
 
 
