@@ -6,7 +6,7 @@
     python benchmarks/train_options.py --option modifiers --preset tiny --data prepared/m30k --batch-tokens 2048
 
 The data are made: pairs of realistic lengths, in batches of the preset's size. --data names a prepared folder instead,
-which `modifiers` needs: it changes text. For each option, two trainers make the
+which `modifiers` and `guided-attention` need: they read text. For each option, two trainers make the
 same `--updates` updates, one with the option off and one with it on. They alternate for `--rounds` rounds, after one
 warm-up round. Compare ratios within one run only.
 
@@ -16,6 +16,7 @@ warm-up round. Compare ratios within one run only.
     rounded-shapes  train.rounded_shapes
     compile         train.compile
     modifiers       train.modifiers, all of them, each as often as usual
+    guided-attention    train.guided_attention of a translator
 
 Each option prints one line of JSON: target tokens per second (padding not counted) and the ratio of the medians. With
 --cpu-seconds, the seconds are those that the process computed, which others on the machine do not change much. On a
@@ -39,23 +40,26 @@ import torch
 from memory import make_store
 from transduce.config import Config, preset
 from transduce.config.modifiers import MODIFIERS, ModifierConfig
-from transduce.data.prepared import TRAIN
+from transduce.data.prepared import TRAIN, load_prepared
 from transduce.data.store import ParallelStore
 from transduce.engines.allocator import enter_command
 from transduce.model import device as device_module
+from transduce.text import load_tokenizer
 from transduce.training import loss
 from transduce.training.device import Compute
+from transduce.training.guidance import guidance_of
 from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 
-MODIFIED = "modifiers"
-OPTIONS = ("prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile", MODIFIED)
+MODIFIED, GUIDED = OF_TEXT = ("modifiers", "guided-attention")
+OPTIONS = ("prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile", *OF_TEXT)
 _ALL_MODIFIERS = tuple(ModifierConfig(name=name, probability=kind.usual) for name, kind in MODIFIERS.items())
 # Keys of train, and their values with the option off and on.
 _CONFIGURED: dict[str, tuple[str, Any, Any]] = {
     "rounded-shapes": ("rounded_shapes", False, True),
     "compile": ("compile", False, True),
     MODIFIED: ("modifiers", (), _ALL_MODIFIERS),
+    GUIDED: ("guided_attention", 0.0, 0.2),
 }
 _ALL_LOGITS = 1 << 60
 
@@ -137,7 +141,13 @@ def measure(option: str, args: argparse.Namespace, store: ParallelStore, folder:
         run.mkdir()
         torch.manual_seed(1)
         model = new_model(config, compute)
-        trainers[on] = Trainer(model, config, run, store, compute=compute, show_progress=False)
+        guidance = None
+        if option == GUIDED:
+            prepared = load_prepared(args.data)
+            guidance = guidance_of(config, prepared, load_tokenizer(prepared.tokenizer))
+        if guidance is not None:
+            guidance.watch(model)
+        trainers[on] = Trainer(model, config, run, store, guidance=guidance, compute=compute, show_progress=False)
     for turn in range(args.rounds + 1):
         for on, trainer in trainers.items():
             before = _allocator(trainer.compute.device)
@@ -188,7 +198,7 @@ def main() -> None:
             store = make_store(Path(name) / "train.arrow", configured(args).model.vocab_size, args.pairs)
         else:
             store = ParallelStore.open(args.data / TRAIN)
-        for option in args.option or [each for each in OPTIONS if each != MODIFIED or args.data]:
+        for option in args.option or [each for each in OPTIONS if each not in OF_TEXT or args.data]:
             print(json.dumps(measure(option, args, store, Path(name))), flush=True)
 
 

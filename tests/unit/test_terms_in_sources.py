@@ -1,5 +1,6 @@
 """Terms in the sources of a model that was trained with them, before any search that must write them."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ from text_engine import text_translator
 from transduce.config import Config, TrainConfig
 from transduce.config.modifiers import ModifierConfig
 from transduce.engines.interface import TokenConstraints
+from transduce.translation.pipeline.text_options import TextOptions
 from transduce.translation.translator import Translator
 
 TERMS = ModifierConfig(name="terms", probability=0.1)
@@ -36,7 +38,7 @@ def made(modifiers: tuple[ModifierConfig, ...], function: Any, max_source_tokens
     """Returns a translator that applies a function, as if it came from the folder of a model so trained."""
     translator = text_translator(function, max_source_tokens)
     config = Config(train=TrainConfig(modifiers=modifiers))
-    bundle: Any = SimpleNamespace(config=config, metrics={})
+    bundle: Any = SimpleNamespace(config=config, metrics={}, path=Path("no folder"))
     translator.bundle = bundle
     return translator
 
@@ -80,3 +82,20 @@ def test_a_text_that_would_be_too_long_has_no_terms() -> None:
     noted = Searches(translator)
     translator.translate_n_best([SOURCE], 1, glossary={"dogs": "Köter"})
     assert noted.made[0] == (SOURCE, False)
+
+
+def test_probabilities_are_those_of_the_source_that_was_read() -> None:
+    translator = made((TERMS,), obedient)
+    Searches(translator)  # which takes constraints, too
+    read: list[str] = []
+    engine: Any = translator.engine
+    score = engine.score
+
+    def noting(sources: Any, targets: Any) -> Any:
+        read.extend(map(translator.tokenizer.decode, sources))
+        return score(sources, targets)
+
+    engine.score = noting
+    options = TextOptions(confidence=True)
+    translator.translate_n_best([SOURCE], 1, glossary={"dogs": "Köter"}, text_options=options)
+    assert read == ["Two dogs |Köter| run over the grass."]
