@@ -26,8 +26,8 @@ def test_terms_stand_beside_their_words() -> None:
     made = {terms(SOURCE, TARGET, Draws(number), LINKS) for number in range(200)}
     assert {target for _, target in made} == {TARGET}
     sources = {source for source, _ in made}
-    assert "The big dogs |Hunde| run home today." in sources
-    assert "The big dogs |Hunde| run home |heim| today |Heute|." in sources
+    assert "The big dogs | Hunde | run home today." in sources
+    assert "The big dogs | Hunde | run home | heim | today | Heute |." in sources
     assert SOURCE not in sources
     assert len(sources) == 7  # of "dogs", "home" and "today", any; the other words have fewer than four letters
 

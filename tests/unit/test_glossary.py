@@ -49,7 +49,7 @@ def test_required_terms_of_a_line(text: str, found: list[str]) -> None:
 def test_terms_are_written_beside_their_words() -> None:
     glossary = Glossary({"dog": ["Köter", "Hund"], "guide dog": "Blindenhund", "IT": "EDV"})
     assert glossary.written_into("A guide  dog, (IT) two Dogs, a Dog.") == (
-        "A guide  dog |Blindenhund|, (IT |EDV|) two Dogs, a Dog |Köter|."
+        "A guide  dog | Blindenhund |, (IT | EDV |) two Dogs, a Dog | Köter |."
     )
     assert glossary.written_into("it is") == "it is"
 

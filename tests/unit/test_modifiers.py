@@ -209,8 +209,8 @@ def test_modifiers_are_applied_one_after_the_other_and_none_after_a_copy() -> No
     large = ("Large dogs.", "Große Hunde.")
     chosen = [[("upper_case", 5), ("terms", 5), ("inline_tags", 5)], [("terms", 5), ("typos", 5)]]
     made = applied([large, pair], chosen, linked)
-    assert made[0][0].endswith(" |HUNDE|.")
-    assert made[0][0] != "LARGE DOGS |HUNDE|."  # it has a tag, too
+    assert made[0][0].endswith(" | HUNDE |.")
+    assert made[0][0] != "LARGE DOGS | HUNDE |."  # it has a tag, too
     assert made[1] == pair
     # Links are those of the text as it is by then.
-    assert asked[1:] == [[("LARGE DOGS.", "GROSSE HUNDE."), pair], [("LARGE DOGS |HUNDE|.", "GROSSE HUNDE.")]]
+    assert asked[1:] == [[("LARGE DOGS.", "GROSSE HUNDE."), pair], [("LARGE DOGS | HUNDE |.", "GROSSE HUNDE.")]]

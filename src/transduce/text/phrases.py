@@ -28,5 +28,8 @@ def bounded(phrase: str, pattern: str) -> str:
 
 
 def with_translation(text: str, end: int, translation: str) -> str:
-    """Returns a text with a translation beside the words that end at `end`: "A dog |Hund| runs."."""
-    return f"{text[:end]} |{translation}|{text[end:]}"
+    """Returns a text with a translation beside the words that end at `end`: "A dog | Hund | runs.".
+
+    The spaces give the translation the pieces that it has in a target, so that a model can copy them.
+    """
+    return f"{text[:end]} | {translation} |{text[end:]}"

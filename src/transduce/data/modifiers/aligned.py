@@ -1,6 +1,6 @@
 """Modifiers that need to know which words translate which: `terms` and `inline_tags`.
 
-    terms         beside one to three words of the source stands their translation: "A dog |Hund| runs."
+    terms         beside one to three words of the source stands their translation: "A dog | Hund | runs."
     inline_tags   the same tags are around a phrase and its translation, or the same placeholder is before both
 
 Links come from a word aligner (`transduce.alignment`), as spans of characters. Where they leave no safe place, a pair
