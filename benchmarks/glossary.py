@@ -7,10 +7,15 @@ glossaries, each line with one to three terms of its own:
 - oracle: the target word stands in the line's reference, as a good glossary's would;
 - forced: another translation of the same source word, which does not stand there: what a model must be made to say.
 
+With `--unseen`, a third set: words of the reference that no training line has, one a line, each with the source word
+that the model's alignment links with it. They are given as a glossary: a model that was trained with the modifier
+`terms` reads them in the source. Measured are plain search, the search that must write the terms, free search with the
+terms in the source, and this with the search that must write what is missing, which is what `--glossary` does.
+
 Throughput is that of the whole call, text to text, over that of plain beam search; rounds alternate, the median counts.
 
     python benchmarks/glossary.py MODEL --source test.en --reference test.de --train-source train.en \\
-        --train-target train.de [--lines 300] [--output result.json]
+        --train-target train.de [--lines 300] [--unseen 500] [--output result.json]
 """
 
 import argparse
@@ -27,6 +32,10 @@ from typing import Any
 from transduce import Translation, Translator
 from transduce.data.readers import read_lines
 from transduce.evaluation import bleu
+from transduce.translation.constraints.glossary import Glossary
+from transduce.translation.constraints.required_terms import missing
+from transduce.translation.constraints.terms_in_sources import encode_with_terms
+from transduce.translation.pipeline.word_alignment import WordAligner
 
 WORD = re.compile(r"[^\W\d_]+")
 ITERATIONS = 3
@@ -148,6 +157,91 @@ def measure(
     }
 
 
+def unseen_terms(
+    translator: Translator, pairs: list[tuple[str, str]], training: list[str], count: int
+) -> list[tuple[str, str, dict[str, str]]]:
+    """Returns source, reference and glossary of lines: a word of the reference that no training line has."""
+    known = {word.casefold() for line in training for word in words(line)}
+    aligner, chance, rows = WordAligner(translator), random.Random(1), []
+    for source, reference in aligner.prepared(pairs, lambda pair: [pair]):
+        links = [(source[a:b], reference[c:d]) for (a, b), (c, d) in aligner.links(source, reference)]
+        found = [
+            (word, target)
+            for word, target in links
+            if min(len(word), len(target)) >= LEAST_LETTERS
+            and (word + target).isalpha()
+            and target.casefold() not in known
+            and word.casefold() != target.casefold()
+            and words(source).count(word) == 1
+        ]
+        if found:
+            rows.append((source, reference, dict([chance.choice(found)])))
+    return rows[:count]
+
+
+def grouped(rows: list[tuple[str, str, dict[str, str]]]) -> list[tuple[list[int], Glossary]]:
+    """Returns groups of lines whose terms can be in one glossary: each line has its own source word only."""
+    groups: list[tuple[list[int], dict[str, str]]] = []
+    for index, (source, _, term) in enumerate(rows):
+        for lines, entries in groups:
+            own = {word.casefold() for word in words(source)}
+            taken = {word.casefold() for line in lines for word in words(rows[line][0])}
+            if not own & {word.casefold() for word in entries} and not {w.casefold() for w in term} & taken:
+                lines.append(index)
+                entries.update(term)
+                break
+        else:
+            groups.append(([index], dict(term)))
+    return [(lines, Glossary(entries)) for lines, entries in groups]
+
+
+def measure_unseen(translator: Translator, rows: list[tuple[str, str, dict[str, str]]], rounds: int) -> dict[str, Any]:
+    """Measures terms in the source beside plain search and the search that must write them."""
+    groups = grouped(rows)
+    terms = [[*term.values()] for _, _, term in rows]
+
+    def free(sources: list[str], glossary: Glossary) -> list[str]:
+        encoded = encode_with_terms(translator, glossary, sources)
+        found = translator.engine.translate(encoded, translator.options)
+        return translator.tokenizer.target.decode_batch([best.ids for best, *_ in found])
+
+    def by_line(lines: list[int]) -> list[list[str]]:
+        return [terms[line] for line in lines]
+
+    ways: dict[str, Any] = {
+        "plain": lambda lines, sources, _: translator.translate(sources),
+        "constrained": lambda lines, sources, _: translator.translate(sources, required=by_line(lines)),
+        "in_the_source": lambda _, sources, glossary: free(sources, glossary),
+        "in_the_source_then_constrained": lambda _, sources, glossary: translator.translate(sources, glossary=glossary),
+    }
+    texts: dict[str, list[str]] = {name: [""] * len(rows) for name in ways}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            for lines, glossary in groups:
+                for line, text in zip(lines, way(lines, [rows[i][0] for i in lines], glossary), strict=True):
+                    texts[name][line] = text
+            seconds[name].append(time.perf_counter() - start)
+    references = [reference for _, reference, _ in rows]
+    result: dict[str, Any] = {"lines": len(rows), "groups": len(groups)}
+    for name, found in texts.items():
+        ratios = [own / plain for own, plain in zip(seconds[name], seconds["plain"], strict=True)]
+        result[name] = {
+            "came_out": round(
+                sum(not missing(text, [tuple(of)]) for text, of in zip(found, terms, strict=True)) / len(rows), 4
+            ),
+            "bleu": round(bleu(found, [references]).value, 2),
+            "time_over_plain": round(statistics.median(ratios), 3),
+            "rounds": [round(ratio, 3) for ratio in ratios],
+        }
+    result["examples"] = [
+        {"source": row[0], "term": row[2], **{name: found[i] for name, found in texts.items()}}
+        for i, row in enumerate(rows[:12])
+    ]
+    return result
+
+
 def main() -> None:
     """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -156,22 +250,24 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--lines", type=int, default=300)
     parser.add_argument("--train-lines", type=int, default=8000)
+    parser.add_argument("--unseen", type=int, default=0, help="lines with a term that training has not seen")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
+    translator = Translator.load(args.model, engine=args.engine, device="cpu", threads=args.threads)
+    test = list(zip(read_lines(args.source), read_lines(args.reference), strict=True))
     lexicon = Lexicon(*(list(read_lines(path))[: args.train_lines] for path in (args.train_source, args.train_target)))
     chance = random.Random(1)
     oracle, forced = [], []
-    for source, reference in zip(read_lines(args.source), read_lines(args.reference), strict=True):
+    for source, reference in test if args.lines else ():
         links = lexicon.links(source, reference)
         wrong = [(word, others[0]) for word, best in links if (others := lexicon.others(word, best, reference))]
         for kept, pairs in ((oracle, links), (forced, wrong)):
             if pairs and len(kept) < args.lines:
                 terms = chance.sample(pairs, min(len(pairs), chance.randint(1, MOST_TERMS)))
                 kept.append((source, reference, [target for _, target in terms]))
-    translator = Translator.load(args.model, engine=args.engine, device="cpu", threads=args.threads)
     result: dict[str, Any] = {
         "date": date.today().isoformat(),
         "engine": translator.engine.name,
@@ -179,9 +275,12 @@ def main() -> None:
         "beam_size": translator.options.beam_size,
         "batch_size": translator.options.batch_size,
     }
-    for name, rows in (("oracle", oracle), ("forced", forced)):
+    for name, rows in (("oracle", oracle), ("forced", forced)) if args.lines else ():
         sources, references, required = (list(column) for column in zip(*rows, strict=True))
         result[name] = measure(translator, sources, references, required, args.rounds)
+    if args.unseen:
+        rows = unseen_terms(translator, test, list(read_lines(args.train_target)), args.unseen)
+        result["unseen"] = measure_unseen(translator, rows, args.rounds)
     text = json.dumps(result, indent=2, ensure_ascii=False)
     print(text)
     if args.output is not None:

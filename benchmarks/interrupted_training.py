@@ -3,6 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/interrupted_training.py > benchmarks/results/DATE-interrupted-training.json
     OMP_NUM_THREADS=1 python benchmarks/interrupted_training.py --ranks 2 --dead-ranks 14 > …-two-ranks.json
     OMP_NUM_THREADS=1 python benchmarks/interrupted_training.py --ranks 2 --ends 50 > …-ends.json
+    OMP_NUM_THREADS=1 python benchmarks/interrupted_training.py --modifiers > …-modifiers.json
 
     kills           SIGKILL to all processes
     dead ranks      SIGKILL to one process of several; the others must name it and end by themselves
@@ -11,10 +12,11 @@
     full disks      the main process may write no file above some kilobytes
     nan batches     the loss of some steps is NaN; the uninterrupted training is told to leave these steps out
 
-The training has a mixture of corpora with tags, two target languages among them, and weights that change by phases. It
-is started, resumes, and is interrupted; some while it starts, prepares or averages, most while it trains. The last
-start is left alone. Processes are forked, so that a start costs little. Ends with exit code 1 where a file differs, a
-batch is missing in quarantine.jsonl or stands there twice, or a process does not end.
+The training has a mixture of corpora with tags, two target languages among them, and weights that change by phases.
+With --modifiers, all modifiers change its text, each in a fifth of the lines. The training is started, resumes, and is
+interrupted; some while it starts, prepares or averages, most while it trains. The last start is left alone. Processes
+are forked, so that a start costs little. Ends with exit code 1 where a file differs, a batch is missing in
+quarantine.jsonl or stands there twice, or a process does not end.
 
 With --ends, nothing is interrupted: a training is resumed that many times for one more step and a new model. Each
 process is late by a random time before and after its last collective, threads switch every microsecond, and two other
@@ -45,6 +47,7 @@ import torch._dynamo  # noqa: F401  what a training imports sooner or later: onc
 import transduce.runs
 import transduce.training.event_file  # noqa: F401
 from transduce.cli.main import main as command_line
+from transduce.config.modifiers import MODIFIERS
 from transduce.config.tensors import read_weights
 from transduce.training import step as step_module
 from transduce.training.distributed import Ranks
@@ -128,6 +131,7 @@ def main() -> int:
     parser.add_argument("--full-disks", type=int, default=4)
     parser.add_argument("--nan-batches", type=int, default=8)
     parser.add_argument("--ends", type=int, default=0, help="test these many ends, and nothing else")
+    parser.add_argument("--modifiers", action="store_true", help="change the text by all modifiers")
     parser.add_argument("--ranks", type=int, default=1, help="processes that train together")
     parser.add_argument("--steps", type=int, default=303, help="length of the training")
     parser.add_argument("--seed", type=int, default=1)
@@ -149,6 +153,9 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     nan_steps = sorted(generator.sample(range(2, args.steps), args.nan_batches))
     whole, run = folder / "whole", folder / "run"
     command = ["train", str(recipe), "--quiet", "--resume", "--set", f"train.max_steps={args.steps}"]
+    if args.modifiers:
+        entries = ", ".join(f'{{name = "{name}", probability = 0.2}}' for name in MODIFIERS)
+        command += ["--set", f"train.modifiers=[{entries}]"]
     told = Processes(args.ranks, [*command, "--output", str(whole), "--set", f"train.skip_steps={nan_steps}"], folder)
     require_success(told)
     kinds = ["SIGKILL"] * args.kills + ["dead rank"] * args.dead_ranks + ["SIGTERM"] * args.terminations

@@ -32,7 +32,7 @@ from transduce import Translator
 from transduce.alignment.lexicon import learn_lexicon
 from transduce.bundle import Bundle
 from transduce.data.readers import read_lines
-from transduce.engines.aligning_heads import aligning_heads
+from transduce.engines.aligning_heads import heads_or_layer
 from transduce.reporting.machine import describe_machine
 from transduce.text import SubwordTokenizer
 from transduce.translation.pipeline.atoms import atoms
@@ -162,12 +162,10 @@ def points(aligner: WordAligner, pairs: Pairs, links: Sequence[Links]) -> dict[s
 def of_model(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns what there is to say of a model, and what aligns by it."""
     bundle = Bundle.load(path)
-    start = time.perf_counter()
-    heads = aligning_heads(bundle.config.model, bundle.weights(), bundle.tokenizer)
+    heads = heads_or_layer(bundle.config.model, bundle.aligning_heads)
     about = {
         "model": bundle.summary,
-        "heads": {"layer": heads.layer + 1, "heads": [head + 1 for head in heads.order[: heads.num_aligning]]},
-        "choosing_heads_seconds": round(time.perf_counter() - start, 3),
+        "heads": {"layer": heads.layer + 1, "heads": [head + 1 for head in heads.heads]},
     }
     options: dict[str, dict[str, Any]] = {
         "torch": {"engine": "torch"},

@@ -18,6 +18,7 @@ PACKAGES = (
     "transduce.translation.documents",
     "transduce.evaluation",
     "transduce.translation.set_scores",
+    "transduce.translation.robustness",
     "transduce.augmentation",
     "transduce.augmentation.student",
     "transduce.augmentation.filtering",

@@ -127,7 +127,7 @@ class Bundle:
         known = range(1, model.num_heads + 1)
         if not 1 <= layer <= model.num_decoder_layers or not heads or not set(heads) <= set(known):
             raise BundleError(f"{file}: layer {layer} or heads {heads} are not of this model.")
-        return AligningHeads(layer - 1, tuple(head - 1 for head in heads))
+        return AligningHeads(layer - 1, tuple(head - 1 for head in heads), values.get("guided") is True)
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def save_bundle(
         checked = list(CHECKED)
         if heads is not None:
             counted = {"layer": heads.layer + 1, "heads": [head + 1 for head in heads.heads]}  # from 1, as users do
-            files.write_json(folder / ALIGNMENT, counted)
+            files.write_json(folder / ALIGNMENT, counted | ({"guided": True} if heads.guided else {}))
             checked.append(ALIGNMENT)
         files.write_json(folder / _METRICS, dict(metrics))
         write_terms(terms or {}, folder)

@@ -15,13 +15,14 @@ import numpy as np
 from transduce import files
 from transduce.bundle import Bundle, save_bundle, save_metrics
 from transduce.config import Config, DecodeConfig
+from transduce.config.aligning_heads import guided_head
 from transduce.config.terms import licence_in, terms_of
 from transduce.config.weights import require_memory
 from transduce.data.corpus import locate_tests
 from transduce.data.prepare import prepare
 from transduce.data.prepared import Prepared, difference_from, load_prepared
 from transduce.data.store import ParallelStore
-from transduce.data.treebank_reader import beginnings, read_normalised
+from transduce.data.treebank_reader import read_normalised
 from transduce.engines.head_search import find_aligning_heads
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
@@ -31,12 +32,12 @@ from transduce.model import Transformer
 from transduce.parser import Parser
 from transduce.reporting.tables import counted
 from transduce.text import Tokenizer, load_tokenizer
-from transduce.training.ancestor import record_ancestor, require_ancestor, start_from_ancestor
+from transduce.training.ancestor import inherited_head, record_ancestor, require_ancestor, start_from_ancestor
 from transduce.training.averaging import average_checkpoints, compare_with_single
 from transduce.training.checkpoints import set_aside_damaged
 from transduce.training.device import Compute
 from transduce.training.distributed import ALONE, Ranks, local_device
-from transduce.training.guidance import Guidance
+from transduce.training.guidance import guidance_of
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 from transduce.training.resume import changes_on_resume, finished, save_run_config, trainable_config
@@ -166,10 +167,7 @@ def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, sh
         raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
     model = new_model(config, compute)
     start_from_ancestor(model, run, config, prepared)
-    guidance = None
-    if config.train.guided_attention:
-        begins = beginnings(tokenizer.piece_bytes(range(tokenizer.vocab_size)))
-        guidance = Guidance(config.train.guided_attention, *begins)
+    if (guidance := guidance_of(config, prepared, tokenizer)) is not None:
         guidance.watch(model)
     return Trainer(
         model,
@@ -299,7 +297,7 @@ def average_run(
     prepared = load_run_data(run)
     tokenizer = load_tokenizer(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress) | ancestor_metrics(run)
-    heads = find_aligning_heads(config.model, weights, tokenizer)
+    heads = guided_head(config) or inherited_head(run) or find_aligning_heads(config.model, weights, tokenizer)
     terms = terms_of(run / TERMS)
     if licence := licence_in(terms):
         metrics["licence"] = licence

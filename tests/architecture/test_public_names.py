@@ -135,6 +135,7 @@ PUBLIC = {
         "translate_document",
     },
     "transduce.translation.pipeline": {"MARKUP_KINDS", "SPLIT_KINDS", "Request", "TextOptions", "run_pipeline"},
+    "transduce.translation.robustness": {"VersionScores", "robustness_table", "score_robustness"},
     "transduce.translation.set_scores": {
         "EvaluationSet",
         "SetScores",

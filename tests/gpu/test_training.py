@@ -16,7 +16,7 @@ from transduce.config.tensors import read_tensors
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.model import Transformer
 from transduce.training.device import Compute
-from transduce.training.guidance import Guidance
+from transduce.training.guidance import CurrentWord, Guidance
 from transduce.training.memory import measured
 from transduce.training.progress import WEIGHTS
 from transduce.training.run_folder import checkpoints
@@ -71,7 +71,7 @@ def _updates(config: Config, store: ParallelStore, compute: Compute, count: int)
     """Returns the model after `count` updates on the whole store, and its losses per token."""
     torch.manual_seed(1)
     model = Transformer(config.model).to(compute.device)
-    guide = Guidance(0.5, [token % 2 == 0 for token in range(60)], [token % 3 == 0 for token in range(60)])
+    guide = Guidance(0.5, CurrentWord([token % 2 == 0 for token in range(60)], [token % 3 == 0 for token in range(60)]))
     guide.watch(model)
     trainer = Trainer(model, config, store.path.parent, store, compute=compute, show_progress=False)
     rows, losses = np.arange(len(store)), []

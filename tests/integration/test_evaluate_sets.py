@@ -140,6 +140,21 @@ def test_files_given_by_hand_are_translated_as_asked(model: Path, capsys: pytest
     assert "de → fr is zero-shot" in shown.err
 
 
+def test_versions_of_a_set_have_a_row_each(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["evaluate", "--model", str(model), "--engine", "torch", "--beam-size", "1", "--robustness"]
+    assert main([*common, "--sets", "en-fr", "--metrics", "chrf"]) == 0
+    header, _, *rows = capsys.readouterr().out.splitlines()
+    assert header == "| test set | version | lines | chrF2 | copied | loops |"
+    assert [row.split(" | ")[1].strip() for row in rows[:2]] == ["clean", "upper case"]
+    assert len(rows) == 11 + 2
+    assert rows[-1].startswith("chrF2: nrefs:1|")
+    files = ["--source", str(model.parent / "test.en"), "--reference", str(model.parent / "test.out")]
+    assert main([*common, "--translate", *files, "--target", "fr", "--json"]) == 0
+    versions = json.loads(capsys.readouterr().out)["versions"]
+    assert [each["kept_share"] is None for each in versions] == [True] * 6 + [False] * 4 + [True]
+    assert {each["num_lines"] for each in versions} == {3}
+
+
 def test_a_recipe_may_name_other_sets(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = tmp_path / "other.toml"
     recipe.write_text('[data]\nfolder = "."\ntarget_language = "fr"\ntest = { one = ["test.en", "test.out"] }\n')
@@ -162,6 +177,8 @@ def test_a_recipe_may_name_other_sets(model: Path, tmp_path: Path, capsys: pytes
         (["--source", "test.en", "--reference", "test.out", "--beam-size", "1"], "add --translate"),
         (["--source", "test.en", "--reference", "test.fr"], "add --target fr, or --target de if that is meant"),
         (["--translate", "--source", "test.en", "--reference", "test.fr"], "the model writes 'de' where no language"),
+        (["--robustness", "--source", "x", "--reference", "y"], "--robustness translates: give --model MODEL without"),
+        (["--robustness", "--train", "x"], "--train looks for test lines as they are: leave it out with --robustness."),
         (["--translate", "--source", "-", "--reference", "-"], "standard input ('-') can be only one of the files"),
     ],
 )

@@ -151,16 +151,5 @@ def test_a_vocabulary_without_signatures_is_refused(recipe: Path, tmp_path: Path
         prepare(load_recipe(recipe), tmp_path / "data", tokenizer=tmp_path / "tokenizer.json", progress=False)
 
 
-def test_guidance_is_for_parsers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for language in ("en", "de"):
-        (tmp_path / f"train.{language}").write_text("A dog.\n" * 4, encoding="utf-8")
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text('preset = "tiny"\n[data]\ntrain = [["train.en", "train.de"]]\n', encoding="utf-8")
-    arguments = ["train", str(recipe), "--output", str(tmp_path / "run"), "--set", "train.guided_attention=1"]
-    assert main(arguments) == ConfigError.exit_code
-    assert "train.guided_attention = 1.0: must be 0 where data.format is not 'trees'" in capsys.readouterr().err
-    assert not (tmp_path / "run" / "data").exists()
-
-
 def test_a_saved_model_says_how_it_reads(run: Path) -> None:
     assert Bundle.load(run / "model").config.data.rare_words == "signatures"

@@ -76,6 +76,17 @@ def test_a_recipe_shows_what_differs_from_its_preset(tmp_path: Path, capsys: pyt
     assert load_recipe(recipe).name == "mine"
 
 
+def test_modifiers_are_shown_with_what_they_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('preset = "tiny"\n[[train.modifiers]]\nname = "typos"\nprobability = 0.05\n')
+    assert main(["info", str(recipe)]) == 0
+    shown = capsys.readouterr().out
+    assert "| modifier | probability | effect on a line |" in shown
+    assert "| typos | 0.05 | the source is misspelled, in nine ways |" in shown
+    assert main(["info", "tiny"]) == 0
+    assert "modifier " not in capsys.readouterr().out
+
+
 def test_settings_change_a_recipe_and_a_preset_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = tmp_path / "mine.toml"
     recipe.write_text('preset = "tiny"\n', encoding="utf-8")

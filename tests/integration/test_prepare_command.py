@@ -162,6 +162,36 @@ def test_command_mistakes(arguments: list[str], message: str, capsys: pytest.Cap
     assert message in capsys.readouterr().err
 
 
+def test_lines_are_shown_as_modifiers_change_them(
+    config: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    entries = [("upper_case", 0.2), ("merge", 0.1), ("noise", 0.00001)]
+    tables = "".join(f'[[train.modifiers]]\nname = "{name}"\nprobability = {number}\n' for name, number in entries)
+    corpus = '[text]\nvocab_size = 300\n[data]\nfolder = "corpus"\ntrain = [["one.en", "one.de"]]\n'
+    recipe.write_text(corpus + tables)
+    arguments = ["prepare", str(recipe), "--output", str(tmp_path / "out"), "--quiet", "--show-modified"]
+    assert main([*arguments, "6"]) == 0
+    merge, noise = capsys.readouterr().out.partition("merge: 2 to 4 pairs become one line")[2].split("noise: ")
+    assert merge.count("  line ") == 2
+    noise, upper = noise.split("upper_case: both sides in capitals")
+    assert noise.rstrip().endswith("; no line of this epoch")
+    blocks = upper.split("\n  line ")
+    assert "lines of the first epoch" in blocks[0]
+    assert len(blocks) == 3
+    for block in blocks[1:]:
+        lines = [line.strip() for line in block.splitlines()[1:]]
+        (before, after), target = (line.split("  ", 1)[1] for line in lines[:2]), lines[2:]
+        assert after == before.upper() != before
+        assert target[1].endswith(target[0].removeprefix("target  ").upper())
+    assert main([*arguments, "0"]) != 0
+    assert main([*arguments, "3", "--check-only"]) != 0
+    assert "--show-modified shows prepared pairs: leave out --check-only" in capsys.readouterr().err
+    recipe.write_text(corpus)
+    assert main([*arguments, "3"]) != 0
+    assert "train.modifiers: the recipe has none to show. Add [[train.modifiers]] tables." in capsys.readouterr().err
+
+
 def test_progress_is_shown_with_an_estimate(
     config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -289,7 +289,7 @@ def test_pairs_that_are_not_finite_come_first_in_the_order_of_the_batch(
         MicroBatch(np.array([31, 60, 29]), torch.tensor(math.nan)),
         MicroBatch(np.array([4, 30, 70]), torch.tensor(math.inf)),
     ]
-    batch = TrainedBatch(0, 0, np.array([29, 70, 30, 4, 31, 60]), passes)
+    batch = TrainedBatch(0, 0, np.array([29, 70, 30, 4, 31, 60]), passes, trainer.train)
     trainer.quarantine.begin(0)
     trainer.quarantine.examine(StepResult(math.nan, math.nan, 6, 6, math.nan, 0.1), batch, Progress(step=1))
     trainer.quarantine.close()

@@ -41,7 +41,7 @@ from transduce.training.validation import Validation
 recipe, data, run, steps = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 run.mkdir(exist_ok=True)
 # A usual rate for so small a model would make it chaotic: rounding errors would grow by a half in each step.
-config = with_train(without_dropout(load_recipe(recipe)), max_steps=steps, learning_rate_factor=0.1)
+config = with_train(without_dropout(load_recipe(recipe, sys.argv[5:])), max_steps=steps, learning_rate_factor=0.1)
 tokenizer = SubwordTokenizer.load(data / "tokenizer.json")
 config = with_vocabulary(config, tokenizer)
 compute = Compute(torch.device("cpu"), torch.float64)
@@ -60,15 +60,25 @@ def losses(run: Path) -> list[float]:
     return [record["loss"] for record in records if record["kind"] == "train"]
 
 
+MODIFIERS = ", ".join(
+    f'{{name = "{name}", probability = 0.3}}'
+    for name in ("merge", "copies", "upper_case", "items", "punctuation", "typos")
+)
+
+
 @pytest.mark.computes
-def test_any_number_of_processes_has_the_same_losses(recipe: Path, config: Config, data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("modifiers", ["", MODIFIERS])
+def test_any_number_of_processes_has_the_same_losses(
+    modifiers: str, recipe: Path, config: Config, data: Path, tmp_path: Path
+) -> None:
     """In float64, over 50 steps of several epochs: batches of fewer pairs than processes are among them."""
     assert batches_an_epoch(config, data) < 50
     program = tmp_path / "exact.py"
     program.write_text(EXACT)
     for world_size in (1, 2, 3):
         run = tmp_path / str(world_size)
-        for code, said in finish(start(world_size, [str(program), str(recipe), str(data), str(run), "50"])):
+        arguments = [str(program), str(recipe), str(data), str(run), "50", f"train.modifiers=[{modifiers}]"]
+        for code, said in finish(start(world_size, arguments)):
             assert code == 0, said
     alone = losses(tmp_path / "1")
     assert len(alone) == 50

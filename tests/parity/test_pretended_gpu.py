@@ -25,7 +25,7 @@ from transduce.engines.torch import TorchEngine
 from transduce.model import Transformer
 from transduce.model.cuda_graphs import GraphDecoder
 from transduce.training.device import Compute
-from transduce.training.guidance import Guidance
+from transduce.training.guidance import CurrentWord, Guidance
 from transduce.training.prefetch import Prefetch
 from transduce.training.progress import Progress
 from transduce.training.trainer import Trainer
@@ -108,7 +108,7 @@ def _decode() -> dict[str, Any]:
 def _train(folder: str) -> dict[str, Any]:
     """Returns the greatest difference in weights, and what two updates waited for: with a guidance and without."""
     store = _store(Path(folder) / "train.arrow")
-    guide = Guidance(0.5, [token % 2 == 0 for token in range(40)], [token % 3 == 0 for token in range(40)])
+    guide = Guidance(0.5, CurrentWord([token % 2 == 0 for token in range(40)], [token % 3 == 0 for token in range(40)]))
     settings = TrainConfig(
         label_smoothing=0.1,
         warmup_steps=3,

@@ -16,7 +16,7 @@ from transduce.config import ModelConfig
 from transduce.model import Transformer
 from transduce.training.batch import Batch, pad
 from transduce.training.device import Compute
-from transduce.training.guidance import Guidance
+from transduce.training.guidance import CurrentWord, Guidance
 from transduce.training.loss import Smoothing
 from transduce.training.step import batch_loss
 
@@ -70,7 +70,8 @@ def test_guided_attention_is_that_of_this_batch() -> None:
     torch._dynamo.reset()
     results = []
     for compiled in (False, True):
-        guidance = Guidance(0.5, [token % 2 == 0 for token in range(40)], [token % 3 == 0 for token in range(40)])
+        words = CurrentWord([token % 2 == 0 for token in range(40)], [token % 3 == 0 for token in range(40)])
+        guidance = Guidance(0.5, words)
         same = copy.deepcopy(model)
         guidance.watch(same)
         if compiled:

@@ -204,7 +204,7 @@ def test_a_conversion_is_opened_as_it_was_asked_for(
     read = [f"source {name}" for name in NAMES]
     tokenizer = FakeTokenizer(tokens=lambda: read, tags={"<2de>": 7}, target_side=written)
     config = ModelConfig(positions="learned", max_positions=30)
-    bundle: Any = SimpleNamespace(tokenizer=tokenizer, config=SimpleNamespace(model=config))
+    bundle: Any = SimpleNamespace(tokenizer=tokenizer, config=SimpleNamespace(model=config), aligning_heads=None)
     engine = CTranslate2Engine.load(bundle, "wished", 4, "int8", shortlisted=shortlisted)
     assert calls == [
         ("choose_device", ("wished",), {}),
@@ -382,6 +382,14 @@ def test_attention_is_that_of_the_forced_tokens_and_no_more() -> None:
     assert (sources, targets) == ([["b", "c"], ["a"]], [["x", "y", "z"], ["x"]])
     settings = {"beam_size": 1, "max_input_length": 0, "return_attention": True, "asynchronous": True}
     assert options == settings | {"max_decoding_length": 3}
+
+
+def test_attention_after_each_token_needs_one_step_more() -> None:
+    model: Any = Library(lambda source, target: SimpleNamespace(attention=[[[f"{source}{n}"] for n in range(4)]]))
+    found = ctranslate2_forced.attention(model, *PAIRS, after=True)
+    assert found == [[["['a']1"]], [[f"['b', 'c']{n}"] for n in (1, 2, 3)], [], []]
+    [(_, targets, options)] = model.calls
+    assert (targets, options["max_decoding_length"]) == ([["x", "y", "z", "z"], ["x", "x"]], 4)
 
 
 def test_the_next_tokens_are_scored_behind_each_beginning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,14 @@ def test_required_terms_of_a_line(text: str, found: list[str]) -> None:
     assert [choice[0] for choice in glossary.required_in(text)] == found
 
 
+def test_terms_are_written_beside_their_words() -> None:
+    glossary = Glossary({"dog": ["Köter", "Hund"], "guide dog": "Blindenhund", "IT": "EDV"})
+    assert glossary.written_into("A guide  dog, (IT) two Dogs, a Dog.") == (
+        "A guide  dog | Blindenhund |, (IT | EDV |) two Dogs, a Dog | Köter |."
+    )
+    assert glossary.written_into("it is") == "it is"
+
+
 def test_choices_stay_together() -> None:
     assert Glossary({"cat": ["Katze", " Kater "]}).required_in("a cat") == (("Katze", "Kater"),)
 

@@ -153,7 +153,7 @@ def test_layers_are_computed_twice_before_micro_batches_have_less_than_1024_toke
     tmp_path: Path, model: Transformer, num_tokens: int, twice: bool
 ) -> None:
     splits = splits_of(tmp_path, model)
-    splits.store.target_lengths = np.array([num_tokens // 2] * 2, np.int32)
+    splits.pairs.target_lengths = np.array([num_tokens // 2] * 2, np.int32)
     splits.lower(MemoryError(), np.arange(2), 1)
     assert (model.checkpointing, splits.own_limit) == (twice, 4000 if twice else 1024)
     splits.lower(MemoryError(), np.arange(2), 1)

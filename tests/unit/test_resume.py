@@ -7,7 +7,7 @@ import pytest
 
 from transduce.config import Config, TrainConfig, apply_settings, preset
 from transduce.config.loading import merge_settings
-from transduce.errors import ConfigError, TrainingError
+from transduce.errors import TrainingError
 from transduce.training import resume
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import CheckpointKind, Progress, write_state
@@ -120,5 +120,3 @@ def test_a_run_keeps_its_own_number_for_micro_batches_unless_auto_is_set(config:
     assert [each.train.micro_batch_tokens for each in found] == [80, "auto"]
     fixed = apply_settings(config, ["train.micro_batch_tokens=50"])
     assert trainable_config(fixed, run, True, []) == fixed
-    with pytest.raises(ConfigError, match=r"must be 0 where data\.format is not 'trees'"):
-        trainable_config(apply_settings(config, ["train.guided_attention=0.5"]), tmp_path / "new", False, [])

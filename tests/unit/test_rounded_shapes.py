@@ -13,7 +13,7 @@ from transduce.model import Transformer
 from transduce.model.packing import num_rows
 from transduce.training.batch import Batch, collate
 from transduce.training.device import Compute
-from transduce.training.guidance import Guidance
+from transduce.training.guidance import CurrentWord, Guidance
 from transduce.training.loss import Smoothing
 from transduce.training.shapes import describe_rounding, plan_sizes
 from transduce.training.step import batch_loss
@@ -58,7 +58,9 @@ def test_losses_and_gradients_are_those_of_batches_as_they_are(name: str, guided
     model = Transformer(_CONFIGS[name]).double().train()
     guidance, precision = None, 1e-9
     if guided:
-        guidance = Guidance(0.5, [token % 2 == 0 for token in range(40)], [token % 3 == 0 for token in range(40)])
+        guidance = Guidance(
+            0.5, CurrentWord([token % 2 == 0 for token in range(40)], [token % 3 == 0 for token in range(40)])
+        )
         guidance.watch(model)
         precision = 1e-5  # it computes in float32
     for count in (1, 5, 67, 141):  # from one sentence to some that only fill up

@@ -159,7 +159,8 @@ def test_a_run_knows_its_data_by_their_checksums(tmp_path: Path, monkeypatch: py
         loaded.append((path, checksums))
         manifest = {"files": {name: {"sha256": value} for name, value in sums.items()}}
         validation = path / "validation.arrow" if "validation.arrow" in sums else None
-        names = {"folder": path, "train": path / "train.arrow", "validation": validation}
+        aligner = path / "aligner" if "aligner" in sums else None
+        names = {"folder": path, "train": path / "train.arrow", "validation": validation, "aligner": aligner}
         return SimpleNamespace(manifest=manifest, tokenizer_fingerprint=fingerprint, **names)
 
     fingerprint = "f"
@@ -184,6 +185,13 @@ def test_a_run_knows_its_data_by_their_checksums(tmp_path: Path, monkeypatch: py
     with pytest.raises(TrainingError, match="was started with other data"):
         load_run_data(run)
     fingerprint = "f"
+    sums["aligner"] = "a"
+    load_run_data(run)  # it was started without one, and needs none
+    save_run_data(run, load(folder, checksums=False))
+    sums["aligner"] = "other"
+    with pytest.raises(TrainingError, match="was started with other data"):
+        load_run_data(run)
+    del sums["aligner"]
     del sums["validation.arrow"]
     with pytest.raises(TrainingError, match="was started with other data"):
         load_run_data(run)

@@ -82,7 +82,7 @@ def test_memory_is_tried_for_each_phase_to_come(
         announcement=lambda: ["whole batches", "warning: too little"],
     )
     phases = [SimpleNamespace(from_step=step) for step in (0, 3, 9, 20)]
-    order = SimpleNamespace(mixture=SimpleNamespace(phases=phases), plan=lambda step, epoch: (step, epoch))
+    order = SimpleNamespace(mixture=SimpleNamespace(phases=phases), stored_plan=lambda step, epoch: (step, epoch))
     fits: list[Any] = []
 
     def fit(**options: Any) -> tuple[int, int]:
@@ -247,7 +247,8 @@ def test_an_update_is_counted_with_its_batch_its_time_and_its_cost(
     def advance(progress: Progress) -> None:
         progress.step, progress.batch = progress.step + 1, progress.batch + 1
 
-    trainer = trainer_of(tmp_path, order=SimpleNamespace(advance=advance), ranks=Ranks(0, 3))
+    order = SimpleNamespace(advance=advance, pairs=lambda progress: f"pairs of epoch {progress.epoch}")
+    trainer = trainer_of(tmp_path, order=order, ranks=Ranks(0, 3))
     trainer.capacity = SimpleNamespace(flops_per_second=2.0, basis="measured")
     trainer.compute, trainer._micro_batches = "CPU", ["pass"]
     trainer.quarantine = SimpleNamespace(examine=lambda *given: examined.append(given))
@@ -261,6 +262,7 @@ def test_an_update_is_counted_with_its_batch_its_time_and_its_cost(
     [(seen, batch, given)] = examined
     assert (seen, given) == (result, progress)
     assert (batch.epoch, batch.number, batch.own) == (2, 6, ["pass"])  # where it was in the plan
+    assert batch.pairs == "pairs of epoch 2"
     left_out = trainer_of(tmp_path, "train.skip_steps=[5]")._left_out()
     assert (left_out.target_tokens, left_out.flops, math.isnan(left_out.loss)) == (0, 0, True)
     trainer._advance(left_out, rows, 10.0)
@@ -331,7 +333,7 @@ def test_a_batch_made_ahead_is_the_share_of_the_update_after_the_next() -> None:
 
     asked: list[int] = []
     splits: Any = SimpleNamespace(
-        device=torch.device("cuda"), own_limit=None, ranks=Ranks(1, 2), parts=parts, collate=collate
+        device=torch.device("cuda"), own_limit=None, ranks=Ranks(1, 2), parts=parts, collate=collate, pairs="epoch 0"
     )
     order: Any = SimpleNamespace(rows_after_next=lambda _: np.arange(10, 16))
     prefetch = Prefetch(order, splits)
@@ -341,7 +343,10 @@ def test_a_batch_made_ahead_is_the_share_of_the_update_after_the_next() -> None:
     assert prefetch.take(np.array([11])) is None
     prefetch.make_next(Progress(step=4))
     assert prefetch.take(np.array([13])) is None  # other rows are asked for
+    prefetch.make_next(Progress(step=4))
+    splits.pairs = "epoch 1"
+    assert prefetch.take(np.array([11])) is None  # the same number, of another epoch's lines
     for changed in ({"own_limit": 5}, {"own_limit": None, "device": torch.device("cpu")}):
         vars(splits).update(changed)
         Prefetch(order, splits).make_next(Progress(step=4))
-    assert len(made) == 2
+    assert len(made) == 3

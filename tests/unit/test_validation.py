@@ -167,7 +167,8 @@ def result_of(loss: float, norm: float = 1.0) -> StepResult:
     return StepResult(loss * 10, loss * 10, 10, 10, norm, 0.1)
 
 
-BATCH: Any = TrainedBatch(0, 0, np.arange(2), [])
+PAIRS: Any = None
+BATCH: Any = TrainedBatch(0, 0, np.arange(2), [], PAIRS)
 
 
 def test_a_spike_is_a_loss_above_the_limit(tmp_path: Path) -> None:
@@ -233,7 +234,7 @@ def test_each_pair_has_its_process_its_micro_batch_and_both_losses(
     def gathered(rank: int, world_size: int, *own: tuple[list[int], float]) -> list[list[float]]:
         quarantine.ranks = Alone(rank, world_size)
         passes = [MicroBatch(np.array(part), torch.tensor(loss)) for part, loss in own]
-        return [each.tolist() for each in quarantine._gather(TrainedBatch(0, 0, rows, passes))]
+        return [each.tolist() for each in quarantine._gather(TrainedBatch(0, 0, rows, passes, PAIRS))]
 
     assert gathered(0, 1, ([9, 5], 1.0), ([5, 7], 2.0)) == [[0] * 4, [0, 1, 1, 0], [5, 7, 5, 9], [1, 2, 2, 1]]
     assert gathered(1, 2, ([9, 7], 3.0)) == [[0, 1, 0, 1], [0] * 4, [0, 7, 0, 9], [0, 3, 0, 3]]

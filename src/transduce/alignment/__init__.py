@@ -1,4 +1,4 @@
-"""Which words translate which, by what a corpus itself shows, and which of its lines do not belong together.
+"""Which words translate which, by what a corpus itself shows: links of words, and lines that do not belong together.
 
 Needs no torch, and no other dictionary.
 """

@@ -96,6 +96,17 @@ def tokens_of(lines: Sequence[str]) -> Tokens:
     return joined([_block(lines[start : start + _BLOCK_LINES]) for start in range(0, len(lines), _BLOCK_LINES)])
 
 
+def token_spans(lines: Sequence[str]) -> NDArray[np.int64]:
+    """Returns where the tokens of `tokens_of` begin and end in their lines, (N, 2), in characters."""
+    found = [np.zeros((0, 2), np.int64)]
+    for start in range(0, len(lines), _BLOCK_LINES):
+        codes, begins, ends = _cut(lines[start : start + _BLOCK_LINES])
+        line_starts = np.concatenate([[0], np.flatnonzero(codes == ord("\n")) + 1])
+        offsets = line_starts[np.searchsorted(line_starts, begins, side="right") - 1]
+        found.append(np.stack([begins - offsets, ends - offsets], axis=1))
+    return np.concatenate(found)
+
+
 def joined(parts: Sequence[Tokens]) -> Tokens:
     """Returns the tokens of several groups of lines as those of one."""
     return Tokens(
@@ -107,14 +118,8 @@ def joined(parts: Sequence[Tokens]) -> Tokens:
 
 def _block(lines: Sequence[str]) -> Tokens:
     classes_of, folded_of, digits_of = _characters()
-    text = "\n".join([line[:MAX_CHARACTERS] for line in lines]) + "\n"
-    codes = codes_of(text)
+    codes, begins, ends = _cut(lines)
     classes = classes_of[codes]
-    boundary = np.ones(len(codes) + 1, dtype=bool)
-    boundary[1:-1] = (classes[1:] != classes[:-1]) | (classes[1:] >= _SIGN)
-    edges = np.flatnonzero(boundary)
-    is_token = classes[edges[:-1]] != _SPACE
-    begins, ends = edges[:-1][is_token], edges[1:][is_token]
     # A character of an unspaced script and the one after it make a token.
     ends = ends + ((classes[begins] == _UNSPACED) & (classes[np.minimum(ends, len(codes) - 1)] == _UNSPACED))
     rising, inverses = powers(len(codes))
@@ -125,6 +130,17 @@ def _block(lines: Sequence[str]) -> Tokens:
     line_ends = np.flatnonzero(codes == ord("\n"))
     starts = np.searchsorted(begins, np.concatenate([[0], line_ends]))
     return Tokens(hashes, kinds.astype(np.uint8), starts=starts.astype(np.int64))
+
+
+def _cut(lines: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the characters of lines, a line feed after each, and where runs of letters and single characters are."""
+    codes = codes_of("\n".join([line[:MAX_CHARACTERS] for line in lines]) + "\n")
+    classes = _characters()[0][codes]
+    boundary = np.ones(len(codes) + 1, dtype=bool)
+    boundary[1:-1] = (classes[1:] != classes[:-1]) | (classes[1:] >= _SIGN)
+    edges = np.flatnonzero(boundary)
+    is_token = classes[edges[:-1]] != _SPACE
+    return codes, edges[:-1][is_token], edges[1:][is_token]
 
 
 @cache

@@ -17,6 +17,7 @@ examples:
   transduce evaluate --model runs/many/model --sets de-fr --intervals --corpus corpora/many
   transduce evaluate --model runs/many/model --translate --source test.de --reference test.fr --target fr
   transduce evaluate --model models/m30k --translate --source memory.tmx --reference memory.tmx
+  transduce evaluate --model runs/m30k/model --robustness
 
 metrics:
   bleu        sacreBLEU with WMT's tokenizer (13a); with --tokenized, on the given tokens
@@ -28,6 +29,10 @@ metrics:
 --model alone translates the test sets of its recipe (data.test, data.test_sets), each in its own direction, and prints
 a table with a row for each: languages, perplexity and scores. A pair of languages that the model was not trained on is
 marked as zero-shot. --translate does the same with one set: --source and --reference.
+
+--robustness translates each of these sets in several versions: in capitals, with typos, with codes to copy, two lines
+in one, already translated, and others. The table has a row for each version: its scores, the share of lines whose item
+was copied to the letter, and the share of translations that repeat themselves. Nothing is protected or searched again.
 
 With --source and --reference, --model adds the model's perplexity per subword of the (first) reference. It needs no
 PyTorch. --train names the training text of both sides (each tab-separated column counts as a line): a warning counts
@@ -88,6 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_switch(parser, "--json", "print JSON, warnings included")
     sets = parser.add_argument_group("translating with --model")
     add_switch(sets, "--translate", "translate --source and score that")
+    add_switch(sets, "--robustness", "also in capitals, with typos, with codes to copy, …; see above")
     add_text(sets, "--sets", "NAME", "test sets of the recipe; default: all", nargs="+", default=[])
     add_path(sets, "--recipe", "FILE", "whose test sets; default: the model's own recipe")
     add_path(sets, "--corpus", "DIR", "their folder; default: as the recipe says")
@@ -144,13 +150,18 @@ def _translates(args: argparse.Namespace) -> bool:
             "--target, --domain and --source-language are for --source: each test set of the recipe says its own."
         )
     translates = whole_recipe or args.translate
+    if args.robustness and not translates:
+        raise EvaluationError("--robustness translates: give --model MODEL without files, or add --translate.")
+    if args.robustness and args.train:
+        raise EvaluationError("--train looks for test lines as they are: leave it out with --robustness.")
     if not translates and any(value is not None for value in decode_changes(args).values()):
         raise EvaluationError("Options of the search are for translating: add --translate.")
     return translates
 
 
 def _evaluate_sets(args: argparse.Namespace) -> int:
-    """Translates the test sets of a recipe, or one that is given, and prints a row for each."""
+    """Translates the test sets of a recipe, or one that is given, and prints a row for each, or for each version."""
+    from transduce.translation.robustness import robustness_table, score_robustness
     from transduce.translation.set_scores import score_sets, scores_table
 
     opened = open_translator(args, directed=args.translate)
@@ -159,11 +170,18 @@ def _evaluate_sets(args: argparse.Namespace) -> int:
     sets = [_given_set(args)] if args.translate else _sets_of_recipe(args, opened)
     training = _training(args.train, _languages(args))
     translator = load_translator(args, opened)
-    progress = not args.quiet and sys.stderr.isatty()
-    options = _score_options(args)
-    scores = score_sets(
-        translator, sets, search=opened.options, metrics=_metrics(args), progress=progress, options=options
-    )
+    given: Any = {
+        "search": opened.options,
+        "metrics": _metrics(args),
+        "progress": not args.quiet and sys.stderr.isatty(),
+        "options": _score_options(args),
+    }
+    if args.robustness:
+        measured = score_robustness(translator, sets, **given)
+        in_json = json.dumps({"versions": [each.to_dict() for each in measured]}, indent=2, ensure_ascii=False)
+        print_report(in_json if args.json else robustness_table(measured))
+        return 0
+    scores = score_sets(translator, sets, **given)
     warnings = [warning for each in scores for warning in each.evaluation.warnings]
     if training:
         from transduce.evaluation import leakage_warnings

@@ -34,6 +34,7 @@ from transduce.config.differences import differences
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.loading import recipe_start
 from transduce.config.model_card import format_metric
+from transduce.config.modifiers import MODIFIERS
 from transduce.engines.ctranslate2_limits import converted_bytes
 from transduce.errors import ConfigError, suggestion
 from transduce.reporting.tables import clock, counted, mebibytes, short, table
@@ -129,6 +130,9 @@ def _as_text(name: str, subject: _Subject, count: int) -> str:
         if isinstance(values, dict):
             lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
             parts.append("\n".join([f"[{section}]", *lines]))
+    if modifiers := subject.config.train.modifiers:
+        rows = [(each.name, f"{each.probability:g}", MODIFIERS[each.name].effect) for each in modifiers]
+        parts.append(table(("modifier", "probability", "effect on a line"), rows, text_columns=3))
     if subject.metrics:
         parts.append(
             "\n".join(["measured:", *(f"  {key}: {format_metric(value)}" for key, value in subject.metrics.items())])

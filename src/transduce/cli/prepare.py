@@ -6,6 +6,7 @@ examples:
   transduce prepare --train a.tsv.gz --train b.en.zst b.de.zst --set text.vocab_size=16000 --output prepared/mine
   transduce prepare --train memory.tmx --set data.source_language=en --set data.target_language=de --output prepared/tm
   transduce prepare recipes/wmt14-en-de-base.toml --check-only
+  transduce prepare robust.toml --output prepared/robust --show-modified 20
 
 A corpus is two files aligned line by line, one TSV file, or one translation memory (.tmx); .gz and .zst are accepted.
 With data.format set to trees it is treebanks, for a parser: see 'transduce parse train --help'. Of a translation memory
@@ -21,6 +22,8 @@ sees each of them. Weights can change later: they belong to the plan of an epoch
 
 A recipe with a section [init] uses the tokenizer of the model that it starts from, with the new words that it lists.
 
+--show-modified prints lines as the [[train.modifiers]] of the recipe change them in the first epoch.
+
 The output folder has tokenizer.json, train.arrow, validation.arrow, report.json and, written last, manifest.json.
 dropped.jsonl says of each training pair that is left out where it is and why. A folder that was prepared from the same
 files in the same way is used again. 'transduce train' prepares its data itself; this command prepares them in advance,
@@ -32,11 +35,14 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_corpora, add_overwrite
-from transduce.cli.options import THREADS, add_number, add_path, add_settings, add_switch, add_text
+from transduce.cli.options import THREADS, Number, add_number, add_path, add_settings, add_switch, add_text
+from transduce.config.ranges import Range
 from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
     from transduce.config import Config
+
+_SHOWN_LINES = Number(int, Range(1, 1000))
 
 SUMMARY = "check a parallel corpus, learn its tokenizer, encode it"
 
@@ -55,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--threads", THREADS, "N", "threads that encode; default: all cores")
     add_overwrite(parser, "a folder that was prepared differently")
     add_switch(parser, "--check-only", "only report on the text; write nothing")
+    add_number(parser, "--show-modified", _SHOWN_LINES, "N", "also print N lines before and after train.modifiers")
     add_switch(parser, "--quiet", "no progress on standard error")
 
 
@@ -65,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("Say where to write: --output DIR. Or add --check-only to write nothing.")
     from transduce.data import prepare as preparation
 
+    if args.check_only and args.show_modified:
+        raise ConfigError("--show-modified shows prepared pairs: leave out --check-only, and give --output DIR.")
     if args.check_only:
         from transduce.data.doctor import require_aligned
         from transduce.data.prepare_report import describe_examination
@@ -86,6 +95,10 @@ def run(args: argparse.Namespace) -> int:
         overwrite=args.overwrite,
     )
     print(report)
+    if args.show_modified:
+        from transduce.data.modifiers.shown import show_modified
+
+        print(f"\n{show_modified(config, args.output, args.show_modified)}")
     return 0
 
 

@@ -260,6 +260,7 @@ _EXAMPLES = {
     "data.validation_sets": '[[data.validation_sets]] and below it files = ["dev.en", "dev.de"]',
     "data.test_sets": '[[data.test_sets]] and below it files = ["test.en", "test.de"]',
     "train.phases": "[[train.phases]] and below it from_step = 5000 and weights = { web = 0.5 }",
+    "train.modifiers": '[[train.modifiers]] and below it name = "upper_case" and probability = 0.07',
     "data.train": 'train = [["train.en", "train.de"]]: a list of pairs of files',
     "data.validation": 'validation = ["dev.en", "dev.de"]',
     "data.test": 'test = { news = ["news.en", "news.de"] }',

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypedDict
 
 from transduce.config.corpora import PhaseConfig, require_phases
 from transduce.config.data import DataConfig
+from transduce.config.modifiers import ModifierConfig, require_modifiers
 from transduce.config.quantities import (
     BatchSize,
     Beam,
@@ -120,10 +121,11 @@ class TrainConfig:
     # Keep only the input of each layer, and compute the layer again for its gradient: less memory, the same gradients.
     activation_checkpointing: Literal["auto"] | bool = "auto"  # auto: where micro-batches would be tiny without
     label_smoothing: Rate = 0.1  # ε_ls (§5.4)
-    # Parsers only: weight of a loss that makes a head of each inner decoder layer attend to the current word.
+    # Weight of a loss that makes a decoder head attend to the word that is translated; a parser's, to the current word.
     guided_attention: Weight = 0.0
     smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
     phases: tuple[PhaseConfig, ...] = ()  # from which step on other weights of the corpora hold
+    modifiers: tuple[ModifierConfig, ...] = ()  # how training pairs are changed as batches are made
     learning_rate_factor: Factor = 1.0  # multiplies eq. 3
     warmup_steps: Count = 4000  # warmup of eq. 3
     cooldown_steps: CountOrNone = 0  # the learning rate falls to 0 over the last steps; 0 disables (the paper)
@@ -166,6 +168,7 @@ class TrainConfig:
         if self.average_last > self.keep_checkpoints:
             demand = f"at most train.keep_checkpoints ({self.keep_checkpoints}): only kept checkpoints can be averaged"
             raise refused(self, "train.average_last", demand)
+        require_modifiers(self.modifiers)
         if not all(step in _STEPS for step in self.skip_steps):
             raise refused(self, "train.skip_steps", f"numbers of steps, {_STEPS}")
 
@@ -254,6 +257,8 @@ class Config:
     def __post_init__(self) -> None:
         if self.train.phases:
             require_phases(self.train.phases, self.data.training_corpora)
+        if self.train.modifiers and self.data.format == "trees":
+            raise ConfigError("train.modifiers: must be left out where data.format is 'trees': they change text.")
 
 
 SECTIONS = {f.name: f.default_factory for f in fields(Config) if f.name != "name"}

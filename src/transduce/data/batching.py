@@ -22,6 +22,8 @@ Lengths = NDArray[np.integer[Any]]
 # and the source more: from 3 to 5 the sum of both is least on Multi30k and on Europarl.
 _BATCHES_A_GROUP = 4
 
+HASH_STEP, _FACTORS = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64
+
 
 @dataclass(frozen=True)
 class BatchPlan:
@@ -156,15 +158,27 @@ def _padded_tokens(lengths: Lengths, starts: Indices) -> int:
 
 def random_numbers(count: int, seed: int, epoch: int, *, salt: int) -> NDArray[np.uint64]:
     """Returns `count` 64-bit numbers that look random: the finaliser of SplitMix64, applied to counters."""
-    key = np.zeros(1, dtype=np.uint64)
+    return random_numbers_at(np.arange(count), seed, epoch, salt=salt)
+
+
+def random_numbers_at(indices: Indices, seed: int, epoch: int, *, salt: int) -> NDArray[np.uint64]:
+    """Returns those of the `random_numbers` that have these indices, from 0."""
+    key = 0
     for part in (seed, epoch, salt):
-        key = _mix(key + np.uint64(part % 2**64) + np.uint64(0x9E3779B97F4A7C15))
-    return _mix(key + np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+        key = mix((key + part + HASH_STEP) % 2**64)
+    return _mix_all(np.uint64(key) + indices.astype(np.uint64) * np.uint64(HASH_STEP))
 
 
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+def mix(value: int) -> int:
+    """Returns the finaliser of SplitMix64 of a number below 2^64."""
+    value = (value ^ (value >> 30)) * _FACTORS[0] % 2**64
+    value = (value ^ (value >> 27)) * _FACTORS[1] % 2**64
+    return value ^ (value >> 31)
+
+
+def _mix_all(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(_FACTORS[0])
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(_FACTORS[1])
     return values ^ (values >> np.uint64(31))
 
 

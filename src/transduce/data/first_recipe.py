@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from transduce import files
 from transduce.config import Config, load_recipe
+from transduce.config.modifiers import MODIFIERS
 from transduce.data.batching import plan_epoch
 from transduce.data.readers import PairReader, read_pairs, require_file
 from transduce.errors import ConfigError, DataError
@@ -187,7 +188,7 @@ preset = "{"paper-base" if large else "tiny"}"
 name = {name}
 
 {data}
-{_LARGE if large else _small(corpus)}"""
+{_LARGE if large else _small(corpus)}{_modifiers()}"""
 
 
 def _adaptation(corpus: Corpus, output: Path, data: str, ancestor: Path) -> str:
@@ -219,7 +220,7 @@ validate_steps = {max(1, steps // 5):<11_}
 checkpoint_minutes = 0.0     # by steps instead, so that runs are reproducible on any machine
 checkpoint_steps = {max(1, steps // 5):<9_}
 average_last = 1
-"""
+{_modifiers()}"""
     return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
@@ -231,6 +232,24 @@ def _named(path: Path, output: Path) -> str:
 
 def _unknown(language: str) -> str:
     return "" if language else '         # a code such as "en": for splitting sentences, and the paper\'s BLEU'
+
+
+def _modifiers() -> str:
+    """Returns lines for all modifiers, as comments: they belong to the section of training."""
+    entries = (
+        (f'{{ name = "{name}", probability = {kind.usual:f}'.rstrip("0") + " },", kind.effect)
+        for name, kind in MODIFIERS.items()
+    )
+    lines = (f"#   {entry:<47} # {effect}" for entry, effect in entries)
+    return "\n".join(
+        [
+            "# To learn text as people write it, delete the '# ' of these lines: see docs/guides/robustness.md.",
+            "# modifiers = [",
+            *lines,
+            "# ]",
+            "",
+        ]
+    )
 
 
 _LARGE = """[text]

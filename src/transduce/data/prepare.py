@@ -29,6 +29,7 @@ from transduce.data.mixture_report import corpus_shares
 from transduce.data.origins import FileRows, Origins
 from transduce.data.prepare_report import EpochReport, PrepareReport
 from transduce.data.prepared import (
+    ALIGNER,
     FORMAT_VERSION,
     LINES,
     MANIFEST,
@@ -40,9 +41,12 @@ from transduce.data.prepared import (
     identity,
     load_prepared,
     read_manifest,
+    require_aligner,
     with_checksums,
 )
+from transduce.data.progress import elapsed_time
 from transduce.data.treebank_reader import sentence_reader
+from transduce.data.word_links import learn_aligner, needs_aligner
 from transduce.errors import DataError
 from transduce.files import atomic_path, read_json_object, remove_leftovers, sha256, write_json
 from transduce.text import Tokenizer
@@ -84,7 +88,7 @@ def prepare(
     elif report := _reuse(output, wanted, config):
         return report
     output.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(output, TOKENIZER, TRAIN, LINES, VALIDATION, LOG_NAME, REPORT, MANIFEST)
+    remove_leftovers(output, TOKENIZER, TRAIN, LINES, VALIDATION, ALIGNER, LOG_NAME, REPORT, MANIFEST)
     with atomic_path(output / LOG_NAME) as path, open_log(path) as log:
         report, training_files = _prepare(config, files, output, given, log, progress=progress, num_workers=num_workers)
     write_json(output / REPORT, asdict(report))
@@ -135,6 +139,10 @@ def _prepare(
         _require_kept(train, config.data)
         origins.save_lines(output / LINES)
         validation = _encode_validation(files, output, encode, tags, progress=progress)
+    (output / ALIGNER).unlink(missing_ok=True)  # left by an earlier preparation
+    if needs_aligner(config):
+        with stage("aligner"), elapsed_time("learning word alignments", shown=progress):
+            _learn_aligner(output, tokenizer)
     with stage("plan"):
         mixture = Mixture.of(config, _corpora(config, train))
         epoch = _epoch_report(output, config, mixture)
@@ -188,6 +196,8 @@ def _reuse(output: Path, wanted: dict[str, Any], config: Config) -> PrepareRepor
             f"transduce prepare RECIPE --output {output} --overwrite"
         )
     prepared = load_prepared(output)
+    if needs_aligner(config):
+        require_aligner(prepared)
     report = PrepareReport.from_dict(read_json_object(output / REPORT))
     report.folder, report.reused = str(output), True
     mixture = Mixture.of(config, prepared.corpora)  # the weights may be others than before
@@ -244,6 +254,12 @@ def _corpora(config: Config, train: EncodedSplit) -> list[CorpusRows]:
     return train.rows([corpus.name for corpus in config.data.training_corpora])
 
 
+def _learn_aligner(output: Path, tokenizer: Tokenizer) -> None:
+    from transduce.data.store import ParallelStore  # as in `_epoch_report`
+
+    learn_aligner(ParallelStore.open(output / TRAIN), tokenizer).save(output / ALIGNER)
+
+
 def _epoch_report(output: Path, config: Config, mixture: Mixture) -> EpochReport:
     from transduce.data.store import ParallelStore  # only here: it needs pyarrow, and a check needs none
 
@@ -258,6 +274,7 @@ def _write_manifest(
 ) -> None:
     """Writes the manifest, which makes the folder a prepared one."""
     names = [TOKENIZER, TRAIN, LINES, LOG_NAME, REPORT] + ([VALIDATION] if report.validation else [])
+    names += [ALIGNER] if needs_aligner(config) else []
     set_names = [each.name for each in config.data.validation_corpora]
     sets = report.validation.rows(set_names) if report.validation else []
     manifest = {

@@ -1,6 +1,7 @@
 """A prepared folder: its manifest, whether it is intact, and whether it was prepared as required.
 
-    tokenizer.json   train.arrow   lines.bin   validation.arrow   dropped.jsonl   report.json   manifest.json
+    tokenizer.json   train.arrow   lines.bin   validation.arrow   aligner.safetensors   dropped.jsonl   report.json
+    manifest.json
 
 The manifest is written last and removed first: a folder without one is not prepared, whatever else it has.
 """
@@ -26,6 +27,7 @@ FORMAT_VERSION = 1
 MANIFEST, REPORT, TOKENIZER = "manifest.json", "report.json", "tokenizer.json"
 TRAIN, VALIDATION = "train.arrow", "validation.arrow"
 LINES = "lines.bin"  # see `transduce.data.origins`
+ALIGNER = "aligner.safetensors"  # see `transduce.data.word_links`
 
 # Where the corpus is and what it is called: the prepared files do not depend on these.
 _IRRELEVANT = {"folder", "download", "source_language", "target_language", "allow_misaligned"}
@@ -43,6 +45,7 @@ class Prepared:
         tokenizer: path of its tokenizer.
         train: path of the store of training pairs.
         validation: path of the store of validation pairs; None if there are none.
+        aligner: path of what links words; None where nothing needs it.
         tokenizer_fingerprint: fingerprint of the tokenizer that made the stores.
         vocab_size: its vocabulary size.
         manifest: the contents of `manifest.json`.
@@ -54,6 +57,7 @@ class Prepared:
     tokenizer: Path
     train: Path
     validation: Path | None
+    aligner: Path | None
     tokenizer_fingerprint: str
     vocab_size: int
     manifest: dict[str, Any]
@@ -96,12 +100,24 @@ def load_prepared(folder: Path, *, checksums: bool = True) -> Prepared:
         tokenizer=folder / TOKENIZER,
         train=folder / TRAIN,
         validation=folder / VALIDATION if VALIDATION in manifest["files"] else None,
+        aligner=folder / ALIGNER if ALIGNER in manifest["files"] else None,
         tokenizer_fingerprint=manifest["tokenizer_fingerprint"],
         vocab_size=manifest["vocab_size"],
         manifest=manifest,
         corpora=_rows(manifest, "corpora"),
         validation_sets=_rows(manifest, "validation_sets"),
     )
+
+
+def require_aligner(prepared: Prepared) -> Path:
+    """Returns the path of what links words; raises DataError where the folder has none."""
+    if prepared.aligner is None:
+        raise DataError(
+            f"{prepared.folder}: was prepared without {ALIGNER}, which train.guided_attention or train.modifiers "
+            "need. Name another folder, or prepare this one again: "
+            f"transduce prepare RECIPE --output {prepared.folder} --overwrite"
+        )
+    return prepared.aligner
 
 
 def _rows(manifest: dict[str, Any], key: str) -> tuple[CorpusRows, ...]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,24 @@ Lengths = NDArray[np.int32]
 def id_type(vocab_size: int) -> np.dtype[Any]:
     """Returns the smallest type that holds every id of the vocabulary."""
     return np.dtype(np.uint16 if vocab_size <= 1 << 16 else np.int32)
+
+
+class Pairs(Protocol):
+    """Pairs that batches are made of: those of a `ParallelStore`, or those of an epoch that modifiers change.
+
+    Attributes:
+        source_lengths: number of tokens of each source, EOS counted; of modified ones about.
+        target_lengths: the same of each target.
+    """
+
+    source_lengths: Lengths
+    target_lengths: Lengths
+
+    def pairs(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
+        """Returns the sources and the targets of several pairs, without EOS, in the order of `indices`."""
+
+    def store_rows(self, indices: Indices) -> Indices:
+        """Returns the row of the store that each pair comes from."""
 
 
 class ParallelStore:
@@ -107,6 +125,10 @@ class ParallelStore:
         rows: list[int] = indices.tolist()
         return [self._source.row(i) for i in rows], [self._target.row(i) for i in rows]
 
+    def store_rows(self, indices: Indices) -> Indices:
+        """Returns `indices`: pairs are rows here."""
+        return indices
+
     def rows_of_corpora(self) -> dict[str, range]:
         """Returns the rows of each corpus by its name; of a store that does not know them, all rows by ""."""
         if not self.corpora:
@@ -116,15 +138,20 @@ class ParallelStore:
 
     def plan_epoch(self, train: TrainConfig, epoch: int, rows: Indices | None = None) -> BatchPlan:
         """Returns the batches of an epoch over these pairs, or over `rows` of them, within the budgets of `train`."""
-        return plan_epoch(
-            self.source_lengths,
-            self.target_lengths,
-            source_budget=train.source_batch_tokens,
-            target_budget=train.target_batch_tokens,
-            seed=train.seed,
-            epoch=epoch,
-            rows=rows,
-        )
+        return plan_pairs(self, train, epoch, rows)
+
+
+def plan_pairs(pairs: Pairs, train: TrainConfig, epoch: int, rows: Indices | None = None) -> BatchPlan:
+    """Returns the batches of an epoch over pairs, or over `rows` of them, within the budgets of `train`."""
+    return plan_epoch(
+        pairs.source_lengths,
+        pairs.target_lengths,
+        source_budget=train.source_batch_tokens,
+        target_budget=train.target_batch_tokens,
+        seed=train.seed,
+        epoch=epoch,
+        rows=rows,
+    )
 
 
 class _Column:

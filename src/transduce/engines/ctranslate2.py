@@ -70,12 +70,13 @@ class CTranslate2Engine:
         *,
         tags: Collection[int] = (),
         shortlisted: bool = False,
+        guided: bool = False,
     ) -> None:
         """Takes a converted model, the names of source and target tokens, and the ids of tags, which no output holds.
 
-        `shortlisted`: use its vocabulary map.
+        `shortlisted`: use its vocabulary map. `guided`: its aligning head was trained.
         """
-        self._model, self.name, self._shortlisted = model, name, shortlisted
+        self._model, self.name, self._shortlisted, self._guided = model, name, shortlisted, guided
         self._source_tokens, self._tokens = tokens
         self._process = os.getpid()
         self._divides = True
@@ -127,7 +128,8 @@ class CTranslate2Engine:
         name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlisted else ''}"
         tokens = (bundle.tokenizer.tokens(), bundle.tokenizer.target.tokens())
         tags, config = bundle.tokenizer.target.tags.values(), bundle.config.model
-        return cls(model, tokens, config, name, tags=tags, shortlisted=shortlisted)
+        guided = bundle.aligning_heads is not None and bundle.aligning_heads.guided
+        return cls(model, tokens, config, name, tags=tags, shortlisted=shortlisted, guided=guided)
 
     def undivided(self) -> Self:
         """Returns an engine of the same model whose calls are batches: its callers' threads share the cores."""
@@ -204,7 +206,7 @@ class CTranslate2Engine:
         import numpy as np  # a model that aligns nothing starts faster without it
 
         results = [np.zeros((len(target), len(source))) for source, target in zip(sources, targets, strict=True)]
-        found = forced.attention(self._model, *self._pairs(sources, targets))
+        found = forced.attention(self._model, *self._pairs(sources, targets), after=self._guided)
         for wide, weights in zip(results, found, strict=True):
             if weights:
                 wide[:, : len(weights[0])] = weights

@@ -31,16 +31,26 @@ def scores(model: ctranslate2.Translator, sources: Names, targets: Names) -> lis
     return results
 
 
-def attention(model: ctranslate2.Translator, sources: Names, targets: Names) -> list[list[list[float]]]:
+def attention(
+    model: ctranslate2.Translator, sources: Names, targets: Names, *, after: bool = False
+) -> list[list[list[float]]]:
     """Returns for each pair the weights of each target token over the source tokens; nothing where a side is empty.
 
     The target is forced as a prefix. A shorter one of a batch is continued, which is left out.
+
+    Args:
+        model: computes.
+        sources: of each pair.
+        targets: of each pair.
+        after: whether the weights of a token are those of the step after it, which reads it. The step after the last
+            one is to write any token, since CTranslate2 returns no weights of a step that writes EOS.
     """
     lengths = [len(target) if source else 0 for source, target in zip(sources, targets, strict=True)]
     call = partial(_continued, model, 0, return_attention=True)
     results: list[list[list[float]]] = [[] for _ in sources]
-    for index, found in _results(call, length_batches(lengths, SCORE_BATCH), sources, targets):
-        results[index] = found.attention[0][: lengths[index]]
+    given = [[*target, *target[-1:]] for target in targets] if after else targets
+    for index, found in _results(call, length_batches(lengths, SCORE_BATCH), sources, given):
+        results[index] = found.attention[0][after : lengths[index] + after]
     return results
 
 

@@ -206,8 +206,9 @@ class TorchEngine:
             weights = np.zeros((len(target), len(source)))
             if source and target:
                 read = source[: self.max_source_tokens]
-                layer, heads = self._aligning_heads
-                cross_HTS = self.attend(read, target).cross[layer, list(heads), :-1, :-1]
+                chosen = self._aligning_heads
+                steps = slice(1, None) if chosen.guided else slice(-1)  # a guided head aligns what was written last
+                cross_HTS = self.attend(read, target).cross[chosen.layer, list(chosen.heads), steps, :-1]
                 weights[:, : len(read)] = cross_HTS.mean(axis=0)
             results.append(weights)
         return results

@@ -165,7 +165,11 @@ def _original(files: ForeignFiles) -> _Original | None:
     try:
         config = from_dict(values["config"], files.where(ORIGINAL))
         named = values.get("aligning_heads")
-        heads = AligningHeads(int(named["layer"]), (*map(int, named["heads"]),)) if named else None
+        heads = (
+            AligningHeads(int(named["layer"]), (*map(int, named["heads"]),), named.get("guided") is True)
+            if named
+            else None
+        )
     except (KeyError, TypeError, ValueError, AttributeError, ConfigError):
         return None
     if heads is not None:

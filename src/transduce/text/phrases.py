@@ -25,3 +25,11 @@ def bounded(phrase: str, pattern: str) -> str:
     before = r"(?<!\w)" if is_in_word(phrase[0]) else ""
     after = r"(?!\w)" if is_in_word(phrase[-1]) else ""
     return before + pattern + after
+
+
+def with_translation(text: str, end: int, translation: str) -> str:
+    """Returns a text with a translation beside the words that end at `end`: "A dog | Hund | runs.".
+
+    The spaces give the translation the pieces that it has in a target, so that a model can copy them.
+    """
+    return f"{text[:end]} | {translation} |{text[end:]}"

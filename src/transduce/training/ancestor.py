@@ -16,6 +16,7 @@ from torch import Tensor
 
 from transduce.bundle import WEIGHTS, Bundle
 from transduce.config import Config
+from transduce.config.aligning_heads import AligningHeads
 from transduce.config.ancestor import ancestor_folder
 from transduce.config.checked_json import write_checked
 from transduce.config.choices import EMBEDDINGS, learns_positions
@@ -32,7 +33,14 @@ from transduce.model import Transformer
 from transduce.reporting.tables import counted
 from transduce.text import Tokenizer, load_tokenizer
 from transduce.text.new_words import added_pieces, former_pieces
-from transduce.training.run_folder import ANCESTOR, ANCESTOR_ROWS, TERMS, checkpoints, read_ancestor_record
+from transduce.training.run_folder import (
+    ANCESTOR,
+    ANCESTOR_HEAD,
+    ANCESTOR_ROWS,
+    TERMS,
+    checkpoints,
+    read_ancestor_record,
+)
 from transduce.training.schedule import describe_rate
 
 _MAY_DIFFER = {"vocab_size", "dropout", "attention_dropout", "ffn_dropout"}  # of the model's configuration
@@ -110,8 +118,22 @@ def record_ancestor(run: Path, config: Config, prepared: Prepared) -> None:
     values |= {"new_words": num_words, ANCESTOR_ROWS: bundle.tokenizer.vocab_size}
     if kept := _fewer_layers(bundle.config, config):
         values[_KEPT] = kept
+    if head := _guided_head(bundle, kept.get("decoder", range(config.model.num_decoder_layers))):
+        values[ANCESTOR_HEAD] = head
     write_checked(run / ANCESTOR, values)
     write_terms(terms_of(bundle.path), run / TERMS)
+
+
+def _guided_head(bundle: Bundle, layers: Sequence[int]) -> list[int]:
+    """Returns the layer, of those that are kept, and the heads that the ancestor was trained to align with."""
+    heads = bundle.aligning_heads
+    return [layers.index(heads.layer), *heads.heads] if heads and heads.guided and heads.layer in layers else []
+
+
+def inherited_head(run: Path) -> AligningHeads | None:
+    """Returns the head that the ancestor was trained to align with; None if there is none."""
+    found = read_ancestor_record(run).get(ANCESTOR_HEAD)
+    return AligningHeads(found[0], tuple(found[1:]), guided=True) if found else None
 
 
 def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np.ndarray]:

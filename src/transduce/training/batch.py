@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from transduce.config.special_ids import EOS, PAD
-from transduce.data.store import ParallelStore
+from transduce.data.store import Pairs
+from transduce.data.word_links import PieceLinks
 from transduce.model.device import send
 from transduce.model.packing import ROUNDED_MULTIPLE, real_positions, rounded_size
 from transduce.training.trainable import TrainableModel
@@ -19,12 +20,16 @@ class Batch:
     """Source and target ids, each ending in EOS and right-padded; lengths count EOS and stay on the CPU.
 
     Sentences of length 0 may follow, which only fill up the batch.
+
+    Attributes:
+        links_N3: links of pieces: sentence, place in the target, place in the source; None if nothing needs them.
     """
 
     source_BS: Tensor
     source_lengths_B: Tensor
     target_BT: Tensor
     target_lengths_B: Tensor
+    links_N3: Tensor | None = None
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -35,6 +40,11 @@ class Batch:
     def num_target_tokens(self) -> int:
         """Target tokens, EOS counted, padding not."""
         return int(self.target_lengths_B.sum())
+
+    @property
+    def num_source_tokens(self) -> int:
+        """The same of the source."""
+        return int(self.source_lengths_B.sum())
 
     @property
     def targets_N(self) -> Tensor:
@@ -65,12 +75,27 @@ def pad(
 
 
 def collate(
-    store: ParallelStore, rows: np.ndarray, device: torch.device, *, model: TrainableModel | None = None
+    pairs: Pairs,
+    rows: np.ndarray,
+    device: torch.device,
+    *,
+    model: TrainableModel | None = None,
+    links: PieceLinks | None = None,
 ) -> Batch:
-    """Returns the given rows of `store` as one batch on `device`; of rounded sizes if the `model` has them."""
+    """Returns the given rows of `pairs` as one batch on `device`.
+
+    Args:
+        pairs: those of a store, or of an epoch.
+        rows: which of them.
+        device: of the tensors.
+        model: the batch is of rounded sizes if this model has them.
+        links: finds the links of pieces, if the batch needs them.
+    """
     rounded, max_positions = False, None
     if model is not None:
         rounded, max_positions = model.rounded_shapes, model.max_positions
-    sides = (pad(each, rounded=rounded, max_positions=max_positions) for each in store.pairs(rows))
+    ids = pairs.pairs(rows)
+    sides = (pad(each, rounded=rounded, max_positions=max_positions) for each in ids)
     (source_BS, source_lengths_B), (target_BT, target_lengths_B) = sides
-    return Batch(send(source_BS, device), source_lengths_B, send(target_BT, device), target_lengths_B)
+    links_N3 = None if links is None else send(torch.from_numpy(links(*ids)), device)
+    return Batch(send(source_BS, device), source_lengths_B, send(target_BT, device), target_lengths_B, links_N3)

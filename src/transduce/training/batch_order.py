@@ -10,7 +10,8 @@ from transduce.config import Config
 from transduce.data.batching import BatchPlan
 from transduce.data.mixture import Mixture, Phase
 from transduce.data.mixture_report import corpus_shares, describe_shares
-from transduce.data.store import ParallelStore
+from transduce.data.modifiers.modified import Modifiers
+from transduce.data.store import Pairs, ParallelStore, plan_pairs
 from transduce.errors import TrainingError
 from transduce.training.progress import Progress
 
@@ -22,19 +23,38 @@ class BatchOrder:
         """Takes the training pairs, and the configuration with weights, phases, budgets and seed.
 
         Raises:
-            DataError: the configuration weights other corpora than the store has.
+            DataError: the configuration weights other corpora than the store has, or has modifiers, and the store has
+                no tokenizer next to it.
         """
         self.mixture = Mixture.of(config, store.corpora)
         self._store, self._train = store, config.train
-        self._planned: tuple[Phase, int, BatchPlan] | None = None
+        self._modifiers = Modifiers.of(config, store) if config.train.modifiers else None
+        self._planned: tuple[Phase, int, BatchPlan, Pairs] | None = None
 
     def plan(self, step: int, epoch: int) -> BatchPlan:
         """Returns the batches of an epoch that is under way after `step` updates; the last plan is kept."""
+        return self._epoch(step, epoch)[0]
+
+    def pairs(self, progress: Progress) -> Pairs:
+        """Returns what the rows of the next batch are rows of: the store, or the modified pairs of the epoch."""
+        return self._store if self._modifiers is None else self._epoch(progress.step, progress.epoch)[1]
+
+    def stored_plan(self, step: int, epoch: int) -> BatchPlan:
+        """Returns the batches that the epoch would have without modifiers: their rows are those of the store."""
+        if self._modifiers is None:
+            return self.plan(step, epoch)
+        rows = self.mixture.rows(self.mixture.phase_at(step), self._train.seed, epoch)
+        return self._store.plan_epoch(self._train, epoch, rows)
+
+    def _epoch(self, step: int, epoch: int) -> tuple[BatchPlan, Pairs]:
         phase = self.mixture.phase_at(step)
         if self._planned is None or self._planned[:2] != (phase, epoch):
             rows = self.mixture.rows(phase, self._train.seed, epoch)
-            self._planned = (phase, epoch, self._store.plan_epoch(self._train, epoch, rows))
-        return self._planned[2]
+            pairs: Pairs = self._store
+            if self._modifiers is not None:
+                pairs, rows = self._modifiers.epoch(epoch, rows), None
+            self._planned = (phase, epoch, plan_pairs(pairs, self._train, epoch, rows), pairs)
+        return self._planned[2], self._planned[3]
 
     def next_rows(self, progress: Progress) -> np.ndarray:
         """Returns the rows of the batch that follows what `progress` records.

@@ -202,13 +202,14 @@ class MemoryTrial:
             whole: whether it is the only micro-batch of its batch. Otherwise it is computed twice: the first time
                 leaves gradients between what is then free, so that the second time needs more.
         """
+        links = self.guidance.alignment.links if self.guidance is not None else None
         self.model.train()
         for parameter in self.model.parameters():
             parameter.grad = None
         try:
             with measured(self.compute.device) as usage:
                 for _ in range(1 if whole else 2):
-                    batch = collate(self.store, rows, self.compute.device, model=self.model)
+                    batch = collate(self.store, rows, self.compute.device, model=self.model, links=links)
                     loss, _nll = batch_loss(self.model, batch, self.smoothing, self.compute, self.guidance)
                     loss.backward()
         except MEMORY_ERRORS as error:

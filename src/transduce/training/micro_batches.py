@@ -18,7 +18,8 @@ import torch
 from transduce.config import TrainConfig
 from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.batching import Indices, micro_batches
-from transduce.data.store import ParallelStore
+from transduce.data.store import Pairs
+from transduce.data.word_links import PieceLinks
 from transduce.errors import TrainingError
 from transduce.training.batch import Batch, collate
 from transduce.training.distributed import Ranks
@@ -50,9 +51,10 @@ class BatchSplits:
     run: Path
     train: TrainConfig
     model: TrainableModel
-    store: ParallelStore
+    pairs: Pairs  # that rows are rows of; in training, those of the epoch
     device: torch.device
     ranks: Ranks
+    links: PieceLinks | None = None  # that batches are made with
     entries: list[Split] = field(default_factory=list)
     own_limit: int | None = None  # where memory ran out in this step, in this process
 
@@ -106,11 +108,11 @@ class BatchSplits:
         """Returns the micro-batches of this process's share of a batch."""
         if self.own_limit is not None:  # memory ran out; the tensors of the failed attempt are free by now
             return_freed_memory(self.device)
-        return micro_batches(rows, self.store.source_lengths, self.store.target_lengths, self.limit(step))
+        return micro_batches(rows, self.pairs.source_lengths, self.pairs.target_lengths, self.limit(step))
 
     def collate(self, rows: Indices) -> Batch:
         """Returns a micro-batch on the device, of rounded sizes if `train.rounded_shapes` says so."""
-        return collate(self.store, rows, self.device, model=self.model)
+        return collate(self.pairs, rows, self.device, model=self.model, links=self.links)
 
     def add(self, step: int, target_tokens: list[int], reason: str, *, peak_bytes: int = 0) -> None:
         """Records how batches are split from `step` on; the main process writes it."""
@@ -137,7 +139,7 @@ class BatchSplits:
         """
         if not is_out_of_memory(error):
             raise error
-        lengths, limit = self.store.target_lengths, self.limit(step)
+        lengths, limit = self.pairs.target_lengths, self.limit(step)
         sizes = [len(part) * int(lengths[part].max()) for part in self.parts(rows, step) if len(part) > 1]
         halved = min(limit, max(sizes, default=0)) // 2
         if halved < LEAST_TOKENS and self.train.activation_checkpointing == "auto" and not self.model.checkpointing:

@@ -5,6 +5,7 @@ import contextlib
 import numpy as np
 
 from transduce.data.batching import Indices, share
+from transduce.data.store import Pairs
 from transduce.training.batch import Batch
 from transduce.training.batch_order import BatchOrder
 from transduce.training.memory import MEMORY_ERRORS
@@ -24,7 +25,7 @@ class Prefetch:
     def __init__(self, order: BatchOrder, splits: BatchSplits) -> None:
         self.order, self.splits = order, splits
         self.enabled = splits.device.type != "cpu"
-        self._made: tuple[Indices, Batch] | None = None
+        self._made: tuple[Pairs, Indices, Batch] | None = None
 
     def make_next(self, progress: Progress) -> None:
         """Makes the first micro-batch of the update after the one that follows `progress`, if its rows are known."""
@@ -35,9 +36,11 @@ class Prefetch:
         own = share(rows, splits.ranks.rank, splits.ranks.world_size)
         for part in splits.parts(own, progress.step + 2)[:1]:
             with contextlib.suppress(*MEMORY_ERRORS):  # its turn comes again, and then a smaller one is tried
-                self._made = part, splits.collate(part)
+                self._made = splits.pairs, part, splits.collate(part)
 
     def take(self, rows: Indices) -> Batch | None:
         """Returns the batch of `rows` if it was made, and forgets it; else None."""
         made, self._made = self._made, None
-        return made[1] if made is not None and np.array_equal(made[0], rows) else None
+        if made is None or made[0] is not self.splits.pairs:
+            return None
+        return made[2] if np.array_equal(made[1], rows) else None

@@ -11,13 +11,13 @@ reported, and its update is made. Both get a line, which a resumed training neit
     gradient_norm   of the whole batch
     at_fault        [{"rank", "micro_batch", "loss"}]: micro-batches whose own loss is not finite; empty if none is
     pairs           the highest loss first, each with
-        row                         in train.arrow
+        row                         in train.arrow; of merged pairs, the first one's
         corpus                      its name; null where the data do not say it
         source_line, target_line    file and line of both sides, when the corpus was prepared: "train.en:7", of a
                                     treebank "02.mrg: tree 7"; null where the data do not say it
         rank, micro_batch           which process had it in which micro-batch
         loss                        per token, without dropout
-        source, target              the text, decoded from the prepared data; null where their tokenizer is not in
+        source, target              the text that the model read, after modifiers; null where their tokenizer is not in
                                     the same folder
 """
 
@@ -36,7 +36,7 @@ from transduce.config import TrainConfig
 from transduce.data.batching import Indices, share
 from transduce.data.origins import origins
 from transduce.data.prepared import TOKENIZER
-from transduce.data.store import ParallelStore
+from transduce.data.store import Pairs, ParallelStore
 from transduce.errors import TrainingError
 from transduce.text import load_tokenizer
 from transduce.training.batch import collate
@@ -62,12 +62,16 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class TrainedBatch:
-    """A global batch that an update was made of: its place in the plan, its rows, and this process's part of it."""
+    """A global batch that an update was made of: its place in the plan, its rows, and this process's part of it.
+
+    Rows are those of `pairs`: of the store, or of the modified pairs of the epoch.
+    """
 
     epoch: int
     number: int
     rows: Indices
     own: Sequence[MicroBatch]
+    pairs: Pairs
 
 
 @dataclass
@@ -136,8 +140,9 @@ class Quarantine:
         }
         if not self.ranks.is_main:
             return
-        texts, corpora = self._texts(batch.rows), self._corpora(batch.rows)
-        lines = origins(self.store.path.parent, batch.rows)
+        rows = batch.pairs.store_rows(batch.rows)
+        texts, corpora = self._texts(batch), self._corpora(rows)
+        lines = origins(self.store.path.parent, rows)
         order = np.argsort(-np.where(np.isfinite(losses), losses, np.inf), kind="stable").tolist()
         record = {
             "kind": kind,
@@ -152,7 +157,7 @@ class Quarantine:
             ],
             "pairs": [
                 {
-                    "row": int(batch.rows[i]),
+                    "row": int(rows[i]),
                     "corpus": corpora[i],
                     "source_line": lines[i][0],
                     "target_line": lines[i][1],
@@ -182,7 +187,7 @@ class Quarantine:
             at = places[start : start + len(each.rows)]
             start += len(each.rows)
             gathered[:2, at] = [[rank], [number]]
-            gathered[2, at] = losses_a_token(self.model, self.store, each.rows, self.compute)
+            gathered[2, at] = losses_a_token(self.model, batch.pairs, each.rows, self.compute)
             gathered[3, at] = float(each.loss)
         shared = torch.from_numpy(gathered).to(self.compute.device)
         self.ranks.sum([shared])
@@ -195,26 +200,26 @@ class Quarantine:
         ends = np.cumsum([corpus.num_pairs for corpus in self.store.corpora])
         return [self.store.corpora[index].name for index in np.searchsorted(ends, rows, side="right").tolist()]
 
-    def _texts(self, rows: Indices) -> list[tuple[str | None, str | None]]:
+    def _texts(self, batch: TrainedBatch) -> list[tuple[str | None, str | None]]:
         path = self.store.path.with_name(TOKENIZER)
         tokenizer = load_tokenizer(path) if path.is_file() else None
         if tokenizer is None or tokenizer.fingerprint != self.store.tokenizer_fingerprint:
-            return [(None, None)] * len(rows)
-        sources, targets = ([ids.tolist() for ids in side] for side in self.store.pairs(rows))
+            return [(None, None)] * len(batch.rows)
+        sources, targets = ([ids.tolist() for ids in side] for side in batch.pairs.pairs(batch.rows))
         return list(zip(tokenizer.decode_batch(sources), tokenizer.target.decode_batch(targets), strict=True))
 
 
-def losses_a_token(model: TrainableModel, store: ParallelStore, rows: Indices, compute: Compute) -> NDArray[np.float64]:
+def losses_a_token(model: TrainableModel, pairs: Pairs, rows: Indices, compute: Compute) -> NDArray[np.float64]:
     """Returns the mean -log p of each pair's target tokens, EOS counted, without dropout and label smoothing."""
     was_training = model.training
     model.eval()
-    batch = collate(store, rows, compute.device)
+    batch = collate(pairs, rows, compute.device)
     with torch.no_grad():
         with compute.autocast():
             states_ND = model(*batch.inputs)
         states_ND, lengths = states_ND.to(compute.dtype), batch.target_lengths_B.tolist()
-        pairs = zip(states_ND.split(lengths), batch.targets_N.split(lengths), strict=True)
-        sums = [projected_loss(*with_bias(states, model), targets, NO_SMOOTHING)[1] for states, targets in pairs]
+        by_pair = zip(states_ND.split(lengths), batch.targets_N.split(lengths), strict=True)
+        sums = [projected_loss(*with_bias(states, model), targets, NO_SMOOTHING)[1] for states, targets in by_pair]
         losses = torch.stack(sums).cpu().double().numpy() / np.asarray(lengths)
     model.train(was_training)
     return np.asarray(losses, np.float64)

@@ -12,7 +12,7 @@ from transduce.config import Config, to_dict
 from transduce.config.checked_json import write_checked
 from transduce.config.differences import describe, differences
 from transduce.config.loading import setting_key
-from transduce.errors import BundleError, ConfigError, TrainingError
+from transduce.errors import BundleError, TrainingError
 from transduce.training.outcome import Outcome, end_of
 from transduce.training.progress import Progress, last_progress
 from transduce.training.run_folder import CONFIG, checkpoints, load_run_config
@@ -100,16 +100,10 @@ def trainable_config(config: Config, run: Path, resume: bool, settings: Sequence
 
     Raises:
         TrainingError: `run` has a training already, and `resume` is off.
-        ConfigError: the configuration contradicts itself.
     """
     if checkpoints(run) and not resume:
         raise TrainingError(
             f"{run}: there is a training here already. Add --resume to continue it, or choose another --output."
-        )
-    if config.train.guided_attention and config.data.format != "trees":
-        raise ConfigError(
-            f"train.guided_attention = {config.train.guided_attention}: must be 0 where data.format is not 'trees': "
-            "only a parser's target determines which word it is at."
         )
     return _with_own_micro_batches(config, run, settings)
 

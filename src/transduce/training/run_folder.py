@@ -34,6 +34,7 @@ _OWN = {
     *("data", "checkpoints", "best", "tensorboard", "model"),
 }
 TERMS = "terms"  # folder of the ancestor's licence files and original card
+ANCESTOR_HEAD = "guided_head"  # key of ancestor.json: the layer and the heads that align, if they were trained to
 ANCESTOR_ROWS = "vocab_size"  # key of ancestor.json: the number of the ancestor's pieces, which come before new ones
 _NOT_CONFIGURATION = ("transduce", "torch", "set")
 
@@ -56,7 +57,7 @@ def checkpoints(run: Path) -> list[Path]:
 def remove_leftovers(run: Path) -> None:
     """Removes what killed processes left unfinished in a run folder; only while no other process trains there."""
     files.remove_leftovers(run, *_OWN)
-    files.remove_leftovers(run / "data", "*.json", "*.jsonl", "*.arrow", "*.bin")
+    files.remove_leftovers(run / "data", "*.json", "*.jsonl", "*.arrow", "*.bin", "*.safetensors")
     files.remove_leftovers(run / "checkpoints", "step-*")
     for path in (run / "checkpoints").glob("step-*"):
         if _CHECKPOINT.fullmatch(path.name) and path.is_dir() and not any(path.iterdir()):  # left by version 0.1.0
@@ -186,7 +187,7 @@ def _identity(prepared: Prepared) -> dict[str, str | None]:
         # Scores on other sentences cannot be compared with the best one so far. 0.1.0 did not note it.
         "validation_sha256": str(listed[prepared.validation.name]["sha256"]) if prepared.validation else None,
         "tokenizer_fingerprint": prepared.tokenizer_fingerprint,
-    }
+    } | ({"aligner_sha256": str(listed[prepared.aligner.name]["sha256"])} if prepared.aligner else {})
 
 
 def _read_data(run: Path) -> dict[str, Any]:
@@ -205,5 +206,6 @@ def read_ancestor_record(run: Path) -> dict[str, Any]:
 def ancestor_metrics(run: Path) -> dict[str, Any]:
     """Returns a model's metrics about its ancestor; empty where training started from random weights."""
     record = read_ancestor_record(run)
-    record.pop(ANCESTOR_ROWS, None)
+    for key in (ANCESTOR_ROWS, ANCESTOR_HEAD):
+        record.pop(key, None)
     return {"ancestor": record} if record else {}

@@ -1,6 +1,7 @@
 """The parts of an update: the loss of a batch, the optimiser, the learning rate, and what an update reports."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,22 +44,31 @@ class StepSums:
     """What an update adds up over micro-batches and processes: one tensor on the device, for one collective and wait.
 
     Its numbers are the loss and the -log p, summed over target tokens; the number of processes whose memory ran out, so
-    that their batches are split from now on; and the operations of matrix products.
+    that their batches are split from now on; the operations of matrix products; and the source and target tokens.
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.tensor = torch.zeros(4, dtype=torch.float64, device=device)
+        self.tensor = torch.zeros(6, dtype=torch.float64, device=device)
+        self._counts = [0, 0, 0]
 
-    def add(self, loss: Tensor, nll: Tensor) -> None:
-        """Adds the losses of a micro-batch."""
+    def add(self, loss: Tensor, nll: Tensor, batch: Batch, flops: int) -> None:
+        """Adds the losses and the sizes of a micro-batch."""
         self.tensor[:2] += torch.stack([loss.detach(), nll])
+        sizes = (flops, batch.num_source_tokens, batch.num_target_tokens)
+        self._counts = [count + size for count, size in zip(self._counts, sizes, strict=True)]
 
-    def set_counts(self, *, lowered: bool, flops: int) -> None:
-        """Sets the counts of this process."""
-        self.tensor[2], self.tensor[3] = lowered, flops
+    def finish(self, *, lowered: bool) -> None:
+        """Enters the counts of this process, once all its micro-batches are added."""
+        self.tensor[2:] = torch.tensor([lowered, *self._counts], dtype=torch.float64)
+
+    def rescale(self, gradients: Iterable[Tensor], planned: int) -> None:
+        """Makes gradients of a sum divided by `planned` target tokens those of the sum divided by the real number."""
+        factor = planned / self.tensor[5]
+        for gradient in gradients:
+            gradient *= factor.to(gradient.dtype)
 
     def read(self, norm: Tensor) -> list[float]:
-        """Returns the norm of the gradient, and then the four sums; waits for the device, once."""
+        """Returns the norm of the gradient, and then the six sums; waits for the device, once."""
         numbers: list[float] = torch.cat([norm.double()[None], self.tensor]).tolist()
         return numbers
 

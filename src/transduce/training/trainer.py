@@ -71,7 +71,8 @@ class Trainer:
         self.checkpoint_schedule = CheckpointSchedule(config.train)
         self.progress = Progress()
         self.order = BatchOrder(train, config)
-        self.splits = BatchSplits(run, config.train, model, train, self.compute.device, self.ranks)
+        links = guidance.alignment.links if guidance is not None else None
+        self.splits = BatchSplits(run, config.train, model, train, self.compute.device, self.ranks, links)
         self.prefetch = Prefetch(self.order, self.splits)
         self.capacity = device_capacity(self.compute)
         if config.train.compile:
@@ -97,7 +98,7 @@ class Trainer:
         progress, compute = self.progress, self.compute
         if not self.splits.load(progress.step):
             begins = {max(progress.step, phase.from_step) for phase in self.order.mixture.phases}
-            plans = [self.order.plan(step, progress.epoch) for step in sorted(begins)]
+            plans = [self.order.stored_plan(step, progress.epoch) for step in sorted(begins)]
             trial = MemoryTrial(self.model, self.config, self.train, plans, compute, self.ranks, self.guidance)
             limit, peak = trial.fit(moments_exist=bool(self.optimizer.state))
             self.splits.add(progress.step + 1, [limit] * self.ranks.world_size, "tried", peak_bytes=peak)
@@ -208,10 +209,11 @@ class Trainer:
         """Makes the next update, on the global batch `rows`, of which this process takes its share.
 
         The loss is divided by the global number of target tokens, over processes and micro-batches, so that neither
-        changes the update.
+        changes the update. Of modified pairs it is the planned number, until all processes know the real one.
         """
         model, train, step = self.model, self.config.train, self.progress.step + 1
-        num_targets = int(self.train.target_lengths[rows].sum())
+        self.splits.pairs = self.order.pairs(self.progress)
+        num_targets = int(self.splits.pairs.target_lengths[rows].sum())
         own = share(rows, self.ranks.rank, self.ranks.world_size)
         smoothing = Smoothing.of(train.label_smoothing, self.config.model.output_vocab_size, train.smoothing)
         model.train()
@@ -219,7 +221,7 @@ class Trainer:
             seed_dropout(train.seed, step, self.ranks.rank)
             self.optimizer.zero_grad(set_to_none=True)
             states_ND = loss = nll = None  # free the tensors of a failed attempt
-            sums, flops, self._micro_batches = StepSums(self.compute.device), 0, []
+            sums, self._micro_batches = StepSums(self.compute.device), []
             try:
                 for part in self.splits.parts(own, step):
                     self.ranks.check()
@@ -228,27 +230,30 @@ class Trainer:
                         states_ND = model(*batch.inputs)
                     loss, nll = states_loss(states_ND.to(self.compute.dtype), model, batch, smoothing, self.guidance)
                     (loss / num_targets).backward()
-                    sums.add(loss, nll)
-                    if isinstance(model, Transformer):  # the products of others are not known
-                        flops += training_flops(self.config.model, batch, rounded=model.rounded_shapes)
+                    known = isinstance(model, Transformer)  # the products of others are not
+                    flops = training_flops(self.config.model, batch, rounded=model.rounded_shapes) if known else 0
+                    sums.add(loss, nll, batch, flops)
                     self._micro_batches.append(MicroBatch(part, loss.detach()))
                 break
             except MEMORY_ERRORS as error:
                 self.splits.lower(error, own, step)
-        sums.set_counts(lowered=self.splits.own_limit is not None, flops=flops)
-        return self._update(sums, num_targets, num_sources=int(self.train.source_lengths[rows].sum()))
+        sums.finish(lowered=self.splits.own_limit is not None)
+        return self._update(sums, num_targets)
 
-    def _update(self, sums: StepSums, num_targets: int, num_sources: int) -> StepResult:
+    def _update(self, sums: StepSums, planned_targets: int) -> StepResult:
         """Moves the weights by the gradients of all processes, unless the loss or a gradient is not finite."""
         step = self.progress.step + 1
         self._sum_over_ranks(sums)
+        if self.config.train.modifiers:
+            sums.rescale((each.grad for each in self.model.parameters() if each.grad is not None), planned_targets)
         norm = self._clip_gradients()
         self.prefetch.make_next(self.progress)  # the GPU still computes; it then updates while the next pass is queued
-        gradient_norm, loss, nll, num_lowered, flops = sums.read(norm)
+        gradient_norm, loss, nll, num_lowered, *counts = sums.read(norm)
         if num_lowered:
             self.log.warn(self.splits.settle(step))
         rate = learning_rate(step, self.config)
-        result = StepResult(loss, nll, num_targets, num_sources, gradient_norm, rate, int(flops))
+        flops, num_sources, num_targets = map(int, counts)
+        result = StepResult(loss, nll, num_targets, num_sources, gradient_norm, rate, flops)
         self._is_whole = False
         if result.finite:
             for group in self.optimizer.param_groups:
@@ -286,7 +291,7 @@ class Trainer:
     def _advance(self, result: StepResult, rows: np.ndarray, started: float) -> None:
         """Records the result of a step on `rows` that began at `started`."""
         progress = self.progress
-        batch = TrainedBatch(progress.epoch, progress.batch, rows, self._micro_batches)
+        batch = TrainedBatch(progress.epoch, progress.batch, rows, self._micro_batches, self.order.pairs(progress))
         self.order.advance(progress)
         progress.target_tokens += result.target_tokens
         seconds = time.perf_counter() - started

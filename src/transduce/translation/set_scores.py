@@ -163,12 +163,12 @@ def score_sets(
         ConfigError: the model does not know a language or domain; nothing was translated.
         EvaluationError: the sides of a set differ in their number of lines, or a metric is unknown.
     """
-    directions = [_direction(translator, each) for each in sets]
+    directions = [direction_of(translator, each) for each in sets]
     for each in sets:
         require_aligned(each.source, each.references)
     found = []
     for each, direction in zip(sets, directions, strict=True):
-        hypothesis = Text(f"the translation of {each.source.name}", _translate(translator, each, search, progress))
+        hypothesis = Text(f"the translation of {each.source.name}", translate_set(translator, each, search, progress))
         measured = ScoreSummary()
         measured.add(
             translator.score(
@@ -179,8 +179,7 @@ def score_sets(
                 domain=each.domain,
             )
         )
-        language = direction.target or language_of(Path(each.references[0].name))
-        score_options: ScoreOptions = {"language": language, **(options or {})}
+        score_options: ScoreOptions = {"language": score_language(each, direction), **(options or {})}
         evaluation = evaluate(hypothesis, each.references, source=each.source, metrics=metrics, **score_options)
         found.append(
             SetScores(
@@ -194,14 +193,23 @@ def score_sets(
     return found
 
 
-def _direction(translator: Translator, each: EvaluationSet) -> Direction:
+def direction_of(translator: Translator, each: EvaluationSet) -> Direction:
+    """Returns the direction of a set; raises ConfigError where the model does not know it."""
     try:
         return translator.directions.choose(each.source_language, each.target_language, each.domain)
     except ConfigError as error:
         raise ConfigError(f"test set '{each.name}': {error}") from None
 
 
-def _translate(translator: Translator, each: EvaluationSet, search: DecodeConfig | None, progress: bool) -> list[str]:
+def score_language(each: EvaluationSet, direction: Direction) -> str:
+    """Returns the language to score a set in: that of the direction, or the ending of the reference's name."""
+    return direction.target or language_of(Path(each.references[0].name))
+
+
+def translate_set(
+    translator: Translator, each: EvaluationSet, search: DecodeConfig | None, progress: bool
+) -> list[str]:
+    """Returns the best translation of each source of a set."""
     texts = TextOptions(language=each.source_language, target=each.target_language, domain=each.domain)
     lines = []
     with progress_bar(f"translating {each.name}", len(each.source.lines), unit=" lines", shown=progress) as bar:

@@ -1,12 +1,12 @@
 """Glossaries: source terms with their required translations."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from transduce.data.readers import read_lines
 from transduce.errors import DataError
-from transduce.text.phrases import WORD_OR_SIGN, bounded
+from transduce.text.phrases import WORD_OR_SIGN, bounded, with_translation
 from transduce.translation.constraints.required_terms import Choice
 
 
@@ -42,21 +42,29 @@ class Glossary:
             self._terms.setdefault(start.casefold(), []).append((re.compile(pattern, flags), choice))
 
     def required_in(self, text: str) -> tuple[Choice, ...]:
-        """Returns the terms that the translation of `text` must hold, in the order of the source terms, each once.
+        """Returns the terms that the translation of `text` must hold, in the order of the source terms, each once."""
+        return tuple(dict.fromkeys(choice for _, choice in self._matches(text)))
+
+    def written_into(self, text: str) -> str:
+        """Returns the text with a translation beside each source term: the first of its target terms."""
+        for end, choice in reversed([*self._matches(text)]):
+            text = with_translation(text, end, choice[0])
+        return text
+
+    def _matches(self, text: str) -> Iterator[tuple[int, Choice]]:
+        """Yields the end of each source term, and its target terms.
 
         Source terms are matched from left to right, the longest first, and do not overlap.
         """
-        found: dict[Choice, None] = {}
         end = 0
         for word in WORD_OR_SIGN.finditer(text):
             if word.start() < end:
                 continue
             for pattern, choice in self._terms.get(word[0].casefold(), ()):
                 if match := pattern.match(text, word.start()):
-                    found[choice] = None
                     end = match.end()
+                    yield end, choice
                     break
-        return tuple(found)
 
 
 def read_glossary(path: Path) -> Glossary:

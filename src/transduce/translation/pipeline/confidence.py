@@ -10,22 +10,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from transduce.text import Tokenizer, word_of_each
+from transduce.translation.constraints.glossary import Glossary
+from transduce.translation.constraints.terms_in_sources import encode_with_terms
 from transduce.translation.pipeline.splitting import Part
 from transduce.translation.result import Results, Translation
-from transduce.translation.text_model import TextModel, encode_lines
+from transduce.translation.text_model import TextModel
 
 if TYPE_CHECKING:
     from transduce.translation.pipeline.calibration import Calibration
 
 
-def with_probabilities(model: TextModel, parts: Sequence[Part], results: Results) -> Results:
+def with_probabilities(
+    model: TextModel, parts: Sequence[Part], results: Results, glossary: Glossary | None = None
+) -> Results:
     """Returns the translations with the log-probability of each token and the probability of each word.
 
-    The engine scores the outputs as if they had been given. So the numbers are the model's, for any kind of search.
-    Words are separated by white space.
+    The engine scores the outputs as if they had been given. So the numbers are the model's, for any kind of search; it
+    reads the glossary's terms in the sources where the search did. Words are separated by white space.
     """
     flat = [(part.text, best) for part, found in zip(parts, results, strict=True) for best in found]
-    sources = encode_lines(model.tokenizer, [text for text, _ in flat])
+    sources = encode_with_terms(model, glossary, [text for text, _ in flat])
     scored = [index for index, source in enumerate(sources) if source]
     scores = model.engine.score([sources[index] for index in scored], [list(flat[index][1].ids) for index in scored])
     values = dict(zip(scored, scores, strict=True))

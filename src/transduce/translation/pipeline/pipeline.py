@@ -22,6 +22,7 @@ from transduce.translation.constraints.forced_terms import warnings_of_forced
 from transduce.translation.constraints.glossary import Glossary
 from transduce.translation.constraints.line_constraints import with_terms
 from transduce.translation.constraints.required_terms import outcome, warnings_of
+from transduce.translation.constraints.terms_in_sources import encode_with_terms
 from transduce.translation.directions import directed
 from transduce.translation.pipeline.checkpoints import Checkpoint, checked, never
 from transduce.translation.pipeline.confidence import with_confidence, with_probabilities
@@ -32,7 +33,7 @@ from transduce.translation.pipeline.restoring import assemble, restore
 from transduce.translation.pipeline.splitting import Part, split
 from transduce.translation.pipeline.text_options import TextOptions
 from transduce.translation.result import Results, Translation
-from transduce.translation.text_model import TextModel, encode_lines, translation_of
+from transduce.translation.text_model import TextModel, translation_of
 from transduce.translation.windows import Window
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def run_pipeline(
                 results, parts, options, n_best, search, checkpoint, same_language=same_language, markup=markup
             )
         if text_options.confidence:
-            results = with_probabilities(model, parts, results)
+            results = with_probabilities(model, parts, results, request.glossary)
         if aligner is not None and text_options.alignment:
             results = [
                 [replace(best, alignment=aligner.links(part.text, best.text)) for best in found]
@@ -142,7 +143,7 @@ def search_parts(
 ) -> Results:
     """Returns the translations that the engine finds for each part, within its constraints and the glossary."""
     texts = [part.text for part in parts]
-    sources = encode_lines(model.tokenizer, texts)
+    sources = encode_with_terms(model, glossary, texts)
     constraints = with_terms([part.constraints for part in parts], glossary, texts)
     if any(constraints):
         names = [part.name for part in parts]

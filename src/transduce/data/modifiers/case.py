@@ -1,0 +1,30 @@
+"""Capitals: `upper_case` and `title_case`, both of both sides.
+
+A translator writes capitals for capitals. So the target gets them too, and a text whose script has none is left alone.
+"""
+
+import re
+
+from transduce.data.modifiers.draws import Draws
+
+_FIRST_LETTER = re.compile(r"(?<![\w'’])[^\W\d_]")
+
+
+def has_case(text: str) -> bool:
+    """Returns whether a text has letters with capital and small forms."""
+    return text.upper() != text.lower()
+
+
+def upper_case(source: str, target: str, draws: Draws) -> tuple[str, str]:
+    """Returns both sides in capitals."""
+    return (source.upper(), target.upper()) if has_case(source) else (source, target)
+
+
+def title_case(source: str, target: str, draws: Draws) -> tuple[str, str]:
+    """Returns both sides with a capital at the beginning of each word; a source in capitals stays."""
+    return (titled(source), titled(target)) if has_case(source) and not source.isupper() else (source, target)
+
+
+def titled(text: str) -> str:
+    """Returns a text with a capital at the beginning of each word: "don't stop" becomes "Don't Stop"."""
+    return _FIRST_LETTER.sub(lambda letter: letter[0].upper(), text)

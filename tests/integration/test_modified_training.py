@@ -1,0 +1,131 @@
+"""Training with modifiers: the update of modified text, an exact resume, and what a resume refuses."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from small_training import (
+    assert_close,
+    assert_identical,
+    make_trainer,
+    state_of,
+    stop_after,
+    with_train,
+    without_clock,
+    without_dropout,
+)
+from transduce.cli.main import main as command_line
+from transduce.config import Config, load_recipe
+from transduce.config.modifiers import MODIFIERS, ModifierConfig
+from transduce.data.prepare import prepare
+from transduce.data.store import ParallelStore, StoreWriter
+from transduce.text import load_tokenizer
+from transduce.training import trainer as trainer_module
+from transduce.training.outcome import End
+
+pytestmark = pytest.mark.computes
+
+ALL = tuple(ModifierConfig(name=name, probability=0.25) for name in MODIFIERS)
+
+
+@pytest.fixture(scope="module")
+def data(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the corpus prepared with what links words."""
+    folder = tmp_path_factory.mktemp("modified") / "data"
+    prepare(with_train(config, modifiers=ALL), folder, progress=False)
+    return folder
+
+
+@pytest.mark.parametrize("step", [1, 6, 11, 17])
+def test_a_resumed_training_with_all_modifiers_is_the_uninterrupted_one_bit_for_bit(
+    config: Config, data: Path, tmp_path: Path, step: int
+) -> None:
+    """Over several epochs, each with other lines."""
+    config = with_train(config, modifiers=ALL, max_steps=20)
+    whole = make_trainer(config, tmp_path / "whole", data)
+    assert whole.fit().end == End.MAX_STEPS
+    assert whole.progress.epoch >= 2
+    stop_after(make_trainer(config, tmp_path / "run", data), step)
+    resumed = make_trainer(config, tmp_path / "run", data)
+    assert resumed.resume()
+    assert resumed.fit().end == End.MAX_STEPS
+    assert_identical(state_of(resumed), state_of(whole))
+    assert without_clock(resumed.progress) == without_clock(whole.progress)
+
+
+@pytest.mark.parametrize("micro_batch_tokens", [0, 60])
+def test_an_update_is_that_of_a_corpus_which_has_the_modified_text(
+    config: Config, data: Path, tmp_path: Path, micro_batch_tokens: int
+) -> None:
+    """The gradient is divided by the target tokens that there are, whatever number was planned."""
+    config = without_dropout(with_train(config, micro_batch_tokens=micro_batch_tokens))
+    ours = make_trainer(with_train(config, modifiers=ALL), tmp_path / "ours", data)
+    pairs, rows = ours.order.pairs(ours.progress), ours.order.next_rows(ours.progress)
+    sources, targets = pairs.pairs(rows)
+    tokenizer, stored = load_tokenizer(data / "tokenizer.json"), tmp_path / "stored"
+    stored.mkdir()
+    with StoreWriter.open(
+        stored / "train.arrow", tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size
+    ) as writer:
+        writer.write([ids.tolist() for ids in sources], [ids.tolist() for ids in targets])
+    theirs = make_trainer(config, tmp_path / "theirs", stored)
+    result, expected = ours.train_step(rows), theirs.train_step(np.arange(len(rows)))
+    real = int(theirs.train.target_lengths.sum())
+    assert result.target_tokens == expected.target_tokens == real != int(pairs.target_lengths[rows].sum())
+    assert (result.source_tokens, result.flops) == (int(theirs.train.source_lengths.sum()), expected.flops)
+    assert result.loss == pytest.approx(expected.loss, rel=1e-5)
+    assert result.gradient_norm == pytest.approx(expected.gradient_norm, rel=1e-4)
+    assert_close(state_of(ours), state_of(theirs))
+
+
+def test_a_batch_that_is_set_aside_is_recorded_with_the_text_that_the_model_read(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = trainer_module.states_loss
+
+    def spoiled(*arguments: Any) -> Any:
+        loss, nll = original(*arguments)
+        return loss * math.nan, nll
+
+    monkeypatch.setattr(trainer_module, "states_loss", spoiled)
+    modifiers = (ModifierConfig(name="merge", probability=1.0), ModifierConfig(name="copies", probability=1.0))
+    trainer = make_trainer(with_train(config, modifiers=modifiers, max_steps=1), tmp_path / "run", data)
+    rows, pairs = trainer.order.next_rows(trainer.progress), trainer.order.pairs(trainer.progress)
+    trainer.fit()
+    (line,) = [json.loads(line) for line in (tmp_path / "run" / "quarantine.jsonl").read_text().splitlines()]
+    assert sorted(pair["row"] for pair in line["pairs"]) == sorted(pairs.store_rows(rows).tolist())
+    store, tokenizer = ParallelStore.open(data / "train.arrow"), load_tokenizer(data / "tokenizer.json")
+    for pair in line["pairs"]:
+        assert pair["source"] == pair["target"]
+        assert pair["target"].startswith(tokenizer.decode(store.target(pair["row"]).tolist()))
+
+
+def test_validation_is_not_modified(config: Config, data: Path, tmp_path: Path) -> None:
+    """With a model that does not change, scores with and without modifiers are the same."""
+    scores = []
+    for name, modifiers in (("plain", ()), ("modified", ALL)):
+        changed = with_train(config, modifiers=modifiers, max_steps=1, learning_rate_factor=1e-9)
+        trainer = make_trainer(changed, tmp_path / name, data, validate=True)
+        trainer.fit()
+        scores.append(trainer.progress.validations["perplexity"])
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5)
+
+
+def test_other_modifiers_cannot_be_resumed(
+    recipe: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def trained(*settings: str, resume: bool = False) -> int:
+        words = [word for setting in settings for word in ("--set", setting)]
+        run = ["--data", str(data), "--output", str(tmp_path / "run"), "--quiet", *["--resume"] * resume]
+        return command_line(["train", str(recipe), *run, *words])
+
+    typos = 'train.modifiers=[{name = "typos", probability = 0.5}]'
+    assert trained("train.max_steps=2", typos) == 0
+    assert load_recipe(recipe, [typos]).train.modifiers == (ModifierConfig(name="typos", probability=0.5),)
+    assert trained("train.max_steps=3", typos, resume=True) == 0
+    assert trained("train.max_steps=4", "train.modifiers=[]", resume=True) == 5
+    assert "train.modifiers was [{'name': 'typos', 'probability': 0.5}], now []" in capsys.readouterr().err
