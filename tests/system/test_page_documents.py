@@ -57,6 +57,14 @@ def test_a_first_line_with_numbers_is_translated(page: Opened, tmp_path: Path) -
     assert _downloaded(page) == "7\tEin Hund rennt.\n8\tEin Katze rennt.\n"
 
 
+def test_names_of_columns_are_not_broken_on_a_phone(browser: Any, tmp_path: Path) -> None:
+    with opened(browser, viewport={"width": 390, "height": 844}) as page:
+        _sent(page, tmp_path, "goods.csv", b"id,name,description,price\n7,dog,A dog,3\n")
+        page.text_of("#jobs", "Which columns are to be translated?")
+        labels = page.page.locator("#jobs .columns [role=group] label").all()
+        assert [each.bounding_box()["height"] for each in labels] == [36] * 4  # one line, as high as a button
+
+
 def test_without_a_column_a_table_is_not_sent(page: Opened, tmp_path: Path) -> None:
     _sent(page, tmp_path, "goods.csv", b"text,text\nA dog,A cat\n")
     for index in range(2):

@@ -14,7 +14,7 @@ export async function chooseColumns(file, chosen) {
   hasNames.box.checked = cells.length > 1 && new Set(cells).size === cells.length && !cells.some((cell) => /\d/.test(cell));
   const button = make("button", { type: "submit", textContent: "Translate" });
   const form = make("form", { className: "columns" });
-  const group = make("div", { className: "row", role: "group" }, ...boxes.map((each) => each.label));
+  const group = make("div", { role: "group" }, ...boxes.map((each) => each.label));
   group.setAttribute("aria-label", `Columns of ${file.name}`);
   form.append(group, hasNames.label, button);
   form.addEventListener("change", () => {
