@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import metadata
+from typing import Self
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -30,9 +31,20 @@ NO_MEMORY_SAID = (
 
 
 class TransduceError(Exception):
-    """Base of all errors that a user can cause and can fix."""
+    """Base of all errors that a user can cause and can fix.
+
+    Attributes:
+        advice: what the command line says after the message: options and programs, which mean nothing to the users of
+            a service.
+    """
 
     exit_code = 1
+    advice = ""
+
+    def with_advice(self, advice: str) -> Self:
+        """Returns this error, with advice for the command line."""
+        self.advice = advice
+        return self
 
 
 class ConfigError(TransduceError):
@@ -131,7 +143,7 @@ def naming(path: object) -> Iterator[None]:
         yield
     except TransduceError as error:
         if str(path) not in str(error):
-            raise type(error)(f"{path}: {error}") from error
+            raise type(error)(f"{path}: {error}").with_advice(error.advice) from error
         raise
 
 

@@ -12,6 +12,7 @@ from made_documents import translated
 from text_engine import same
 from transduce.errors import ConfigError, DataError
 from transduce.translation.documents import Languages
+from transduce.translation.documents.csv_tables import NAMES_COPIED, NAMES_UNKNOWN
 
 CATALOGUES = {
     "json values, no keys": (
@@ -48,7 +49,7 @@ CATALOGUES = {
     "cells": (
         "a.csv",
         'id,name,made,sum\r\nA-1x,"a ""big"" dog, old",2026-11-26T10:00Z,=SUM(A1)\r\n,"two\nlines",,-3.5\r\n\r\nx',
-        'ID,NAME,MADE,SUM\r\nA-1x,"A ""BIG"" DOG, OLD",2026-11-26T10:00Z,=SUM(A1)\r\n,"TWO\nLINES",,-3.5\r\n\r\nX',
+        'id,name,made,sum\r\nA-1x,"A ""BIG"" DOG, OLD",2026-11-26T10:00Z,=SUM(A1)\r\n,"TWO\nLINES",,-3.5\r\n\r\nX',
     ),
     "semicolons": ("a.csv", "a dog, old;1,5\na cat;2,5", "A DOG, OLD;1,5\nA CAT;2,5"),
     "quotation marks within": ("a.tsv", 'a 5" dog\tx\n', 'A 5" DOG\tX\n'),
@@ -83,10 +84,43 @@ def test_columns_are_chosen_by_heading_or_number(columns: tuple[str, ...]) -> No
     assert translated(source, "a.csv", columns=columns) == b"name,text\na dog,A DOG\nb,C\n"
 
 
+@pytest.mark.parametrize(
+    ("source", "expected", "remark"),
+    [
+        (b"id,name,price\n7,a dog,3.50\n", b"id,name,price\n7,A DOG,3.50\n", NAMES_COPIED),  # numbers below names
+        (b",word\n0,dog\n1,cat\n", b",word\n0,DOG\n1,CAT\n", NAMES_COPIED),  # an index without a name
+        (b"Name;Text\nDog;it barks\nCat;it purrs\n", b"Name;Text\nDOG;IT BARKS\nCAT;IT PURRS\n", NAMES_COPIED),
+        (b"Dog;Text\nDog;barks\nCat;it purrs\n", b"DOG;TEXT\nDOG;BARKS\nCAT;IT PURRS\n", NAMES_UNKNOWN),
+        (b"the dog,a hat\nthe cat,a cat\n", b"THE DOG,A HAT\nTHE CAT,A CAT\n", NAMES_UNKNOWN),  # no single words
+        (b"dog,7\ncat,8\n", b"DOG,7\nCAT,8\n", ""),  # names are no numbers
+        (b"dog,dog\n7,8\n", b"DOG,DOG\n7,8\n", ""),  # nor are two of them equal
+        (b"dog\nit barks\n", b"DOG\nIT BARKS\n", ""),  # a single column needs no name
+        (b"dog,price\n", b"DOG,PRICE\n", ""),  # nothing is below
+    ],
+)
+def test_a_first_line_of_names_is_copied(source: bytes, expected: bytes, remark: str) -> None:
+    warnings: list[str] = []
+    assert translated(source, "a.csv", warn=warnings.append) == expected
+    assert warnings == ([f"a.csv: {remark}"] if remark else [])
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [(("*",), b"ID,TEXT\n7,A DOG\nA CAT,B\n"), (("*", "2"), b"id,TEXT\n7,A DOG\na cat,B\n")],
+)
+def test_the_first_line_is_translated_where_that_is_wanted(columns: tuple[str, ...], expected: bytes) -> None:
+    assert translated(b"id,text\n7,a dog\na cat,b\n", "a.csv", columns=columns) == expected
+
+
+def test_a_damaged_first_line_names_its_file() -> None:
+    with pytest.raises(DataError, match=r"^a.csv: line 1: a cell begins with a quotation mark"):
+        translated(b'"id,text\n7,a dog\n', "a.csv")
+
+
 def test_columns_that_are_not_there_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"a.csv: has no column 'x' \(--columns\). Its columns are: name, text\."):
+    with pytest.raises(ConfigError, match=r"a.csv: has no column 'x'. Its columns are: name, text\."):
         translated(b"name,text\n", "a.csv", columns=("x",))
-    with pytest.raises(ConfigError, match=r"a.json: is JSON: columns \(--columns\) are chosen in CSV files only\."):
+    with pytest.raises(ConfigError, match=r"a.json: is JSON: columns are chosen in CSV files only\."):
         translated(b'"x"', "a.json", columns=("x",))
 
 

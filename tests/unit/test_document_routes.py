@@ -162,6 +162,36 @@ def test_columns_of_a_table_are_chosen(client: DescribedClient) -> None:
 
 @pytest.mark.usefixtures("read_here")
 @pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a.xls: is from a version before 2007. Save it as .xlsx first."),
+        ("a.docx", b"", "a.docx: is empty."),
+        ("a.txt", b"", "a.txt: is empty."),
+        ("a.docx", b"a dog", "a.docx: is not DOCX, or is damaged. If it has another format, give it the extension of "),
+        ("a.txt", b"WEBVTT\n", "its content is WebVTT. Change its extension, or name the format."),
+        ("a.txt", b"a\0dog", "a.txt: is not text: it has null characters."),
+        ("a.tmx", b"<a/>", "a.tmx: is not TMX"),
+        ("a.csv", b'"', "a.csv: line 1: a cell begins"),
+    ],
+)
+def test_no_answer_names_options_of_the_command_line(
+    client: DescribedClient, name: str, content: bytes, message: str
+) -> None:
+    answer = send(client, content, name)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]["message"]
+    assert "--" not in answer.json()["error"]["message"]
+
+
+@pytest.mark.usefixtures("read_here")
+def test_what_became_of_a_first_line_is_a_warning(client: DescribedClient) -> None:
+    made = send(client, b"name,price\ndog,5\n", "a.csv").json()
+    assert "its first line was taken for the names of its columns" in ended(client, made["id"])["warnings"][0]
+    assert client.get(f"/api/documents/{made['id']}/result").content == b"name,price\n[de] DOG,5\n"
+
+
+@pytest.mark.usefixtures("read_here")
+@pytest.mark.parametrize(
     ("fields", "name", "message"),
     [
         ({"target": "fr"}, "dog.md", "The language 'fr' is not supported"),

@@ -202,8 +202,11 @@ def test_a_format_is_recognised_by_content(name: str, tmp_path: Path) -> None:
     given = translated(data, f"a{FORMATS[kind].extensions[0]}", languages=languages)
     assert translated(data, "a.odd", languages=languages) == given
     if kind != "html":  # plain text may begin with a tag
-        with pytest.raises(ConfigError, match=rf"a\.txt: its extension stands for plain text, .*--format {kind},"):
+        with pytest.raises(
+            ConfigError, match=r"a\.txt: its extension stands for plain text, .*Change its ext"
+        ) as found:
             translated(data, "a.txt", languages=languages)
+        assert found.value.advice == f"With --format {kind}, or --format text."
 
 
 @pytest.mark.parametrize(

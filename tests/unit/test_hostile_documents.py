@@ -41,10 +41,10 @@ def flagged(data: bytes) -> bytes:
     ("data", "message"),
     [
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "is protected by a password, or from a version before 2007"),
-        (b"%PDF-1.7 ...", "is a PDF file: convert it first, with pdftotext"),
+        (b"%PDF-1.7 ...", "is a PDF file. Convert it to .docx first"),
         (b"{\\rtf1 dog}", "is an RTF file"),
-        (b"", "is not DOCX, or damaged"),
-        (b"A letter.", "is not DOCX, or damaged"),
+        (b"", "is empty"),
+        (b"A letter.", "is not DOCX, or is damaged"),
         (LETTER[: len(LETTER) // 2], "is damaged or incomplete"),
         (flagged(LETTER), "is encrypted. Save it without a password"),
         (archive({"a.txt": "dog"}), r"is not DOCX: it has no \[Content_Types\].xml"),
@@ -84,6 +84,9 @@ def test_members_and_texts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         translated(b" " * (2 << 20), "a.html")
 
 
+_BEFORE_2007 = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
 def test_pictures_may_unpack_to_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
     assert archives.MAX_UNPACKED_BYTES == 512 << 20
     monkeypatch.setattr(archives, "MAX_UNPACKED_BYTES", 1 << 20)
@@ -100,17 +103,17 @@ def test_pictures_may_unpack_to_so_much(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("name", ["a.pdf", "a.txt", "a.docx", "a"])
 @pytest.mark.parametrize("given", ["", "text", "docx"])
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "message", "advice"),
     [
-        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "is a PDF file: convert it first, with pdftotext"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"from a version before 2007 \(\.doc, .*soffice --convert-to docx"),
-        (b"\x89PNG\r\n\x1a\n\x00", "is an image. Recognise its text first"),
-        (b"\xff\xd8\xff\xe0\x00\x10JFIF", "is an image"),
-        (b"{\\rtf1 dog}", "is an RTF file. Save it as .docx first"),
+        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "is a PDF file. Convert it to .docx first, with Word", "with pdftotext"),
+        (_BEFORE_2007, "is protected by a password, or from a version before 2007. Save it without", ""),
+        (b"\x89PNG\r\n\x1a\n\x00", "is an image. Its text has to be recognised first", "tesseract"),
+        (b"\xff\xd8\xff\xe0\x00\x10JFIF", "is an image", "tesseract"),
+        (b"{\\rtf1 dog}", "is an RTF file. Save it as .docx first", ""),
     ],
 )
 def test_other_kinds_of_files_say_what_to_do(
-    tmp_path: Path, name: str, given: str, content: bytes, message: str
+    tmp_path: Path, name: str, given: str, content: bytes, message: str, advice: str
 ) -> None:
     """By the command line's way and the service's: whatever the name and the format that was given."""
     path = tmp_path / name
@@ -122,7 +125,18 @@ def test_other_kinds_of_files_say_what_to_do(
     ):
         with pytest.raises(DataError, match=rf"{name}: .*{message}") as found:
             check()
-        assert "--format" not in str(found.value)
+        assert not any(each in str(found.value) for each in ("--", "tesseract", "pdftotext"))
+        assert advice in found.value.advice
+        assert "--format" not in found.value.advice
+
+
+@pytest.mark.parametrize(("old", "new"), [(".doc", "docx"), (".XLS", "xlsx"), (".ppt", "pptx")])
+def test_an_old_document_is_to_be_saved_as_its_own_kind(old: str, new: str) -> None:
+    with pytest.raises(
+        DataError, match=rf"^a{old}: is from a version before 2007\. Save it as \.{new} first\.$"
+    ) as found:
+        document_requests.require_format(f"a{old}", "", _BEFORE_2007)
+    assert found.value.advice.endswith(f"soffice --convert-to {new}.")
 
 
 def test_a_member_that_is_larger_than_it_says() -> None:

@@ -5,10 +5,12 @@ import math
 import re
 
 import pytest
+from babel.core import get_global
 
 from transduce.serve.requests import UnavailableError
 from transduce.serve.web import detection as detection_module
 from transduce.serve.web.detection import Detector, Guess
+from transduce.serve.web.scripts import is_written_in
 
 _MANY = re.findall(r"\w+", "ar bg cs da de el en es et fa fi fr he hi hu id it ja ko lt lv nl pl pt ro ru sv tr uk zh")
 
@@ -52,6 +54,68 @@ def test_only_served_languages_are_guessed(detector: Detector) -> None:
 @pytest.mark.parametrize("text", ["", "  ", "12:30", "😀", "?!"])
 def test_text_without_letters_is_in_the_first_language_with_no_confidence(detector: Detector, text: str) -> None:
     assert guesses(detector, text, ["de", "en"]) == [Guess("de", 0.0), Guess("en", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "among"),
+    [
+        ("الطقس جميل اليوم، لذلك نمشي إلى البحيرة.", ["en", "de"]),  # Arabic
+        ("天气很好", ["en", "ru"]),
+        ("Погода сегодня хорошая, мы идём к озеру. OK?", ["de", "ar"]),
+        ("Das Wetter ist heute schön.", ["ru", "el"]),
+        ("今日は天気がいいです。", ["ko", "en"]),
+    ],
+)
+def test_no_language_is_sure_that_has_another_script(detector: Detector, text: str, among: list[str]) -> None:
+    assert guesses(detector, text, among) == [Guess(code, 0.0) for code in among]
+
+
+def test_of_the_languages_those_with_the_script_of_most_letters_are_guessed(detector: Detector) -> None:
+    found = guesses(detector, "Der Roman „Война и мир“ ist sehr lang.", ["ru", "de"])
+    assert found[0].language == "de"
+    assert found[1] == Guess("ru", 0.0)
+    assert guesses(detector, "ＦＵＬＬ ＷＩＤＴＨ ＬＥＴＴＥＲＳ", ["zh", "en"])[0] == Guess("en", 100.0)
+
+
+_WORDS = {  # how names of letters in Unicode begin, by the script's code
+    "Latn": "LATIN",
+    "Cyrl": "CYRILLIC",
+    "Arab": "ARABIC",
+    "Deva": "DEVANAGARI",
+    "Beng": "BENGALI",
+    "Hebr": "HEBREW",
+    "Grek": "GREEK",
+    "Ethi": "ETHIOPIC",
+    "Hans": "CJK",
+    "Hant": "CJK",
+    "Jpan": "HIRAGANA",
+    "Kore": "HANGUL",
+    "Thai": "THAI",
+    "Geor": "GEORGIAN",
+    "Armn": "ARMENIAN",
+    "Tibt": "TIBETAN",
+    "Gujr": "GUJARATI",
+    "Khmr": "KHMER",
+    "Knda": "KANNADA",
+    "Laoo": "LAO",
+    "Mlym": "MALAYALAM",
+    "Mymr": "MYANMAR",
+    "Orya": "ORIYA",
+    "Guru": "GURMUKHI",
+    "Sinh": "SINHALA",
+    "Taml": "TAMIL",
+    "Telu": "TELUGU",
+    "Tfng": "TIFINAGH",
+    "Adlm": "ADLAM",
+}
+
+
+def test_scripts_of_languages_are_those_of_cldr(detector: Detector) -> None:
+    likely = {code: full.split("_")[1] for code, full in get_global("likely_subtags").items() if "_" not in code}
+    known = {label: likely[label] for label, _ in detector._identifier.rank("a") if label in likely}
+    assert len(known) > 100
+    assert [code for code, script in known.items() if not is_written_in(code, _WORDS[script])] == []
+    assert all(is_written_in("de", script) == (script in ("", "LATIN")) for script in ["", *_WORDS.values()])
 
 
 # Languages whose words the texts are, by a dictionary: a short text may be in several.

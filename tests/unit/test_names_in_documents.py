@@ -190,8 +190,8 @@ def test_encodings_that_no_document_has(name: str) -> None:
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is protected by a password, or from a version before 2007"),
         (b"%PDF-1.7", "is a PDF file"),
         (b"{\\rtf1", "is an RTF file"),
-        (b"<html>", "is not ODT, or damaged"),
-        (b"", "is not ODT, or damaged"),
+        (b"<html>", "is not ODT, or is damaged"),
+        (b"", "is empty"),
         (b"PK\x03\x04", "is damaged or incomplete"),
     ],
 )

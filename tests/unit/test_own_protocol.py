@@ -17,7 +17,7 @@ from transduce.errors import ConfigError
 from transduce.serve.config import LimitsConfig, ServeConfig
 from transduce.serve.cut_text import StreamedPart
 from transduce.serve.operations.keys import KeyRing, add_key
-from transduce.serve.requests import OverloadedError, Priority, TranslatedText, TranslationRequest
+from transduce.serve.requests import OverloadedError, Priority, TranslatedText, TranslationRequest, UnavailableError
 from transduce.serve.web import own
 from transduce.serve.web.detection import Guess
 from transduce.serve.web.own_fields import KNOWN_FIELDS
@@ -82,6 +82,30 @@ def test_a_list_has_an_answer_for_each_text(client: DescribedClient) -> None:
     assert [each["detected"]["language"] for each in found] == ["de", "en", "de"]
     assert found[0]["detected"]["confidence"] > 90
     assert found[2]["detected"]["confidence"] == 0
+
+
+def test_a_named_language_is_checked_where_that_is_wanted(client: DescribedClient, service: FakeService) -> None:
+    german = {"text": "Das Wetter ist heute schön.", "source": "en", "target": "de"}
+    [found] = client.post("/api/translate", json=german | {"check_source": True}).json()["translations"]
+    assert (found["source"], found["detected"]["language"]) == ("en", "de")
+    assert found["detected"]["confidence"] > 90
+    assert service.requests[-1].source == "en"  # it is a hint only
+    streamed = german | {"check_source": True, "stream": True}
+    events = events_of(client.post("/api/translate", json=streamed).text)
+    assert events[0][1]["translation"]["detected"]["language"] == "de"
+    [found] = client.post("/api/translate", json=german).json()["translations"]
+    assert found["detected"] is None
+
+
+def test_where_languages_cannot_be_detected_a_named_one_is_not_checked(
+    client: DescribedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise UnavailableError("Language detection is not available.", 60)
+
+    monkeypatch.setattr("transduce.serve.web.detection.Detector.guesses", fail)
+    answer = client.post("/api/translate", json={"text": "a", "source": "en", "target": "de", "check_source": True})
+    assert (answer.status_code, answer.json()["translations"][0]["detected"]) == (200, None)
 
 
 def test_fields_reach_the_service(client: DescribedClient, service: FakeService) -> None:

@@ -37,7 +37,9 @@ def add_document(parser: argparse.ArgumentParser) -> None:
     add_path(parser, "document", "DOCUMENT", "a document to translate, instead of lines", nargs="?")
     group = parser.add_argument_group("documents")
     add_text(group, "--format", "NAME", "docx, html, …; default: by the file's extension", default="")
-    add_text(group, "--columns", "NAME,…", "of a CSV file: columns to translate, by heading or number; default: all")
+    add_text(
+        group, "--columns", "NAME,…", "of a CSV file: columns to translate, by name or number; '*': first line too"
+    )
     add_text(group, "--target-language", "CODE", "written where a format names it; default: the model's", default="")
 
 

@@ -72,7 +72,7 @@ def report(error: BaseException, options: Mapping[str, Any]) -> int:
         _say("interrupted")
         return 130
     if isinstance(error, TransduceError):
-        _say(f"error: {_as_typed(str(error), options)}")
+        _say(f"error: {_as_typed(str(error), options)} {error.advice}".rstrip())
         return error.exit_code
     if isinstance(error, RecursionError):
         _say(f"error: an input is nested too deeply: thousands of levels of brackets. {_SHOW}")

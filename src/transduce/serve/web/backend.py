@@ -103,6 +103,14 @@ class Backend:
                 near = suggestion(source[:100], [*self.sources(), AUTO])
                 raise bad_request(f"The language '{source[:100]}' is not supported.{near}", "unknown_language")
             return [Guess(code, 100.0)] * len(texts)
+        return await self.detected(texts, target, html=html)
+
+    async def detected(self, texts: Sequence[str], target: str, *, html: bool = False) -> list[Guess]:
+        """Returns what each text is most probably in, of the languages that can be translated into `target`, and that.
+
+        Raises:
+            UnavailableError: languages cannot be detected.
+        """
         found = await self.detector.guesses(texts, [*self.sources(target), target], html=html)
         return [guesses[0] for guesses in found]
 

@@ -1,8 +1,8 @@
 """The language of a text, among those that are served.
 
 The most probable language comes first, however improbable it is: a short text may be in several, and the confidence
-says so. Of languages that are equally probable, the first of the served ones comes first. Text without letters has
-confidence 0.
+says so. Of languages that are equally probable, the first of the served ones comes first. A language that is not
+written in the text's script has confidence 0, and so has each if the text has no letters.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from transduce.serve.requests import UnavailableError
 from transduce.serve.web.languages import base_language
+from transduce.serve.web.scripts import is_written_in, script_of
 
 _LOG = logging.getLogger(__name__)
 LONGEST = 2000  # characters that are read: more does not change the result
@@ -88,7 +89,8 @@ class Detector:
         text = (_TAG.sub(" ", text[: 4 * LONGEST]) if html else text)[:LONGEST]
         if not _LETTER.search(text):
             return [Guess(code, 0.0) for code in among]
-        scores = dict(self._identifier.rank(text))
+        script = script_of(text)
+        scores = {label: score for label, score in self._identifier.rank(text) if is_written_in(label, script)}
         probabilities = _probabilities(scores, among, max(1, len(text.encode(errors="replace"))))
         guesses = [Guess(code, 100.0 * probability) for code, probability in probabilities.items()]
         return sorted(guesses, key=lambda guess: -guess.confidence)  # stable: those of one confidence keep their order

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from transduce.errors import ConfigError, suggestion
+from transduce.errors import ConfigError, DataError, suggestion
 from transduce.serve.documents.service import Documents
 from transduce.serve.operations.keys import Key
 from transduce.serve.state.documents import NewDocument, StoredDocument
@@ -16,7 +16,7 @@ from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.refusals import bad_request
 from transduce.serve.web.uploads import Upload
 from transduce.translation.documents import FORMATS, recognised_format
-from transduce.translation.documents.archive import refuse_other_kinds
+from transduce.translation.documents.refused_files import refuse_other_kinds
 
 _HEAD_BYTES = 1 << 16
 
@@ -103,10 +103,12 @@ def require_format(name: str, given: str, content: bytes) -> str:
 
     Raises:
         Refusal: there is none, or the content is of another format than the ending says.
-        DataError: it is a file of a kind that no format reads, such as PDF.
+        DataError: it is empty, or a file of a kind that no format reads, such as PDF.
     """
     if given and given not in FORMATS:
         raise bad_request(f"The format '{given[:100]}' is not known.{suggestion(given[:100], FORMATS)}", "wrong_value")
+    if not content:
+        raise DataError(f"{name}: is empty.")
     refuse_other_kinds(content[:_HEAD_BYTES], name)
     try:
         # Of an archive that is larger, the directory is read by the process that surveys it, whose memory is limited.

@@ -18,7 +18,7 @@ from transduce.serve.cut_text import StreamedPart
 from transduce.serve.models import ServedPair
 from transduce.serve.operations.access import AccessError, LimitError
 from transduce.serve.operations.keys import Key
-from transduce.serve.requests import TranslatedText, TranslationRequest
+from transduce.serve.requests import TranslatedText, TranslationRequest, UnavailableError
 from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.detection import Guess
 from transduce.serve.web.event_stream import Event, event_stream
@@ -74,6 +74,10 @@ class Own:
         plain, options = given.plain, given.text_options
         target = served_target(self.backend, plain.target)
         guesses = await self.backend.sources_of(given.texts, plain.source, target, html=options.markup == "html")
+        detected: Sequence[Guess | None] = guesses if plain.source == AUTO else [None] * len(guesses)
+        if plain.source != AUTO and plain.check_source:
+            with contextlib.suppress(UnavailableError):  # it is a hint: the text is translated without it
+                detected = await self.backend.detected(given.texts, target, html=options.markup == "html")
         further = given.further | {"priority": max(given.further["priority"], key.request_priority)}
         if plain.stream or "text/event-stream" in request.headers.get("accept", ""):
             if len(given.texts) != 1:
@@ -81,7 +85,7 @@ class Own:
             source = guesses[0].language
             one = TranslationRequest(texts=given.texts, source=source, target=target, text_options=options, **further)
             parts = self.backend.stream(request, key, one, given.further_characters)
-            events = self._events(parts, one, guesses[0] if plain.source == AUTO else None)
+            events = self._events(parts, one, detected[0])
             return await event_stream(request, events, _error_event)
         found = await self.backend.translate(
             request,
@@ -93,7 +97,6 @@ class Own:
             text_options=options,
             **further,
         )
-        detected: Sequence[Guess | None] = guesses if plain.source == AUTO else [None] * len(guesses)
         return JSONResponse({"translations": list(map(_described, found, detected))})
 
     async def _events(

@@ -30,6 +30,7 @@ class PlainFields:
 
     target: str
     source: str = AUTO
+    check_source: bool = False  # whether the language is detected where it is named too
     n_best: int = 1
     split: Split | None = None
     markup: Markup | None = None

@@ -16,6 +16,7 @@ from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from transduce.errors import DataError
+from transduce.translation.documents.refused_files import other_format, refuse_other_kinds
 
 MAX_MEMBERS = 20_000
 MAX_MEMBER_BYTES = 64 << 20  # of a member whose text is translated, decompressed
@@ -41,32 +42,6 @@ DAMAGE = (
     struct.error,
     zlib.error,
 )
-_IMAGE = "is an image. Recognise its text first, for example with tesseract"
-_OTHER_FILES = (  # how they begin, and what to do with them
-    (
-        b"\xd0\xcf\x11\xe0",
-        "is protected by a password, or from a version before 2007 (.doc, .xls, .ppt). Save it without, in today's "
-        "format; LibreOffice does that too: soffice --convert-to docx",
-    ),
-    (b"%PDF-", "is a PDF file: convert it first, with pdftotext to text, or with LibreOffice or Word to .docx"),
-    (b"{\\rtf", "is an RTF file. Save it as .docx first"),
-    *((magic, _IMAGE) for magic in (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*")),
-)
-
-
-def refuse_other_kinds(head: bytes, name: str) -> None:
-    """Refuses files that are of no format, however they are named.
-
-    Args:
-        head: how the file begins, at least eight bytes if there are as many.
-        name: of the file, for the error.
-
-    Raises:
-        DataError: it is one.
-    """
-    for magic, what in _OTHER_FILES:
-        if head.startswith(magic):
-            raise DataError(f"{name}: {what}.")
 
 
 class Archive:
@@ -86,9 +61,11 @@ class Archive:
         self.name, self.title, self._file = name, title, file
         head = file.read(8)
         file.seek(0)
+        if not head:
+            raise DataError(f"{name}: is empty.")
         refuse_other_kinds(head, name)
         if not head.startswith(b"PK"):
-            raise DataError(f"{name}: is not {title}, or damaged. If it has another format, name it (--format).")
+            raise other_format(f"{name}: is not {title}, or is damaged.")
         with self._reading(name):
             self.zip = _opened(file)
         self.members = self.zip.infolist()
@@ -144,9 +121,7 @@ class Archive:
         """
         member = self.member(name)
         if member is None:
-            raise DataError(
-                f"{self.name}: is not {self.title}: it has no {name}. If it has another format, name it (--format)."
-            )
+            raise other_format(f"{self.name}: is not {self.title}: it has no {name}.")
         return self.read(member)
 
     @contextlib.contextmanager

@@ -4,13 +4,21 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, naming
 from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.messages import message_pieces
 from transduce.translation.documents.parts import Content
-from transduce.translation.documents.segments import Piece, SegmentError
+from transduce.translation.documents.segments import Piece, SegmentError, has_words
 from transduce.translation.documents.text_encoding import decode
 
+ALL = "*"  # among the columns: the first line is translated like the others
+NAMES_COPIED = (
+    "its first line was taken for the names of its columns, and copied. To translate it too, choose the columns '*'."
+)
+NAMES_UNKNOWN = (
+    "its first line was translated like the others. If it has the names of the columns, choose columns: it stays then."
+)
+_ROWS_READ = 20  # below the first line, by which it is known whether that has the names of the columns
 _DELIMITERS = ",;\t|"
 _HEAD_CHARACTERS, _HEAD_LINES = 1 << 14, 10  # by which the delimiter is known
 # A date with a time, a number of an article, a colour: a single word of ASCII with a digit. Or a formula.
@@ -34,7 +42,8 @@ def read_csv(data: bytes, name: str, _: Languages, columns: Sequence[str] = ()) 
         data: the file; its cells are separated by ",", ";", tabs or "|".
         name: of the file, for errors.
         columns: what the first line calls those that are translated, or their numbers from 1; the first line is then
-            copied. All, with the first line, if there are none.
+            copied, unless `ALL` is among them. All if there are none, or only `ALL`. If there are none, the first line
+            is copied where it seems to have the names of the columns, with a remark.
 
     Raises:
         ConfigError: there is no such column.
@@ -43,16 +52,53 @@ def read_csv(data: bytes, name: str, _: Languages, columns: Sequence[str] = ()) 
     decoded = decode(data, name)
     delimiter = _delimiter(decoded.text)
     cells = _cells(decoded.text, delimiter)
-    if not columns:
-        return Content(decoded.encode, _pieces(cells, delimiter, None))
-    heading: list[str] = []
-    original = ""
+    names = [each for each in columns if each != ALL]
+    has_names, remark = ALL not in columns, ""
+    with naming(name):
+        first = _first_rows(_cells(decoded.text, delimiter), delimiter)
+        if not columns:
+            has_names, remark = _has_names(first)
+        indices = _indices(name, first[0] if first else [], names) if names else None
+    copied = "".join(_first_line(cells, delimiter)) if has_names else ""
+    return Content(decoded.encode, _with_heading(copied, _pieces(cells, delimiter, indices)), remark)
+
+
+def _first_line(cells: Iterator[tuple[str, str]], delimiter: str) -> Iterator[str]:
+    """Yields the cells of the first line as they are written, with what is between them."""
     for cell, end in cells:
-        heading.append(_characters(cell).strip())
-        original += cell + end
+        yield cell
+        yield end
         if end != delimiter:
-            break
-    return Content(decoded.encode, _with_heading(original, _pieces(cells, delimiter, _chosen(name, heading, columns))))
+            return
+
+
+def _first_rows(cells: Iterator[tuple[str, str]], delimiter: str) -> list[list[str]]:
+    """Returns the texts of the first lines; later ones that are empty are left out."""
+    rows: list[list[str]] = []
+    while len(rows) <= _ROWS_READ and (written := list(_first_line(cells, delimiter))):
+        row = [_characters(cell).strip() for cell in written[::2]]
+        if any(row) or not rows:
+            rows.append(row)
+    return rows
+
+
+def _has_names(rows: Sequence[Sequence[str]]) -> tuple[bool, str]:
+    """Returns whether the first line has the names of the columns, and what is to be said of that.
+
+    It may have if its cells differ and have no numbers. It has if there are only numbers and codes below a name, or if
+    the names are single words and all cells below one have several: "sku,text", "A-17,a black dog".
+    """
+    names, *others = rows or [[]]
+    prose = [name for name in names if name]
+    differ = len(set(names)) == len(names) > 1
+    if not others or not differ or any(is_code(name) or not has_words(name) for name in prose):
+        return False, ""
+    below = [[row[i] for row in others if i < len(row) and row[i]] for i in range(len(names))]
+    are_codes = any(cells and all(is_code(cell) or not has_words(cell) for cell in cells) for cells in below)
+    are_longer = any(cells and all(len(cell.split()) > 1 for cell in cells) for cells in below)
+    if are_codes or (are_longer and all(len(name.split()) == 1 for name in prose)):
+        return True, NAMES_COPIED
+    return False, NAMES_UNKNOWN
 
 
 def _delimiter(text: str) -> str:
@@ -66,11 +112,11 @@ def _delimiter(text: str) -> str:
     return max(_DELIMITERS, key=key)
 
 
-def _chosen(name: str, heading: Sequence[str], columns: Sequence[str]) -> frozenset[int]:
+def _indices(name: str, heading: Sequence[str], columns: Sequence[str]) -> frozenset[int]:
     """Returns the indices of columns."""
     numbers = {str(i + 1): i for i in range(len(heading))} | {each: i for i, each in enumerate(heading)}
     if missing := [each for each in columns if each not in numbers]:
-        raise ConfigError(f"{name}: has no column {missing[0]!r} (--columns). Its columns are: {', '.join(heading)}.")
+        raise ConfigError(f"{name}: has no column {missing[0]!r}. Its columns are: {', '.join(heading)}.")
     return frozenset(numbers[each] for each in columns)
 
 

@@ -12,6 +12,7 @@ from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.inline_xml import InlineNames, InlineReader
 from transduce.translation.documents.languages import Languages, followed
 from transduce.translation.documents.parts import Content, ReadMember
+from transduce.translation.documents.refused_files import other_format
 from transduce.translation.documents.text_encoding import decode
 from transduce.translation.documents.xml_tree import XmlDocument, attributes_of
 
@@ -28,7 +29,7 @@ def book_members(archive: Archive, languages: Languages) -> Mapping[str, ReadMem
     [root] = _attributes(archive, "META-INF/container.xml", _ROOT_FILE)[:1] or [{}]
     package = root.get("full-path", "")
     if not package:
-        raise DataError(f"{archive.name}: is not {archive.title}. If it has another format, name it (--format).")
+        raise other_format(f"{archive.name}: is not {archive.title}.")
     known: dict[str, ReadMember] = {
         "application/xhtml+xml": partial(_read_page, languages),
         "application/x-dtbncx+xml": _read_contents,

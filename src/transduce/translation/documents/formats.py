@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transduce.errors import ConfigError, DataError, suggestion
 from transduce.translation.documents.apple_strings import read_strings
-from transduce.translation.documents.archive import Archive, refuse_other_kinds
+from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.csv_tables import read_csv
 from transduce.translation.documents.epub import book_members
 from transduce.translation.documents.gettext_catalogues import read_po
@@ -19,6 +19,7 @@ from transduce.translation.documents.open_document import open_document_members
 from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.plain_text import read_plain_text
 from transduce.translation.documents.recognition import format_by_content
+from transduce.translation.documents.refused_files import refuse_other_kinds
 from transduce.translation.documents.segments import Piece
 from transduce.translation.documents.subtitles import read_srt, read_vtt
 from transduce.translation.documents.text_encoding import decode
@@ -92,8 +93,8 @@ def recognised_format(path: Path | None, content: Path | bytes | None) -> str:
     if is_text and by_content not in ("", by_name, "html"):  # Markdown and plain text may begin with a tag
         raise ConfigError(
             f"{path}: its extension stands for {FORMATS[by_name].title}, but its content is "
-            f"{FORMATS[by_content].title}. Name the format: --format {by_content}, or --format {by_name}."
-        )
+            f"{FORMATS[by_content].title}. Change its extension, or name the format."
+        ).with_advice(f"With --format {by_content}, or --format {by_name}.")
     return by_name or by_content
 
 
@@ -136,6 +137,6 @@ def require_size(size: int, name: str) -> None:
     """
     if size > MAX_FILE_BYTES:
         limit = MAX_FILE_BYTES >> 20
-        raise DataError(
-            f"{name}: is larger than {limit} MB. Split it, or translate its lines: transduce translate MODEL --source."
+        raise DataError(f"{name}: is larger than {limit} MB. Split it.").with_advice(
+            "Or translate its lines: transduce translate MODEL --source."
         )

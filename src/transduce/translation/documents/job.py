@@ -45,8 +45,8 @@ class DocumentJob:
         document_format: a name in `FORMATS`; "" goes by the extension of the file.
         name: of a document that is given as bytes, for its format and for errors.
         languages: of source and target; None: the model's.
-        columns: of a CSV file, those that are translated: names in its first line, or numbers from 1. Empty: all, with
-            the first line.
+        columns: of a CSV file, those that are translated: names in its first line, or numbers from 1. "*" translates
+            the first line too. Empty: all; the first line is copied where it seems to have the names of the columns.
         overwrite: whether to replace a file at the output.
         on_progress: called after each window of segments with the bytes that are done and their total. What it raises
             ends the job, and no file is left: this is how a job is cancelled.
@@ -89,7 +89,7 @@ def translate_document(
     found = require_format(job.document_format, path, source if is_there else None)
     name = str(path) if path is not None else "the document"
     if job.columns and not found.has_columns:
-        raise ConfigError(f"{name}: is {found.title}: columns (--columns) are chosen in CSV files only.")
+        raise ConfigError(f"{name}: is {found.title}: columns are chosen in CSV files only.")
     columns = (job.columns,) if job.columns else ()
     if isinstance(output, Path):
         require_free(output, overwrite=job.overwrite)

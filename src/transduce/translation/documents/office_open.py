@@ -10,11 +10,11 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import unquote
 
-from transduce.errors import DataError
 from transduce.text.languages import without_region
 from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.languages import Languages, followed
 from transduce.translation.documents.parts import Content, ReadMember
+from transduce.translation.documents.refused_files import other_format
 from transduce.translation.documents.runs import ParagraphReader, RunNames
 from transduce.translation.documents.segments import Piece, text_pieces
 from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of, escape_text
@@ -122,7 +122,7 @@ def content_types(archive: Archive, main: re.Pattern[str]) -> dict[str, str]:
     parts = {unquote(each.get("PartName", "").lstrip("/")).lower(): each.get("ContentType", "") for each in overrides}
     types = {found.get(name, name): content for name, content in parts.items()}  # names of parts ignore case
     if not any(main.search(content) for content in types.values()):
-        raise DataError(f"{archive.name}: is not {archive.title}. If it has another format, name it (--format).")
+        raise other_format(f"{archive.name}: is not {archive.title}.")
     return types
 
 

@@ -8,6 +8,7 @@ from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.inline_xml import InlineNames, InlineReader
 from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.parts import Content, ReadMember
+from transduce.translation.documents.refused_files import other_format
 from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of
 
 _SPACE = "urn:oasis:names:tc:opendocument:xmlns:"
@@ -28,7 +29,7 @@ _STYLE = re.compile(r"<style:style\b(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>")
 def open_document_members(archive: Archive, _: Languages) -> Mapping[str, ReadMember]:
     """Returns readers of the members of an ODT file that have text."""
     if not archive.require_text("mimetype").startswith(b"application/vnd.oasis.opendocument."):
-        raise DataError(f"{archive.name}: is not {archive.title}. If it has another format, name it (--format).")
+        raise other_format(f"{archive.name}: is not {archive.title}.")
     manifest = archive.member("META-INF/manifest.xml")
     if manifest is not None and b"encryption-data" in archive.read(manifest):
         raise DataError(f"{archive.name}: is encrypted. Save it without a password.")

@@ -43,6 +43,7 @@ class Content:
 
     encode: Callable[[str], bytes]  # turns it into bytes
     pieces: Iterable[Piece]
+    remark: str = ""  # on how it was read, for a warning
 
 
 ReadMember = Callable[[bytes, str], Content]  # from a member of an archive and its name for messages
@@ -91,6 +92,8 @@ def translate_parts(parts: Iterable[Part], translate: TranslateTexts, progress: 
                     yield current.content.encode(text.getvalue())
                 current, text = each, StringIO()
                 progress.begin(each)
+                if each.content.remark:
+                    progress.warn(each.content.remark)
             else:
                 progress.within += _length(each)
                 text.writelines(written([each]))

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from transduce.errors import DataError
+from transduce.translation.documents.refused_files import other_format
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -85,7 +86,7 @@ def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
     except (UnicodeError, LookupError):
         raise DataError(f"{name}: is not {encoding} text. Convert it to UTF-8.") from None
     if "\x00" in text:
-        raise DataError(f"{name}: is not text: it has null characters. If it has another format, name it (--format).")
+        raise other_format(f"{name}: is not text: it has null characters.")
     return DecodedText(text, name, encoding, bom, errors)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from transduce.errors import DataError
+from transduce.translation.documents.refused_files import other_format
 from transduce.translation.documents.segments import Piece, SegmentError
 from transduce.translation.documents.text_encoding import DecodedText, decode
 
@@ -77,10 +78,7 @@ class XmlDocument:
         """
         root = next(node for node, _ in self._events() if not node.name.startswith("#"))
         if root.name != name:
-            raise DataError(
-                f"{self.name}: is not {title}: its first element is {self.start_tag(root)[:60]}. If it has another "
-                "format, name it (--format)."
-            )
+            raise other_format(f"{self.name}: is not {title}: its first element is {self.start_tag(root)[:60]}.")
 
     def pieces(
         self, names: Collection[str], read: Read, is_skipped: Callable[[Node], bool] = lambda _: False

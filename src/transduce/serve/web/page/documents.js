@@ -1,5 +1,6 @@
 // Documents: dropped or chosen, translated as a whole, with progress; they can be cancelled and downloaded.
 
+import { chooseColumns } from "./columns.js";
 import { announce, make, part } from "./dom.js";
 import { chosenSource, formats, target } from "./languages.js";
 import { passage } from "./passage.js";
@@ -11,12 +12,14 @@ const LONGEST_POLL_MS = 8000; // while the service does not answer
 const CONVERT = "A PDF has to be converted first: open it in Word or LibreOffice, and save it as DOCX.";
 // Kinds of documents, and the titles of their formats.
 const KINDS = [
-  ["Office documents", ["DOCX", "PPTX", "XLSX", "ODT", "ODP", "ODS"]],
+  ["Office documents", ["DOCX", "PPTX", "XLSX", "ODT"]],
   ["web pages", ["HTML"]],
   ["e-books", ["EPUB"]],
   ["subtitles", ["SRT", "WebVTT"]],
   ["texts", ["plain text", "Markdown"]],
+  ["tables", ["CSV"]],
   ["files of translation tools", ["PO", "TMX", "XLIFF"]],
+  ["texts of programs", ["JSON", "YAML", "ARB", "Apple strings"]],
 ];
 
 /** One document: its line in the list, and what the service knows of it. */
@@ -25,20 +28,25 @@ class Job {
     this.file = file; // null after the page was loaded again
     this.known = known;
     this.isGone = false;
-    this.state = make("span", { role: "status" });
+    this.state = make("span", { className: "outcome", role: "status" });
     this.bar = make("progress", { max: 1, value: 0 });
     this.buttons = make("span", { className: "row" });
     const name = file?.name ?? known.name;
     this.bar.setAttribute("aria-label", `Progress of ${name}`);
     const title = make("span", { className: "name", textContent: name, dir: "auto" });
-    this.line = make("li", {}, title, this.bar, this.state, this.buttons);
+    this.columns = ""; // of a CSV file, as the service reads them
+    this.line = make("li", {}, title, this.bar, this.buttons, this.state);
     part("jobs").append(this.line);
   }
 
   /** Sends the file, and follows it. */
   async start() {
     if (/\.pdf$/i.test(this.file.name) && !formats().includes("PDF")) {
-      this.show(CONVERT, { Remove: () => this.remove() });
+      this.fail(CONVERT);
+      return;
+    }
+    if (/\.[ct]sv$/i.test(this.file.name) && !this.columns) {
+      this.askForColumns();
       return;
     }
     this.show("Sending …", { Cancel: () => this.remove() });
@@ -46,17 +54,30 @@ class Job {
     body.append("file", this.file);
     body.append("source", chosenSource());
     body.append("target", target());
+    if (this.columns) body.append("columns", this.columns);
     if (passage.glossary.size) body.append("glossary", JSON.stringify(Object.fromEntries(passage.glossary)));
     this.sending = new AbortController();
     try {
       this.known = await ask("api/documents", { body, signal: this.sending.signal });
     } catch (error) {
       const again = error.isTemporary ? { "Try again": () => this.start() } : {}; // else the file itself is refused
-      if (!this.isGone) this.show(error.message, { ...again, Remove: () => this.remove() });
+      if (!this.isGone) this.fail(error.message, again);
       return;
     }
     remember();
     this.follow();
+  }
+
+  /** Shows the columns of a table, and starts once the user has chosen some. */
+  async askForColumns() {
+    const choice = await chooseColumns(this.file, (columns) => {
+      choice.remove();
+      this.columns = columns;
+      this.start();
+    });
+    if (this.isGone) return;
+    this.line.append(choice);
+    this.show("Which columns are to be translated?", { Remove: () => this.remove() });
   }
 
   /** Asks how far it is until it is done. */
@@ -68,7 +89,7 @@ class Job {
         wait = POLL_MS;
       } catch (error) {
         if (!error.isTemporary) {
-          this.show(error.message, { Remove: () => this.remove() });
+          this.fail(error.message);
           return;
         }
         wait = Math.min(2 * wait, LONGEST_POLL_MS);
@@ -88,10 +109,10 @@ class Job {
     this.bar.value = progress;
     const remove = { Remove: () => this.remove() };
     if (state === "failed") {
-      this.show(error, { ...(this.file && { "Try again": () => this.again() }), ...remove });
+      this.fail(error, this.file ? { "Try again": () => this.again() } : {});
     } else if (state === "done") {
       const number = warnings.length === 1 ? "One remark" : `${warnings.length} remarks`;
-      const remarks = warnings.length ? ` ${number}: ${warnings.slice(0, 3).join(" ")}` : "";
+      const remarks = warnings.length ? ` ${number}: ${warnings.slice(0, 3).map((each) => this.withoutName(each)).join(" ")}` : "";
       this.show(`Done.${remarks}`, { Download: () => this.download(), ...remove });
     } else {
       const waiting = { reading: "Reading the text", queued: "Waiting" };
@@ -109,7 +130,22 @@ class Job {
     this.start();
   }
 
-  show(text, buttons) {
+  /** Shows why it failed. */
+  fail(message, buttons = {}) {
+    this.show(`Failed: ${this.withoutName(message)}`, { ...buttons, Remove: () => this.remove() }, true);
+  }
+
+  /** Returns a message of the service without the name of the file, which is beside it. */
+  withoutName(message) {
+    const name = this.known?.name ?? this.file.name;
+    if (!message.startsWith(`${name}: `)) return message;
+    const what = message.slice(name.length + 2);
+    return /^(is|has|takes|cannot) /.test(what) ? `The file ${what}` : what[0].toUpperCase() + what.slice(1);
+  }
+
+  show(text, buttons, isFailure = false) {
+    this.state.setAttribute("role", isFailure ? "alert" : "status");
+    this.state.classList.toggle("missed", isFailure);
     this.bar.hidden = !Object.keys(buttons).includes("Cancel");
     if (this.state.textContent !== text) this.state.textContent = text;
     const names = [...this.buttons.children].map((each) => each.textContent);
@@ -134,7 +170,7 @@ class Job {
       link.click();
       URL.revokeObjectURL(address);
     } catch (error) {
-      this.state.textContent = error.message;
+      this.fail(error.message, error.isTemporary ? { Download: () => this.download() } : {});
     }
   }
 

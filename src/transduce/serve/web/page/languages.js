@@ -71,6 +71,12 @@ export function choose(sourceCode, targetCode) {
   show();
 }
 
+/** Lets the service detect the language, as if the user had chosen that. */
+export function chooseDetection() {
+  part("source").value = "auto";
+  part("source").dispatchEvent(new Event("change"));
+}
+
 /** Remembers what the service detected; null where the source was named. */
 export function setDetected(found) {
   detected = found;
@@ -91,15 +97,19 @@ function remember() {
 
 function show() {
   const isDetected = chosenSource() === "auto" && detected && part("text").value.trim();
-  part("detected").textContent = isDetected
-    ? `Detected: ${nameOf(detected.language)} (${Math.round(detected.confidence)} % sure)`
-    : "";
+  part("detected").textContent = isDetected ? described(detected) : "";
   setLanguage("text", source());
   setLanguage("output", target());
   const isPair = pairs.some((pair) => pair.source === target() && pair.target === source());
   const why = source() ? "There is no model for the way back" : "The language of the text is not known yet";
   part("swap").disabled = !isPair;
   part("swap").title = isPair ? "Swap languages" : why;
+}
+
+/** Says what was detected; a confidence of 0 means that no language could be. */
+function described({ language, confidence }) {
+  const name = nameOf(language);
+  return confidence ? `Detected: ${name} (${Math.round(confidence)} % sure)` : `Language not recognised: read as ${name}`;
 }
 
 /** Sets the language of a field and its mirror. Their direction is that of the text. */

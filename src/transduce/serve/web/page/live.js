@@ -140,6 +140,7 @@ async function translate({ middle, before, after, old, isWhole }, signal) {
     text: middle,
     confidence: !isFast,
     alignment: !isFast,
+    check_source: !isFast && chosenSource() !== "auto",
   };
   const kept = keptWording(middle, old);
   if (kept) {
@@ -158,7 +159,7 @@ async function translate({ middle, before, after, old, isWhole }, signal) {
   let read = 0;
   for await (const [name, data] of events("api/translate", { ...fields, stream: true }, signal)) {
     if (name !== "sentence") continue;
-    if (isWhole && !found.length) setDetected(data.translation.detected);
+    if (isWhole && !found.length && chosenSource() === "auto") setDetected(data.translation.detected);
     const [start, end] = data.span.map(units);
     const segment = newSegment(middle.slice(start, end), middle.slice(read, start), data.added, data.translation);
     if (!found.length && before.length) segment.targetGap = joint(segment.targetGap, target());
@@ -224,7 +225,11 @@ export async function addDetails() {
   const { signal } = details;
   const before = lacking.map((each) => `${each.fixed} ${each.text}`);
   const prefixes = lacking.map((each) => each.text.slice(0, each.fixed));
-  const fields = { ...passage.requestFields(source(), target()), text: lacking.map((each) => each.source) };
+  const fields = {
+    ...passage.requestFields(source(), target()),
+    text: lacking.map((each) => each.source),
+    check_source: chosenSource() !== "auto",
+  };
   if (prefixes.some(Boolean)) fields.prefix = prefixes;
   try {
     const { translations } = await ask("api/translate", { fields, signal });
