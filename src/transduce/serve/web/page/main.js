@@ -9,17 +9,19 @@ import { disclosure, part } from "./dom.js";
 import { discard, rememberPlaces, startEditing } from "./editing.js";
 import { offerTerms, startGlossary } from "./glossary.js";
 import { startHistory } from "./history.js";
-import { choose, loadLanguages, onLanguageChoice, swap } from "./languages.js";
+import { choose, loadLanguages, onLanguageChoice, swap, target } from "./languages.js";
 import { startLinks } from "./links.js";
 import { edited, restart, translateNow } from "./live.js";
 import { draw } from "./mirror.js";
 import { startNotices } from "./notices.js";
 import { passage } from "./passage.js";
 import { setKey } from "./requests.js";
-import { linked, startSharing, tell } from "./sharing.js";
+import { dropLink, linked, startSharing, tell } from "./sharing.js";
 import { failed, show } from "./status.js";
 import { readSession, writeSession } from "./storage.js";
+import { canUndo, remember, startUndo } from "./undo.js";
 import { startUnsure } from "./unsure.js";
+import { hasLostWork, restoreWork, startKeeping } from "./work.js";
 
 const field = part("text");
 
@@ -38,8 +40,15 @@ function write(text) {
   read();
 }
 
-/** Puts languages and text back, of a link or of the history. */
-function open({ source: from, target: to, text, glossary = [] }) {
+/** Keeps what another text is about to replace. */
+function rememberAll(next) {
+  if (passage.text.trim() && (passage.text !== next || passage.isEdited)) remember(0, { isWhole: true, next });
+}
+
+/** Puts languages and text back, of a link or of the history. Undo brings back what was there. */
+function open({ source: from, target: to, text, glossary = [] }, what) {
+  if (passage.text.trim() && passage.text !== text) tell(`${what} replaced your text. Undo brings it back.`);
+  rememberAll(text);
   offerTerms(glossary);
   choose(from, to);
   write(text);
@@ -51,9 +60,10 @@ function showText() {
   rememberPlaces();
   const { length } = passage.text;
   part("count").textContent = length ? `${length.toLocaleString("en")} ${length === 1 ? "character" : "characters"}` : "";
-  part("actions").hidden = !passage.translation.trim();
+  part("actions").hidden = !passage.translation.trim() && !passage.isEdited && !canUndo();
   part("clear").disabled = !passage.text;
   part("discard").disabled = !passage.isEdited;
+  if (passage.isEdited) dropLink();
 }
 
 function startText() {
@@ -65,9 +75,9 @@ function startText() {
     translateNow();
   });
   part("clear").addEventListener("click", () => {
+    rememberAll("");
     field.focus();
-    field.select();
-    if (!document.execCommand("delete")) write(""); // by the command, so that the browser can undo it
+    write("");
   });
   part("discard").addEventListener("click", () => {
     discard();
@@ -75,6 +85,7 @@ function startText() {
   });
   part("swap").addEventListener("click", () => {
     const { translation } = passage;
+    rememberAll(translation);
     swap();
     if (translation.trim()) write(translation);
     restart();
@@ -124,12 +135,23 @@ async function start() {
     return;
   }
   resumeDocuments();
-  const given = linked();
-  if (given) open(given);
-  else write(field.value || readSession("text", ""));
-  if (field.value && readSession("edited", false)) tell("Your edits of the translation were not kept.");
-  window.addEventListener("pagehide", () => writeSession("edited", passage.isEdited || null));
-  window.addEventListener("hashchange", () => linked() && open(linked()));
+  const isTyped = passage.text !== "";
+  field.value ||= readSession("text", "");
+  if (!isTyped && restoreWork(field.value)) passage.text = field.value;
+  const isLost = field.value && hasLostWork();
+  const openLink = () => linked() && open(linked(), "The link");
+  startKeeping();
+  if (linked()) {
+    passage.text = field.value;
+    openLink();
+  } else {
+    passage.changed();
+    if (field.value === passage.text) translateNow();
+    else read();
+  }
+  if (isLost) tell("Your edits of the translation were not kept.");
+  window.addEventListener("hashchange", openLink);
+  document.addEventListener("input", dropLink);
   document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds, for whoever waits or measures
 }
 
@@ -142,14 +164,17 @@ startUnsure();
 startNotices();
 startAnnouncements();
 startGlossary();
-startHistory(open);
+startHistory((entry) => open(entry, "The entry"));
 startSharing();
 startAttention();
 startDocuments();
 startDialogs();
 startMenu();
-onLanguageChoice(() => {
+startUndo();
+onLanguageChoice((before) => {
   offer();
-  restart();
+  const keepsWording = before[1] === target(); // what the user wrote is still in the language of the translation
+  if (!keepsWording && passage.isEdited) remember(0, { isWhole: true, next: passage.text, languages: before });
+  restart({ keepsWording });
 });
 start();

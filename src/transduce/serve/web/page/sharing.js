@@ -30,6 +30,11 @@ export function linked() {
   return fields.has("text") ? { ...Object.fromEntries(fields), glossary: termsOf(fields.get("glossary")) } : null;
 }
 
+/** Takes the link out of the address: a reload brings back the user's own work, and not the link's text. */
+export function dropLink() {
+  if (linked()) history.replaceState(null, "", location.pathname + location.search);
+}
+
 /** Returns the terms of a link; what is no list of terms is left out. */
 function termsOf(written) {
   try {
