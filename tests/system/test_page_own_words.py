@@ -1,4 +1,4 @@
-"""The service's page keeps what the user wrote: over a reload, other languages, alternatives, links, and other edits."""
+"""The service's page keeps what the user wrote: over a reload, other languages and words, links, and other edits."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -109,6 +109,7 @@ function fill(word, alternatives) {
       return each.word ? option(each.word, each.probability, () => take(word, each)) : endOption(word, each);
     }),
   );
+  if (offered.every((each) => each === found)) part("choices").append(make("p", { textContent: "No other word is likely here." }));
   part("choices").hidden = false;
 }
 

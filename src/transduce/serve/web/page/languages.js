@@ -9,10 +9,12 @@ const RIGHT_TO_LEFT = new Set(["ar", "ckb", "dv", "fa", "he", "ku", "ps", "sd", 
 let pairs = [];
 let names = new Map();
 let documentFormats = [];
+let mostCharacters = Infinity;
 let detected = null; // {language, confidence} of the text, where the source is to be detected; confidence null: assumed
 let chosen = []; // the two codes
 
 export const formats = () => documentFormats; // the titles of those that the service can translate
+export const textLimit = () => mostCharacters; // that the service accepts
 export const nameOf = (code) => names.get(code) ?? code;
 export const directionOf = (code) => (RIGHT_TO_LEFT.has(code.split("-")[0]) ? "rtl" : "ltr");
 export const target = () => part("target").value;
@@ -56,6 +58,7 @@ export async function loadLanguages() {
   const served = await ask("api/languages");
   pairs = [...served.pairs, ...served.groups.flatMap(pairsOf)];
   documentFormats = served.document_formats;
+  mostCharacters = served.text_characters;
   names = new Map(served.languages.map(({ code, name }) => [code, name]));
   const sources = sorted(pairs.map((pair) => pair.source));
   part("source").append(...sources.map(option));

@@ -6,12 +6,12 @@
 // changed are translated again. A first, fast answer has no confidence and no links between words: these are requested
 // when the typing pauses.
 
-import { setDetected, chosenSource, isDetected, source, target } from "./languages.js";
+import { setDetected, chosenSource, isDetected, source, target, textLimit } from "./languages.js";
 import { spansBefore } from "./own_spans.js";
 import { passage } from "./passage.js";
 import { ask, events, hasKey } from "./requests.js";
 import { describe, ENDS, joint, newSegment, unitsOf } from "./segments.js";
-import { failed, working, worked } from "./status.js";
+import { failed, show, working, worked } from "./status.js";
 
 const PAUSE_MS = 220; // since the last key stroke, after which an outdated request is cancelled, and details are requested
 export const STILL_MS = 500; // since the last key stroke, after which characters are charged
@@ -93,6 +93,12 @@ function paused() {
 /** Starts the request that the text needs now, if any. */
 async function next() {
   if (!target()) return;
+  if (passage.numCharacters > textLimit()) {
+    worked();
+    const [length, limit] = [passage.numCharacters, textLimit()].map((each) => each.toLocaleString("en"));
+    show(`The text is too long: ${length} characters, and at most ${limit} are allowed. Shorten it to have it translated.`, true);
+    return;
+  }
   const { head, tail, start, end } = planned();
   const middle = passage.text.slice(start, end);
   const before = passage.segments.slice(0, head);

@@ -9,7 +9,7 @@ import { disclosure, part } from "./dom.js";
 import { discard, rememberPlaces, startEditing } from "./editing.js";
 import { offerTerms, startGlossary } from "./glossary.js";
 import { startHistory } from "./history.js";
-import { choose, loadLanguages, onLanguageChoice, swap, target } from "./languages.js";
+import { choose, loadLanguages, onLanguageChoice, swap, target, textLimit } from "./languages.js";
 import { startLinks } from "./links.js";
 import { edited, restart, translateNow } from "./live.js";
 import { draw } from "./mirror.js";
@@ -23,6 +23,7 @@ import { canUndo, remember, startUndo } from "./undo.js";
 import { startUnsure } from "./unsure.js";
 import { hasLostWork, restoreWork, startKeeping } from "./work.js";
 
+const NEAR = 0.9; // share of the limit from which it is shown
 const field = part("text");
 
 /** Takes over the text of the field. */
@@ -58,15 +59,35 @@ function open({ source: from, target: to, text, glossary = [] }, what) {
 function showText() {
   draw();
   rememberPlaces();
-  const { length } = passage.text;
-  part("count").textContent = length ? `${length.toLocaleString("en")} ${length === 1 ? "character" : "characters"}` : "";
+  showCount();
   part("actions").hidden = !passage.translation.trim() && !passage.isEdited && !canUndo();
   part("clear").disabled = !passage.text;
   part("discard").disabled = !passage.isEdited;
   if (passage.isEdited) dropLink();
+  part("tip").hidden = !passage.translation.trim();
+}
+
+/** Shows the length of the text, with the limit once it is near. */
+function showCount() {
+  const { numCharacters: length } = passage;
+  const limit = textLimit();
+  const [written, most] = [length, limit].map((each) => each.toLocaleString("en"));
+  const counted = length > NEAR * limit ? `${written} of ${most} characters` : `${written} ${length === 1 ? "character" : "characters"}`;
+  part("count").textContent = length ? counted : "";
+  part("count").classList.toggle("over", length > limit);
+}
+
+/** Keeps the page where it is when much is pasted: the cursor is at the end then, and the browser would go there. */
+function stayAtPaste() {
+  let place = [];
+  field.addEventListener("beforeinput", () => (place = [scrollX, scrollY]));
+  field.addEventListener("input", ({ inputType }) => {
+    if (/^insertFrom/.test(inputType)) requestAnimationFrame(() => window.scrollTo(...place));
+  });
 }
 
 function startText() {
+  stayAtPaste();
   passage.addEventListener("change", showText);
   field.addEventListener("input", read);
   field.addEventListener("keydown", (event) => {

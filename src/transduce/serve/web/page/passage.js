@@ -13,6 +13,11 @@ class Passage extends EventTarget {
     return reused(this.segments, this.text);
   }
 
+  /** Returns the length of the text as the service counts it: in code points. */
+  get numCharacters() {
+    return /[\ud800-\udbff]/.test(this.text) ? this.text.length - this.text.match(/[\ud800-\udbff]/g).length : this.text.length;
+  }
+
   get isEdited() {
     return this.segments.some((each) => each.isEdited || each.targetGap !== each.ownGap);
   }
