@@ -38,7 +38,7 @@ def _everything_open(page: Opened) -> None:
     page.page.fill("#term-source", "dog")
     page.page.fill("#term-target", "Dackel")
     page.page.click("#term-form button")
-    page.text_of("#terms", "honoured")
+    page.text_of("#terms", "used")
     page.cursor(4)
     page.page.keyboard.type("K")
     page.suggested("erl erblickt einen Dackel.")
@@ -236,7 +236,7 @@ def test_a_suggestion_says_which_key_accepts_it(browser: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [(390, 844), (640, 400), (1280, 800)])
-def test_what_was_copied_is_said_at_the_button(browser: Any, size: tuple[int, int]) -> None:
+def test_what_was_copied_is_said_near_the_button_and_covers_nothing(browser: Any, size: tuple[int, int]) -> None:
     with opened(browser, viewport={"width": size[0], "height": size[1]}) as made:
         made.translate("A dog runs.", "Ein Hund rennt.")
         for name, message in (("copy", "Translation copied."), ("copy-curl", "Command copied.")):
@@ -245,10 +245,11 @@ def test_what_was_copied_is_said_at_the_button(browser: Any, size: tuple[int, in
             made.page.click(f"#{name}")
             made.text_of("#said", message)
             shown = "#copy" if name == "copy" else "#more-toggle"
-            button, said = (made.page.locator(each).bounding_box() for each in (shown, "#said"))
+            button, said, sure = (
+                made.page.locator(each).bounding_box() for each in (shown, "#said", "#confidence-figure")
+            )
             assert 0 < button["y"] - said["y"] < 60
-            assert said["x"] < button["x"] + button["width"]
-            assert said["x"] + said["width"] > button["x"]
+            assert said["y"] >= sure["y"] + sure["height"]
             assert said["x"] >= 0
             assert said["x"] + said["width"] <= size[0]
             assert 0 <= said["y"] <= size[1] - said["height"]
@@ -257,14 +258,120 @@ def test_what_was_copied_is_said_at_the_button(browser: Any, size: tuple[int, in
 def test_all_controls_are_reached_by_keyboard(browser: Any) -> None:
     with opened(browser) as made:
         made.translate(TEXT, _TRANSLATION)
+        made.type_at(len(_TRANSLATION), " ")  # there is something to undo
         made.page.focus("#glossary-toggle")
         reached = []
         for _ in range(30):
             reached.append(made.page.evaluate("document.activeElement.id || document.activeElement.tagName"))
             made.page.keyboard.press("Tab")
         wanted = "glossary-toggle history-toggle help-open source swap target clear text output confidence-figure"
-        wanted += " unsure copy more-toggle file"
+        wanted += " unsure copy undo more-toggle file"
         assert [each for each in reached if each in wanted.split()][: len(wanted.split())] == wanted.split()
+
+
+def test_a_long_text_keeps_the_page_where_it_is(browser: Any) -> None:
+    for size in ((1280, 800), (390, 844)):
+        with opened(browser, viewport={"width": size[0], "height": size[1]}) as made:
+            made.service.seconds = 0.02  # for each sentence
+            made.page.evaluate(
+                "(text) => navigator.clipboard.writeText(text)", "A man sees a dog. A cat sleeps.\n" * 60
+            )
+            made.page.focus("#text")
+            made.page.keyboard.press("Control+v")
+            made.page.evaluate("""() => {
+              window.places = new Set();
+              document.addEventListener("scroll", () => window.places.add(scrollY));
+            }""")
+            made.until("document.querySelector('#output').value.split('\\n').length === 60")
+            made.detailed()
+            assert made.page.evaluate("document.documentElement.scrollHeight") > 2 * size[1]
+            assert made.page.evaluate("[scrollY, ...window.places].every((each) => each === 0)")
+
+
+def test_messages_of_a_long_text_are_in_view(browser: Any) -> None:
+    with opened(browser, viewport={"width": 1280, "height": 800}) as made:
+        made.translate(f"{TEXT}\n" * 60, f"{_TRANSLATION}\n" * 59 + _TRANSLATION)
+        made.page.evaluate("scrollTo(0, 300)")
+        made.page.mouse.click(*made.middle_of("#output-mirror > :nth-child(20)", "Mann"))
+        made.text_of("#word", "Mann ← man")
+        made.page.keyboard.press("Escape")
+        made.page.keyboard.type("X")
+        made.page.locator("#accept-hint").wait_for()
+        made.page.context.set_offline(True)
+        made.page.keyboard.type("y")
+        made.text_of("#status", "The service cannot be reached.")
+        for name in ("status", "retry", "accept-hint", "unsure", "count"):
+            box = made.page.locator(f"#{name}").bounding_box()
+            assert 0 < box["y"] < 800 - box["height"], name
+
+
+def test_a_text_over_the_limit_is_said_to_be(browser: Any) -> None:
+    with opened(browser) as made:
+        sent: list[str] = []
+        made.page.on("request", lambda request: sent.append(request.url))
+        made.page.fill("#text", "🙂" + "a" * 199_999)
+        made.text_of("#count.over", "200,000 of 100,000 characters")
+        made.text_of("#status", "The text is too long: 200,000 characters, and at most 100,000 are allowed.")
+        for name in ("status", "count"):
+            box = made.page.locator(f"#{name}").bounding_box()
+            assert 0 < box["y"] < 720 - box["height"], name
+        assert not made.page.is_visible("#retry")
+        assert not sent
+        made.page.fill("#text", "A dog runs.")
+        made.translation("Ein Hund rennt.")
+        assert made.page.inner_text("#count") == "11 characters"
+        assert made.page.inner_text("#status") == ""
+
+
+def test_a_refusal_is_not_tried_again(browser: Any) -> None:
+    with opened(browser) as made:
+        refusal = {"error": {"code": "wrong_value", "message": "No."}}
+        made.page.route("**/api/translate", lambda route: route.fulfill(status=400, json=refusal))
+        made.page.fill("#text", "A dog runs.")
+        made.text_of("#status", "No.")
+        assert not made.page.is_visible("#retry")
+
+
+def test_a_sentence_and_its_translation_are_marked_lightly(browser: Any) -> None:
+    with opened(browser) as made:
+        made.translate(TEXT, _TRANSLATION)
+        made.page.mouse.move(*made.middle_of("#output-mirror", "Katze"))
+        made.until("document.querySelectorAll('.paired').length === 2")
+        shown = [each.strip() for each in made.page.locator(".paired").all_inner_texts()]
+        assert shown == ["A cat sleeps.", "Ein Katze schläft."]
+        made.page.mouse.move(1, 1)
+        made.until("document.querySelectorAll('.paired').length === 0")
+
+
+def test_large_text_on_a_phone_is_not_cut(browser: Any) -> None:
+    with opened(browser, viewport={"width": 390, "height": 844}) as made:
+        made.page.evaluate("document.documentElement.style.fontSize = '200%'")
+        made.translate(TEXT, _TRANSLATION)
+        assert made.page.locator("#source").bounding_box()["width"] >= 200  # "English", in letters of 30 pixels
+        boxes = [made.page.locator(name).bounding_box() for name in ("#source", "#target")]
+        made.page.locator("#output-mirror .word", has_text="Hund").evaluate(
+            "(e) => e.scrollIntoView({ block: 'center' })"
+        )
+        made.page.mouse.click(*made.middle_of("#output-mirror", "Hund"))
+        made.text_of("#choices", "20 %")
+        boxes.append(made.page.locator("#choices").bounding_box())
+        made.page.keyboard.press("Escape")
+        made.page.click("#glossary-toggle")
+        made.page.fill("#term-source", "photographers")
+        made.page.fill("#term-target", "Lichtbildnerinnen | Berufsfotografinnen")
+        made.page.click("#term-form button")
+        for name in ("#term-source", "#term-target", "#terms button"):
+            boxes.append(made.page.locator(name).bounding_box())
+        for box in boxes:
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+
+
+def test_the_boxes_do_not_grow_when_the_first_translation_comes(browser: Any) -> None:
+    with opened(browser) as made:
+        before = [made.page.locator(each).bounding_box() for each in (".answer", "#drop")]
+        made.translate("A dog runs.", "Ein Hund rennt.")
+        assert [made.page.locator(each).bounding_box() for each in (".answer", "#drop")] == before
 
 
 def test_help_opens_and_closes_by_keyboard(browser: Any) -> None:
@@ -273,7 +380,8 @@ def test_help_opens_and_closes_by_keyboard(browser: Any) -> None:
         made.page.keyboard.press("Enter")
         made.text_of("#help", "Ctrl")
         assert made.page.evaluate("document.querySelector('#help').scrollTop") == 0
-        assert {"Glossary", "Documents", "Attention"} <= set(made.page.locator("#help dt").all_inner_texts())
+        assert {"Glossary", "Documents"} <= set(made.page.locator("#help dt").all_inner_texts())
+        assert not made.page.is_visible("#help dt.attention")  # the engine of this test does not return it
         told = made.page.inner_text("#help")
         assert not [each for each in ("left field", "darker") if each in told]  # not so on a phone, or in dark mode
         made.page.keyboard.press("Escape")

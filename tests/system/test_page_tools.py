@@ -127,7 +127,7 @@ def test_screen_readers_are_told_what_has_arrived(page: Opened) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
     page.text_of("#announcer", "Translated. The model is fairly sure. The translation repeats itself.")
     _add_term(page, "dog", "Dackel")
-    page.text_of("#announcer", "Term dog: used – please check.")
+    page.text_of("#announcer", "Term dog: used – please check: the model expected another word.")
 
 
 def test_a_cleared_text_can_be_brought_back(page: Opened) -> None:
@@ -173,7 +173,7 @@ def test_a_link_carries_the_glossary_and_not_the_edits(browser: Any, page: Opene
         other.translation("Ein Dackel rennt.")
         assert "Dackel" in other.page.locator("#terms").inner_text()  # what is applied is shown
     page.page.reload()
-    page.text_of("#said", "Your edits of the translation were not kept.")
+    page.translation("Ein Dackel läuft.")  # here they stay
 
 
 def test_terms_of_a_link_are_added_only_if_the_user_wants_them(page: Opened) -> None:
@@ -189,7 +189,7 @@ def test_terms_of_a_link_are_added_only_if_the_user_wants_them(page: Opened) -> 
         page.page.locator("#offer").wait_for(state="hidden")
         page.translation(f"Ein {dog} sieht ein Mieze.")
     page.page.reload()
-    page.text_of("#terms", "Dackel")
+    page.text_of("#glossary-toggle", "Glossary (2)")
 
 
 def test_a_glossary_tells_which_terms_were_honoured(page: Opened) -> None:
@@ -200,7 +200,7 @@ def test_a_glossary_tells_which_terms_were_honoured(page: Opened) -> None:
     page.page.keyboard.type("Dackel | Dogge")
     page.page.keyboard.press("Enter")
     page.translation("Ein Dackel rennt.")
-    page.text_of("#terms", "honoured")
+    page.text_of("#terms .honoured", "used")
     page.page.keyboard.type("horse")
     page.page.keyboard.press("Tab")
     page.page.keyboard.type("Pferd")
@@ -214,18 +214,18 @@ def test_a_forced_term_is_to_be_checked(page: Opened) -> None:
     page.service.forces = True
     page.translate("A dog runs.", "Ein Hund rennt.")
     _add_term(page, "dog", "Dackel")
-    page.text_of("#terms .missed", "used – please check")
+    page.text_of("#terms .check", "used – please check")
     page.text_of("#notices", "The term “Dackel” was used, though")
     page.translation("Ein Dackel rennt.")
     page.page.focus("#output")
     page.page.evaluate("document.querySelector('#output').setSelectionRange(4, 11)")
     page.page.keyboard.press("Delete")
     page.translation("Ein rennt.")
-    page.text_of("#terms .missed", "not honoured")
-    page.text_of("#notices", "The term “Dackel” did not come out.")
+    page.text_of("#terms .missed", "not used – you edited the sentence")
+    page.text_of("#notices", "The term “Dackel” was not used: you edited the sentence.")
     assert "was used" not in page.page.inner_text("#notices")
     page.page.keyboard.type("Dackel ")
-    page.text_of("#terms .honoured", "honoured")  # the user saw a place for it
+    page.text_of("#terms .honoured", "used")  # the user saw a place for it
     page.until("document.querySelector('#notices').textContent === ''")
 
 
@@ -234,7 +234,7 @@ def test_a_term_after_the_end_of_the_sentence_is_told(page: Opened) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
     _add_term(page, "dog", "Dackel")
     page.translation("Ein Hund rennt. Dackel")
-    page.text_of("#terms .missed", "added at the end – please check")
+    page.text_of("#terms .missed", "used – added after the sentence: the model saw no place")
     page.text_of("#notices", "The term “Dackel” was added after the sentence: the model saw no place for it.")
 
 
@@ -251,7 +251,7 @@ def test_notices_of_a_term_leave_with_it(page: Opened) -> None:
     page.page.click("[aria-label='Remove dog']")
     page.until("!document.querySelector('#notices').textContent.includes('Dackel')")
     page.text_of("#notices", "The term “Kater” was used, though")
-    page.text_of("#terms .missed", "used – please check")
+    page.text_of("#terms .check", "used – please check")
     page.page.click("[aria-label='Remove cat']")
     page.translation("Ein Dackel läuft. Ein Katze schläft.")
     page.until("!document.querySelector('#notices').textContent.includes('was used')")
@@ -265,10 +265,54 @@ def test_a_term_of_an_edited_sentence_is_checked_too(page: Opened) -> None:
     page.page.keyboard.press("Tab")
     page.suggested("")
     _add_term(page, "dog", "Dackel")
-    page.text_of("#terms .missed", "not honoured")
+    page.text_of("#terms .missed", "not used – you edited the sentence")
     _add_term(page, "runs", "läuft")
-    page.text_of("#terms .honoured", "honoured")
+    page.text_of("#terms .honoured", "used")
     page.translation("Ein Köter läuft.")
+
+
+def test_a_term_that_replaces_another_says_so(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    _add_term(page, "dog", "Dackel")
+    page.translation("Ein Dackel rennt.")
+    assert page.page.inner_text("#term-said") == ""
+    _add_term(page, "dog", "Dogge")
+    page.text_of("#term-said", "“dog” was Dackel before.")
+
+
+def test_the_glossary_is_near_its_button(page: Opened) -> None:
+    page.translate("A dog runs.\n" * 60, "Ein Hund rennt.\n" * 59 + "Ein Hund rennt.")
+    page.page.click("#glossary-toggle")
+    button, panel = (page.page.locator(each).bounding_box() for each in ("#glossary-toggle", "#glossary"))
+    assert 0 < panel["y"] - button["y"] < 100
+
+
+def test_a_notice_goes_to_its_sentences_and_is_not_repeated(page: Opened) -> None:
+    page.service.forces = True
+    page.translate(
+        "A man sees.\n" * 40 + "A dog runs. A cat sleeps.",
+        "Ein Mann sieht.\n" * 40 + "Ein Hund rennt. Ein Katze schläft.",
+    )
+    _add_term(page, "dog", "Dackel")
+    page.text_of("#notices", "“A dog runs.”: The term “Dackel” was used, though")
+    page.page.click("#notices button")
+    at = "document.querySelector('#output').selectionStart"
+    page.until(f"{at} === {len('Ein Mann sieht.|') * 40}")
+    box = page.page.locator("#output-mirror .paired").bounding_box()
+    assert 0 < box["y"] < page.page.viewport_size["height"]
+    _add_term(page, "man", "Kerl")
+    page.text_of("#notices", "40 sentences: The term “Kerl” was used, though")
+    assert page.page.locator("#notices li:not(.plainly)").count() == 2
+    for line in (0, 1):
+        page.page.click("#notices button:has-text('40 sentences')")
+        page.until(f"{at} === {len('Ein Kerl sieht.|') * line}")
+
+
+def test_a_list_without_another_word_says_so(page: Opened) -> None:
+    page.translate("Rex runs.", "Rex rennt.")
+    page.cursor(1)
+    page.page.keyboard.press("Enter")
+    page.text_of("#choices", "No other word is likely here.")
 
 
 def _add_term(page: Opened, term: str, translation: str) -> None:

@@ -240,35 +240,6 @@ def test_tab_leaves_the_field_after_escape(page: Opened) -> None:
     page.translation("Ein Köter läuft.")
 
 
-def test_escape_takes_the_suggestion_away_until_the_next_edit(page: Opened) -> None:
-    page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
-    page.type_at(4, "Köter")
-    page.suggested(" läuft.")
-    page.page.keyboard.press("Escape")
-    page.translation("Ein Köter Ein Katze schläft.")
-    page.suggested("")
-    page.page.locator("#accept-hint").wait_for(state="hidden")
-    page.text_of("#announcer", "Suggestion dismissed.")
-    page.page.keyboard.press("Backspace")
-    page.translation("Ein Köte Ein Katze schläft.")  # nothing comes back
-    page.page.keyboard.type("r")
-    page.suggested(" läuft.")
-    page.page.keyboard.press("Escape")
-    page.suggested("")
-    page.page.keyboard.press("Control+z")
-    page.suggested(" läuft.")
-
-
-def test_escape_takes_away_what_is_still_to_be_suggested(page: Opened) -> None:
-    page.translate("A dog runs.", "Ein Hund rennt.")
-    page.service.seconds = 1.0
-    with page.page.expect_event("requestfailed", lambda sent: sent.failure == "net::ERR_ABORTED"):
-        page.type_at(4, "K")
-        page.page.keyboard.press("Escape")
-    page.translation("Ein K")
-    page.suggested("")
-
-
 def test_edits_can_be_taken_back_and_discarded(page: Opened) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
     page.type_at(4, "K")
@@ -307,31 +278,6 @@ def test_unlikely_words_are_not_offered(page: Opened) -> None:
     page.text_of("#choices", "Köter")
     assert "End the sentence" not in page.page.inner_text("#choices")
     assert page.page.get_attribute("#choices", "lang") == "de"
-
-
-def test_what_is_taken_out_stays_out(page: Opened) -> None:
-    page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
-    page.page.focus("#output")
-    page.page.evaluate("document.querySelector('#output').setSelectionRange(4, 9)")
-    page.page.keyboard.press("Delete")
-    page.translation("Ein rennt. Ein Katze schläft.")
-    page.page.keyboard.press("Control+a")
-    page.page.keyboard.press("Delete")
-    page.translation("")
-    page.page.keyboard.type("Ein K")
-    page.translation("Ein Köter läuft. Ein Katze schläft.")  # who begins anew works on the whole text
-
-
-def test_what_is_typed_over_all_belongs_to_its_sentence(page: Opened) -> None:
-    page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
-    page.page.focus("#output")
-    page.page.keyboard.press("Control+a")
-    page.page.keyboard.type("Ein K")
-    page.translation("Ein Köter läuft. Ein Katze schläft.")
-    page.suggested("öter läuft.")
-    page.page.keyboard.type("öter läuft. Ein M")  # on into the next sentence
-    page.translation("Ein Köter läuft. Ein Mieze ruht.")
-    page.suggested("ieze ruht.")
 
 
 @pytest.mark.parametrize("before", ["A dog runs.", "A dog runs"])

@@ -166,7 +166,9 @@ class Own:
         of_many = [{"languages": languages, **_described_model(each)} for languages, each in groups]
         languages = [{"code": code, "name": language_name(code)} for code in self.backend.targets_by_language()]
         formats = [each.title for each in FORMATS.values()]
-        return JSONResponse({"languages": languages, "pairs": pairs, "groups": of_many, "document_formats": formats})
+        limit = self.backend.config.limits.text_characters
+        described = {"languages": languages, "pairs": pairs, "groups": of_many, "document_formats": formats}
+        return JSONResponse(described | {"text_characters": limit})
 
 
 def _described_model(pair: ServedPair) -> dict[str, Any]:

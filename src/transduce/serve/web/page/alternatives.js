@@ -20,8 +20,8 @@ export function startAlternatives() {
     if (field.selectionStart === field.selectionEnd) open(false);
   });
   field.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.isComposing) {
-      event.preventDefault(); // a sentence has no line breaks
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault(); // a line break needs Shift
       open(true);
     } else if (event.key === "ArrowDown" && !part("choices").hidden) {
       event.preventDefault();
@@ -63,14 +63,14 @@ async function open(moves) {
     return;
   }
   note("Looking for other words …");
-  const prefix = word.segment.text.slice(0, word.start);
+  const prefix = word.segment.text.slice(0, word.start).replaceAll("\n", " ");
   const mine = (running = new AbortController());
   try {
     const fields = { text: word.segment.source, source: source(), target: target(), prefix, n: NUMBER };
     const { alternatives } = await ask("api/alternatives", { fields, signal: mine.signal });
     if (running !== mine) return;
     const likely = alternatives.filter((each) => each.probability >= LEAST);
-    if (likely.length) fill(word, prefix, likely);
+    if (likely.length) fill(word, likely);
     else note("There are no other words here.");
     place(element.isConnected ? element : wordAtCursor("output"));
     if (moves) current()?.focus();
@@ -92,7 +92,7 @@ function note(message) {
 }
 
 /** Lists the words, with the present one, and the end of the sentence where it is likely: the likeliest first. */
-function fill(word, prefix, alternatives) {
+function fill(word, alternatives) {
   const now = word.segment.text.slice(word.start);
   const agrees = (each) => now.startsWith(each.word) && !/^[\p{L}\p{N}]/u.test(now.slice(each.word.length));
   const found = alternatives.filter((each) => each.word && agrees(each)).sort((a, b) => b.word.length - a.word.length)[0];
@@ -106,22 +106,24 @@ function fill(word, prefix, alternatives) {
     ...(found ? [] : [keep]),
     ...offered.map((each) => {
       if (each === found) return keep;
-      return each.word ? option(each.word, each.probability, () => take(word, prefix, each)) : endOption(word, each);
+      return each.word ? option(each.word, each.probability, () => take(word, each)) : endOption(word, each);
     }),
   );
+  if (offered.every((each) => each === found)) part("choices").append(make("p", { textContent: "No other word is likely here." }));
   part("choices").hidden = false;
 }
 
 /** Returns the entry that ends the sentence before a word. */
 function endOption(word, { text, probability }) {
-  const entry = option("End the sentence here", probability, () => choose(word.segment, text, text, word.start));
+  const entry = option("End the sentence here", probability, () => choose(word.segment, { ...word, written: null, text }));
   entry.classList.add("end");
   return entry;
 }
 
-function take(word, prefix, { word: written, text }) {
-  const beginning = prefix + written;
-  choose(word.segment, beginning, text.startsWith(beginning) ? text : beginning, word.start);
+/** Puts another word in the place of one, but for the marks after it. */
+function take({ segment, start, end }, { word: written, text }) {
+  const marks = /[^\p{L}\p{N}]*$/u.exec(segment.text.slice(start, end))[0];
+  choose(segment, { start, end: end - marks.length, written, text });
 }
 
 /** Returns an entry of the list. */

@@ -19,7 +19,7 @@ function say() {
   if (!passage.isCurrent || passage.segments.some((each) => !each.isDetailed)) return;
   const { translation } = passage;
   const isTyped = document.activeElement === part("output"); // its suggestions are announced as they come
-  const rows = [...part("terms").rows].filter((row) => row.querySelector(".missed"));
+  const rows = [...part("terms").rows].filter((row) => row.querySelector(".missed, .check"));
   const terms = rows.map(({ cells }) => `Term ${cells[0].textContent}: ${cells[2].textContent}.`);
   const troubles = [...part("notices").querySelectorAll(":not(.plainly)")].map((each) => each.textContent);
   const now = { translation, troubles: [...troubles, ...terms].join(" ") };

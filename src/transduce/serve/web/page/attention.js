@@ -25,6 +25,7 @@ export function startAttention() {
 /** Offers the attention where the engine returns it, and there is a translation. */
 export function offer() {
   part("attention-open").hidden = !attends();
+  for (const each of part("help").querySelectorAll(".attention")) each.hidden = !attends();
   part("attention-open").disabled = !passage.translation || !passage.isCurrent;
 }
 

@@ -10,8 +10,8 @@ const MEANING = {
     "The figure was compared with translations whose quality is known: of those with this figure, about this share was " +
     "good.",
   false:
-    "A rough estimate, from the mean probability that the model gave to the pieces of its words: the model is sure from " +
-    "80 %, and fairly sure from 50 %. It was not compared with translations whose quality is known.",
+    "The model gives each part of a word that it writes a chance of being right. It is sure where these are 80 % on average, " +
+    "and fairly sure from 50 %. This is a rough estimate: it was not compared with translations whose quality is known.",
 };
 const WORDS = [[0.8, "sure"], [0.5, "fairly sure"], [0, "unsure"]]; // for a mean probability that was not calibrated
 

@@ -4,38 +4,30 @@
 // the next request; what follows them is the suggestion.
 
 import { announce, part } from "./dom.js";
-import { directionOf, source, target } from "./languages.js";
-import { addDetails, fix, STILL_MS } from "./live.js";
+import { directionOf, target } from "./languages.js";
+import { addDetails } from "./live.js";
 import { spansAfter, spansBefore } from "./own_spans.js";
 import { passage } from "./passage.js";
-import { ask, hasKey } from "./requests.js";
-import { describe, ENDS } from "./segments.js";
-import { failed, worked, working } from "./status.js";
+import { ENDS, sentencesOf } from "./segments.js";
+import { addDetailsSoon, isSuggesting, suggest, suggestSoon } from "./suggestions.js";
+import { lastStep, remember } from "./undo.js";
 
-const PAUSE_MS = 350; // without a key, after which details are requested, and the suggestion is read out
-const MOST_UNDONE = 200;
 const BURST_MS = 1500; // between key strokes that are undone together
 
-let undone = []; // states to go back to, oldest first
-let redone = [];
-let burst = null; // {at, typed, time} of the last key stroke, where further ones are undone with it
-let running = null; // {segment, controller} of the request for a suggestion
-let pause = 0;
+let burst = null; // {at, typed, time, step} of the last key stroke, where further ones are undone with it
 let insertedAt = Infinity; // where the browser is about to insert something
+let released = null; // the segment whose suggestion Tab does not accept, as Esc was pressed
 
 /** Starts to watch the field of the translation. */
 export function startEditing() {
   const field = part("output");
   field.addEventListener("input", (event) => {
-    if (!event.isComposing) entered();
+    if (!event.isComposing) entered(/^insertFrom/.test(event.inputType));
   });
-  field.addEventListener("compositionend", entered);
+  field.addEventListener("compositionend", () => entered());
   field.addEventListener("keydown", onKey);
   field.addEventListener("beforeinput", (event) => {
     insertedAt = event.inputType.startsWith("insert") ? field.selectionStart : Infinity;
-    if (!event.inputType.startsWith("history")) return;
-    event.preventDefault();
-    restore(event.inputType === "historyUndo");
   });
   part("accept").addEventListener("click", () => {
     const place = suggestedPlace();
@@ -63,7 +55,7 @@ const isSuggested = ({ isEdited, fixed, text }) => isEdited && fixed < text.leng
 function placeToAccept() {
   const { selectionStart, selectionEnd } = part("output");
   if (selectionStart !== selectionEnd) return undefined;
-  return [...passage.places()].find(({ segment, start }) => isSuggested(segment) && start + segment.fixed === selectionStart);
+  return [...passage.places()].find(({ segment, start }) => isSuggested(segment) && segment !== released && start + segment.fixed === selectionStart);
 }
 
 /** Writes the translation into its field, and leaves the cursor where it was. */
@@ -96,12 +88,13 @@ export function rememberPlaces() {
   shownPlaces = [...passage.places()];
 }
 
-/** Reads what the user changed in the field. */
-function entered() {
+/** Reads what the user changed in the field; `isPasted`: it was not typed. */
+function entered(isPasted = false) {
   const field = part("output");
   const before = passage.translation;
   const after = field.value;
   if (after === before) return;
+  released = null;
   const replacedFrom = insertedAt;
   insertedAt = Infinity;
   if (!passage.segments.length) {
@@ -114,53 +107,60 @@ function entered() {
   const most = Math.min(cursor, end, replacedFrom);
   while (start < most && before[start] === after[start]) start += 1;
   const typed = after.slice(start, cursor);
-  if (start >= end && isOverGap(start, typed)) {
+  const next = start >= end ? sentenceAfterGap(start, typed) : undefined;
+  if (next?.text) {
     field.value = before;
     field.setSelectionRange(cursor, cursor);
     return;
   }
   const isNext = burst && (start === burst.at || (!typed && end === burst.at)) && (!typed || start >= end);
   const isOfWord = !(/\s$/.test(burst?.typed ?? "") && /^\S/.test(typed)); // undo goes by words
-  const isSame = isNext && isOfWord && Boolean(typed) === Boolean(burst.typed);
+  const isSame = isNext && burst.step === lastStep() && isOfWord && Boolean(typed) === Boolean(burst.typed);
   if (!isSame || Date.now() - burst.time > BURST_MS) remember(start);
-  burst = { at: start + typed.length, typed, time: Date.now() };
+  burst = { at: start + typed.length, typed, time: Date.now(), step: lastStep() };
+  if (next) {
+    next.targetGap = typed;
+    passage.changed();
+    field.setSelectionRange(cursor, cursor);
+    suggestSoon(next, { isNew: true });
+    return;
+  }
+  if (start >= end && breakLine(start, typed)) return;
   const segment = change(start, Math.max(start, end), typed);
-  if (typed && !(before.slice(0, start) + before.slice(end)).trim()) bringBack();
+  const isWhole = !(before.slice(0, start) + before.slice(end)).trim() && (isPasted || /\S\s+\S/.test(typed));
+  if (isWhole) spread(typed);
   passage.changed();
   field.setSelectionRange(cursor, cursor);
-  if (!segment) return;
-  if (hasKey()) suggestOnceStill(segment);
-  else suggest(segment);
+  if (segment && !isWhole) suggestSoon(segment);
 }
 
-/** Asks for the rest of a sentence after a pause, where characters are charged. */
-function suggestOnceStill(segment) {
-  running?.controller.abort();
-  running = null;
-  clearTimeout(pause);
-  pause = setTimeout(() => suggest(segment), STILL_MS);
-}
-
-/** Returns whether a typed space is already there, after a sentence that is complete. */
-function isOverGap(start, typed) {
+/**
+ * Returns the sentence that begins after typed white space, if it does: the one before is complete. The white space is
+ * there already, unless that sentence is empty, because the user wrote over it.
+ */
+function sentenceAfterGap(start, typed) {
+  if (!typed || typed.trim()) return undefined;
   const places = [...passage.places()];
-  const index = places.findIndex(({ segment, end }) => end === start && isWhole(segment));
-  return Boolean(typed) && index >= 0 && places[index + 1]?.segment.targetGap.startsWith(typed);
+  const index = places.findIndex(({ segment, end }) => end === start && segment.text && segment.isEdited);
+  const { segment: next } = places[index + 1] ?? {};
+  if (index < 0 || !next) return undefined;
+  const { text, translation } = places[index].segment;
+  if (isRemoved(next)) return ENDS.test(text) ? next : undefined;
+  const isWhole = text === translation.text || (ENDS.test(text) && !isSuggesting());
+  return isWhole && next.targetGap.startsWith(typed) ? next : undefined;
 }
 
-/** Returns whether an edited sentence has its end: that which the model wrote too, or a sign where it writes no more. */
-function isWhole({ isEdited, text, translation }) {
-  if (!isEdited) return false;
-  return text === translation.text || (ENDS.test(text) && !running);
-}
+const isRemoved = ({ isEdited, text, targetGap }) => isEdited && !text && !targetGap;
 
-/** Gives all sentences but the first their own translations again: who types over all begins with the first. */
-function bringBack() {
-  for (const segment of passage.segments.slice(1)) {
-    const { ownGap: targetGap, translation } = segment;
-    const plain = { fixed: 0, isEdited: false, isDetailed: false, ownSpans: [] };
-    Object.assign(segment, { text: translation.text, targetGap, ...plain });
-  }
+/** Shares out what was written over the whole translation, if it has as many sentences as the text. */
+function spread(written) {
+  const own = sentencesOf(written, target());
+  if (own.length !== passage.segments.length) return;
+  passage.segments.forEach((segment, index) => {
+    const { gap: targetGap, text } = own[index];
+    const plain = { isEdited: true, isDetailed: true, fixed: text.length, ownSpans: [[0, text.length]] };
+    Object.assign(segment, { text, targetGap, ...plain });
+  });
 }
 
 /** Enters an edit into the segments; returns the one whose rest is to be searched again, if any. */
@@ -180,10 +180,27 @@ function change(start, end, inserted) {
     } else if (removed && place.end > start) {
       edit(segment, from, removed, "");
     }
+    if (segment.isNew && !segment.targetGap) segment.text = ""; // it was suggested after the space that is gone
   }
-  return asks;
+  if (!asks || end <= home.end) return asks;
+  asks.isDetailed = true; // what was written reaches into the next sentence: nothing is to come between
+  return null;
 }
 
+/** Enters a line break between two sentences, in place of the space there; returns whether it was one. */
+function breakLine(start, typed) {
+  const isThere = ({ segment, at, start: begins }) => at && segment.text && at <= start && start <= begins;
+  const { segment, at } = (isBreak(typed) && [...passage.places()].find(isThere)) || {};
+  if (!segment) return false;
+  const gap = segment.targetGap.slice(0, start - at) + typed + segment.targetGap.slice(start - at);
+  segment.targetGap = gap.replace(/[^\S\n]*\n[^\S\n]*/g, "\n");
+  passage.changed();
+  const { start: begins } = passage.placeOf(segment);
+  part("output").setSelectionRange(begins, begins);
+  return true;
+}
+
+const isBreak = (typed) => typed.includes("\n") && !typed.trim();
 const cut = (text, from, to) => text.slice(0, Math.max(0, from)) + text.slice(Math.max(0, to));
 
 /** Changes the text of a segment; returns whether what follows the fixed part is to be searched again. */
@@ -200,101 +217,64 @@ function edit(segment, at, removed, inserted) {
   segment.fixed = reachesEnd ? at + inserted.length : fixed - removed + inserted.length;
   segment.ownSpans = spansBefore(spansAfter(segment.ownSpans, at, removed, inserted.length), segment.fixed);
   segment.isEdited = true;
+  segment.isNew = false;
+  if (isBreak(inserted)) {
+    segment.isDetailed = true;
+    return false; // what follows it stays
+  }
   const asks = inserted ? reachesEnd || !isOwn : at < fixed && at + removed <= fixed && !isOwn;
   segment.isDetailed = !asks; // what was only taken out stays out
   return asks;
 }
 
-/** Asks for the rest of a sentence. */
-export async function suggest(segment) {
-  running?.controller.abort();
-  clearTimeout(pause);
-  const mine = (running = { segment, controller: new AbortController() });
-  const prefix = segment.text.slice(0, segment.fixed);
-  const fields = {
-    ...passage.requestFields(source(), target()),
-    text: segment.source,
-    prefix,
-    confidence: hasKey(), // else a second request follows
-    alignment: hasKey(),
-  };
-  working();
-  try {
-    const { translations } = await ask("api/translate", { fields, signal: mine.controller.signal });
-    if (running !== mine) return;
-    running = null;
-    worked();
-    if (!passage.segments.includes(segment) || segment.text.slice(0, segment.fixed) !== prefix) return;
-    take(segment, translations[0], prefix);
-    pause = setTimeout(() => {
-      if (segment.fixed < segment.text.length) announce(`Suggestion: ${segment.text.slice(segment.fixed)}`);
-      addDetails();
-    }, PAUSE_MS);
-  } catch (error) {
-    if (running === mine) running = null;
-    if (error.name !== "AbortError") failed(error, () => suggest(segment));
-  }
-}
-
-/** Enters a suggestion. What the user wrote stays, even if the model cannot write it. */
-function take(segment, translation, prefix) {
-  if (translation.text.startsWith(prefix)) {
-    describe(segment, translation);
-    fix(segment, prefix);
+/**
+ * Writes another word over the characters from `start` to `end` of a sentence. What the user wrote after it stays;
+ * otherwise, `text` is the sentence with another rest.
+ */
+export function choose(segment, { start, end, written, text }) {
+  const place = passage.placeOf(segment).start;
+  remember(place + start);
+  const follows = segment.text.slice(end);
+  const isKept = passage.isJoined(segment) || segment.ownSpans.some(([, to]) => to > end);
+  if (isKept && written !== null) {
+    edit(segment, start, end - start, written);
+    segment.isDetailed = !segment.text.slice(segment.fixed);
   } else {
-    Object.assign(segment, { text: prefix, fixed: prefix.length, isDetailed: true });
+    const beginning = written === null ? text : segment.text.slice(0, start) + written;
+    const ownSpans = [...spansBefore(segment.ownSpans, start), [start, beginning.length]];
+    const plain = { fixed: beginning.length, isEdited: true, isDetailed: false, ownSpans };
+    Object.assign(segment, { text: text.startsWith(beginning) ? text : beginning, ...plain });
   }
-  segment.isEdited = prefix !== "";
   passage.changed();
-}
-
-/** Replaces the rest of a sentence from the offset `changed` by a beginning that was chosen, and what may follow it. */
-export function choose(segment, beginning, text, changed) {
-  remember(passage.placeOf(segment).start + changed);
-  const ownSpans = [...spansBefore(segment.ownSpans, changed), [changed, beginning.length]];
-  Object.assign(segment, { text, fixed: beginning.length, isEdited: true, isDetailed: false, ownSpans });
-  passage.changed();
-  const place = passage.placeOf(segment);
+  const cursor = isKept && written !== null ? place + segment.text.length - follows.length : place + segment.fixed;
   part("output").focus();
-  part("output").setSelectionRange(place.start + beginning.length, place.start + beginning.length);
-  suggest(segment);
+  part("output").setSelectionRange(cursor, cursor);
+  if (segment.fixed < segment.text.length || !isKept) suggest(segment);
 }
 
 /** Takes all edits back: the translation is the model's own again. */
 export function discard() {
   remember(part("output").selectionStart);
   for (const segment of passage.segments) {
+    segment.targetGap = segment.ownGap;
     if (segment.isEdited) Object.assign(segment, { fixed: 0, isEdited: false, isDetailed: false, ownSpans: [] });
   }
   passage.changed();
   addDetails();
 }
 
-/** Takes the suggestion of the cursor's sentence away, until the user edits that sentence again. */
-function dismiss() {
-  const { selectionStart } = part("output");
-  const { segment } = placeToAccept() ?? passage.placeAt(selectionStart) ?? {};
-  if (segment && running?.segment === segment) {
-    running.controller.abort();
-    running = null;
-    worked();
-  }
-  if (!segment || !isSuggested(segment)) return;
-  clearTimeout(pause);
-  remember(selectionStart);
-  Object.assign(segment, { text: segment.text.slice(0, segment.fixed), isDetailed: true }); // or it would come back
-  passage.changed();
-  announce("Suggestion dismissed.");
+/** Lets Tab leave the field until the next edit: it does not accept the suggestion at the cursor, which stays. */
+function release() {
+  const { segment } = placeToAccept() ?? passage.placeAt(part("output").selectionStart) ?? {};
+  if (!segment || released === segment || !(isSuggesting() || isSuggested(segment))) return;
+  released = segment;
+  showHint();
+  announce("Tab leaves the field.");
 }
 
 function onKey(event) {
   if (event.isComposing) return;
-  if (event.key === "Escape" && part("choices").hidden) dismiss();
-  if ((event.ctrlKey || event.metaKey) && !event.altKey && /^[zy]$/i.test(event.key)) {
-    event.preventDefault();
-    restore(event.key.toLowerCase() === "z" && !event.shiftKey);
-    return;
-  }
+  if (event.key === "Escape" && part("choices").hidden) release();
   const place = event.shiftKey ? undefined : placeToAccept();
   if (!place) return;
   const rest = place.segment.text.slice(place.segment.fixed);
@@ -311,11 +291,10 @@ function accept(place, accepted) {
   const { segment } = place;
   segment.ownSpans = [...segment.ownSpans, [segment.fixed, segment.fixed + accepted.length]];
   segment.fixed += accepted.length;
-  segment.isEdited = true;
+  Object.assign(segment, { isEdited: true, isNew: false });
   passage.changed();
   field.setSelectionRange(place.start + place.segment.fixed, place.start + place.segment.fixed);
-  clearTimeout(pause);
-  pause = setTimeout(addDetails, PAUSE_MS);
+  addDetailsSoon();
 }
 
 /** Returns how much of the suggestion a key accepts: all, a word, a character, or nothing. */
@@ -323,30 +302,4 @@ function acceptedBy({ key, ctrlKey, altKey }, rest) {
   if (key === "Tab") return rest;
   if (key !== (directionOf(target()) === "rtl" ? "ArrowLeft" : "ArrowRight")) return "";
   return ctrlKey || altKey ? /^\s*\S+/.exec(rest)?.[0] ?? rest : String.fromCodePoint(rest.codePointAt(0));
-}
-
-function state(cursor) {
-  const fields = ["text", "fixed", "targetGap", "isEdited", "ownSpans", "words", "links", "translation", "isDetailed"];
-  const copy = (segment) => Object.fromEntries(fields.map((name) => [name, segment[name]]));
-  const kept = passage.segments.map((segment) => [segment, copy(segment)]);
-  return { kept, cursor };
-}
-
-function remember(cursor) {
-  burst = null;
-  undone = [...undone.slice(-MOST_UNDONE), state(cursor)];
-  redone = [];
-}
-
-/** Goes a step back, or forward again. */
-function restore(isBack) {
-  burst = null;
-  const [from, to] = isBack ? [undone, redone] : [redone, undone];
-  const found = from.pop();
-  if (!found) return;
-  running?.controller.abort();
-  to.push(state(part("output").selectionStart));
-  for (const [segment, fields] of found.kept) Object.assign(segment, fields, { version: segment.version + 1 });
-  passage.changed();
-  part("output").setSelectionRange(found.cursor, found.cursor);
 }

@@ -17,7 +17,6 @@ export function startGlossary() {
   const terms = readLasting("glossary", []);
   passage.glossary = new Map(terms);
   open = disclosure(part("glossary-toggle"), part("glossary"), () => part("term-source").focus());
-  if (terms.length) open(true);
   part("term-form").addEventListener("submit", (event) => {
     event.preventDefault();
     add(part("term-source").value.trim(), part("term-target").value);
@@ -64,6 +63,9 @@ function add(term, written) {
     part(term ? "term-target" : "term-source").focus();
     return;
   }
+  const before = passage.glossary.get(term);
+  const isReplaced = before && !isSame(before, choices);
+  part("term-said").textContent = isReplaced ? `“${term}” was ${before.join(" | ")} before.` : "";
   passage.glossary.set(term, choices);
   part("term-form").reset();
   part("term-source").focus();
@@ -112,7 +114,8 @@ const isSame = (terms, others) => JSON.stringify(terms) === JSON.stringify(other
 const isChecked = (segment) => !segment.source.startsWith("\0") && !unchecked.has(segment);
 
 /**
- * Returns what became of each term of the glossary that a sentence requires: {terms, isHonoured, isForced, isAppended}.
+ * Returns what became of each term of the glossary that a sentence requires: {terms, isHonoured, isForced, isAppended,
+ * isEditedOut}.
  *
  * A forced term is one that the model did not expect where it is; it may still be in its place. An appended one stands
  * alone after the end of the sentence.
@@ -129,7 +132,8 @@ export function outcomes(segment) {
     const isUsers = written.some((span) => isOwn(segment, span));
     const isForced = isHonoured && isPresent(segment) && forced && !isUsers;
     const isAppended = isForced && written.length > 0 && written.every((span) => isAfterEnd(segment.text, span));
-    return { terms, isHonoured, isForced, isAppended };
+    const isEditedOut = !isHonoured && segment.isEdited;
+    return { terms, isHonoured, isForced, isAppended, isEditedOut };
   });
 }
 
@@ -139,6 +143,8 @@ function isAfterEnd(text, { start, end }) {
 }
 
 function show() {
+  const { size } = passage.glossary;
+  part("glossary-toggle").textContent = size ? `Glossary (${size})` : "Glossary";
   part("terms").replaceChildren(...[...passage.glossary].map(([term, choices]) => row(term, choices)));
 }
 
@@ -159,13 +165,17 @@ function stateOf(choices) {
   if (!passage.segments.every(isChecked)) return { textContent: "…" };
   const found = passage.segments.flatMap(outcomes).filter(({ terms }) => isSame(terms, choices));
   if (!found.length) return { textContent: "does not occur" };
-  const honoured = found.filter((each) => each.isHonoured).length;
-  const isForced = found.some((each) => each.isForced);
-  const cause = found.some((each) => each.isAppended) ? "added at the end" : "used";
-  const times = found.length;
-  const counted = times > 1 ? `honoured ${honoured} of ${times} times` : honoured ? "honoured" : "not honoured";
-  return {
-    className: honoured === times && !isForced ? "honoured" : "missed",
-    textContent: isForced ? `${times > 1 ? `${counted}, ` : ""}${cause} – please check` : counted,
-  };
+  const number = (name) => found.filter((each) => each[name]).length;
+  const [times, honoured, appended, edited] = [found.length, number("isHonoured"), number("isAppended"), number("isEditedOut")];
+  const counted = times > 1 ? `used ${honoured} of ${times} times` : honoured ? "used" : "not used";
+  const isLost = honoured < times;
+  const reasons = [
+    edited ? (times > 1 ? "you edited sentences" : "you edited the sentence") : "",
+    isLost && edited < times - honoured ? "the model did not write it" : "",
+    appended ? "added after the sentence: the model saw no place" : "",
+    !appended && number("isForced") ? "please check: the model expected another word" : "",
+  ];
+  const failure = isLost || appended ? "missed" : "check";
+  const isFine = !isLost && !number("isForced");
+  return { className: isFine ? "honoured" : failure, textContent: [counted, ...reasons.filter(Boolean)].join(" – ") };
 }

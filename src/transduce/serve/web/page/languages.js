@@ -9,15 +9,19 @@ const RIGHT_TO_LEFT = new Set(["ar", "ckb", "dv", "fa", "he", "ku", "ps", "sd", 
 let pairs = [];
 let names = new Map();
 let documentFormats = [];
-let detected = null; // {language, confidence} of the text, where the source is to be detected
+let mostCharacters = Infinity;
+let detected = null; // {language, confidence} of the text, where the source is to be detected; confidence null: assumed
+let chosen = []; // the two codes
 
 export const formats = () => documentFormats; // the titles of those that the service can translate
+export const textLimit = () => mostCharacters; // that the service accepts
 export const nameOf = (code) => names.get(code) ?? code;
 export const directionOf = (code) => (RIGHT_TO_LEFT.has(code.split("-")[0]) ? "rtl" : "ltr");
 export const target = () => part("target").value;
 export const chosenSource = () => part("source").value; // or "auto"
-export const detectedLanguage = () => detected?.language ?? "";
-export const source = () => (chosenSource() === "auto" ? detectedLanguage() : chosenSource());
+export const detectedGuess = () => detected;
+export const isDetected = () => detected !== null && detected.confidence !== null;
+export const source = () => (chosenSource() === "auto" ? detected?.language ?? "" : chosenSource());
 
 /** Returns the language in between, where there is one. */
 export const pivot = () => pairs.find((pair) => pair.source === source() && pair.target === target())?.via ?? "";
@@ -54,6 +58,7 @@ export async function loadLanguages() {
   const served = await ask("api/languages");
   pairs = [...served.pairs, ...served.groups.flatMap(pairsOf)];
   documentFormats = served.document_formats;
+  mostCharacters = served.text_characters;
   names = new Map(served.languages.map(({ code, name }) => [code, name]));
   const sources = sorted(pairs.map((pair) => pair.source));
   part("source").append(...sources.map(option));
@@ -96,8 +101,9 @@ function remember() {
 }
 
 function show() {
-  const isDetected = chosenSource() === "auto" && detected && part("text").value.trim();
-  part("detected").textContent = isDetected ? described(detected) : "";
+  chosen = [chosenSource(), target()];
+  const isShown = chosenSource() === "auto" && isDetected() && part("text").value.trim();
+  part("detected").textContent = isShown ? described(detected) : "";
   setLanguage("text", source());
   setLanguage("output", target());
   const isPair = pairs.some((pair) => pair.source === target() && pair.target === source());
@@ -117,18 +123,19 @@ function setLanguage(id, code) {
   for (const node of [part(id), part(`${id}-mirror`)]) node.lang = code;
 }
 
-/** Calls back when the user chooses other languages. */
+/** Calls back with the languages before when the user chooses others. */
 export function onLanguageChoice(callback) {
-  part("source").addEventListener("change", () => {
-    detected = null;
-    fillTargets();
-    remember();
-    show();
-    callback();
-  });
-  part("target").addEventListener("change", () => {
-    remember();
-    show();
-    callback();
-  });
+  for (const id of ["source", "target"]) {
+    part(id).addEventListener("change", () => {
+      const before = chosen;
+      if (id === "source") {
+        const language = part("text").value.trim() && (before[0] === "auto" ? detected?.language : before[0]);
+        detected = language ? { language, confidence: null } : null; // until the service has seen the text
+        fillTargets();
+      }
+      remember();
+      show();
+      callback(before);
+    });
+  }
 }

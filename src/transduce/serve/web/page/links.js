@@ -1,11 +1,12 @@
 // Marks the word under the pointer or the cursor, and its counterpart in the other text.
 
 import { part, percent } from "./dom.js";
-import { elementAt, elementsAt, wordAtPoint, wordOf } from "./mirror.js";
+import { elementAt, elementOfSegment, elementsAt, segmentAtPoint, wordAtPoint, wordOf } from "./mirror.js";
 import { passage } from "./passage.js";
 import { isPresent } from "./segments.js";
 
 let marked = [];
+let paired = []; // the elements of a sentence and its translation
 let follows = false; // whether the word at the cursor is marked, and not one under the pointer
 
 /** Starts to watch pointer and cursor. */
@@ -13,14 +14,16 @@ export function startLinks() {
   let frame = 0;
   passage.addEventListener("change", () => {
     const id = document.activeElement?.id;
-    if (marked.length) mark(follows && (id === "text" || id === "output") ? wordAtCursor(id) : undefined);
+    if (marked.length || paired.length) mark(follows && (id === "text" || id === "output") ? wordAtCursor(id) : undefined);
   });
   for (const id of ["text", "output"]) {
     part(id).addEventListener("pointermove", (event) => {
       cancelAnimationFrame(frame);
       frame = requestAnimationFrame(() => {
         follows = false;
-        mark(wordAtPoint(event.clientX, event.clientY));
+        const { clientX: x, clientY: y } = event;
+        mark(wordAtPoint(x, y));
+        if (!paired.length) pair(segmentAtPoint(x, y));
       });
     });
     part(id).addEventListener("pointerleave", () => {
@@ -69,6 +72,7 @@ export function mark(element) {
   for (const each of marked) each.classList.remove("linked");
   marked = element?.isConnected ? [element] : [];
   const word = marked.length && wordOf(element);
+  pair(word?.segment);
   if (!word) {
     say("");
     return;
@@ -87,6 +91,14 @@ export function mark(element) {
   const linked = shown ? `${element.textContent} ${arrow} ${shown}` : none;
   const probability = word.side === "output" && isWritten && word.probability !== undefined;
   say(probability ? `${linked} · probability ${percent(word.probability)}` : linked);
+}
+
+/** Marks a sentence and its translation lightly, where there are several. */
+export function pair(segment) {
+  for (const each of paired) each.classList.remove("paired");
+  const isOne = !segment || passage.segments.length < 2;
+  paired = isOne ? [] : ["text", "output"].map((side) => elementOfSegment(side, segment)).filter(Boolean);
+  for (const each of paired) each.classList.add("paired");
 }
 
 function say(message) {

@@ -6,12 +6,12 @@
 // changed are translated again. A first, fast answer has no confidence and no links between words: these are requested
 // when the typing pauses.
 
-import { setDetected, chosenSource, source, target } from "./languages.js";
+import { setDetected, chosenSource, isDetected, source, target, textLimit } from "./languages.js";
 import { spansBefore } from "./own_spans.js";
 import { passage } from "./passage.js";
 import { ask, events, hasKey } from "./requests.js";
 import { describe, ENDS, joint, newSegment, unitsOf } from "./segments.js";
-import { failed, working, worked } from "./status.js";
+import { failed, show, working, worked } from "./status.js";
 
 const PAUSE_MS = 220; // since the last key stroke, after which an outdated request is cancelled, and details are requested
 export const STILL_MS = 500; // since the last key stroke, after which characters are charged
@@ -93,6 +93,12 @@ function paused() {
 /** Starts the request that the text needs now, if any. */
 async function next() {
   if (!target()) return;
+  if (passage.numCharacters > textLimit()) {
+    worked();
+    const [length, limit] = [passage.numCharacters, textLimit()].map((each) => each.toLocaleString("en"));
+    show(`The text is too long: ${length} characters, and at most ${limit} are allowed. Shorten it to have it translated.`, true);
+    return;
+  }
   const { head, tail, start, end } = planned();
   const middle = passage.text.slice(start, end);
   const before = passage.segments.slice(0, head);
@@ -134,9 +140,10 @@ function planned() {
 
 /** Translates a part of the text; returns whether some of it is left. */
 async function translate({ middle, before, after, old, isWhole }, signal) {
+  const detects = isWhole || !isDetected();
   const isFast = middle.length <= FAST_CHARACTERS && !hasKey();
   const fields = {
-    ...passage.requestFields(isWhole ? chosenSource() : source() || "auto", target()),
+    ...passage.requestFields(detects ? chosenSource() : source() || "auto", target()),
     text: middle,
     confidence: !isFast,
     alignment: !isFast,
@@ -159,7 +166,7 @@ async function translate({ middle, before, after, old, isWhole }, signal) {
   let read = 0;
   for await (const [name, data] of events("api/translate", { ...fields, stream: true }, signal)) {
     if (name !== "sentence") continue;
-    if (isWhole && !found.length && chosenSource() === "auto") setDetected(data.translation.detected);
+    if (detects && !found.length && chosenSource() === "auto") setDetected(data.translation.detected);
     const [start, end] = data.span.map(units);
     const segment = newSegment(middle.slice(start, end), middle.slice(read, start), data.added, data.translation);
     if (!found.length && before.length) segment.targetGap = joint(segment.targetGap, target());
@@ -195,7 +202,7 @@ function firstSentence(text) {
 /** Returns the new segment, or the user's own translation of the same sentence. */
 function takeWording(segment, old) {
   const own = old.find((each) => each.isEdited && each.source === segment.source);
-  return own ? Object.assign(own, { gap: segment.gap, targetGap: segment.targetGap }) : segment;
+  return own ? Object.assign(own, { gap: segment.gap, targetGap: segment.targetGap, ownGap: segment.ownGap }) : segment;
 }
 
 function setSegments(before, found, after) {
@@ -237,8 +244,10 @@ export async function addDetails() {
     translations.forEach((translation, index) => {
       const segment = lacking[index];
       if (`${segment.fixed} ${segment.text}` !== before[index] || !passage.segments.includes(segment)) return;
-      if (prefixes[index] && !translation.text.startsWith(prefixes[index])) {
-        segment.isDetailed = true; // of another wording: there is none for this one
+      const isOther = !translation.text.startsWith(prefixes[index]);
+      const isLonger = segment.fixed === segment.text.length && translation.text !== segment.text;
+      if (prefixes[index] && (isOther || isLonger)) {
+        segment.isDetailed = true; // of another wording, or with words that the user did not ask for
         return;
       }
       describe(segment, translation);

@@ -9,19 +9,22 @@ import { disclosure, part } from "./dom.js";
 import { discard, rememberPlaces, startEditing } from "./editing.js";
 import { offerTerms, startGlossary } from "./glossary.js";
 import { startHistory } from "./history.js";
-import { choose, loadLanguages, onLanguageChoice, swap } from "./languages.js";
+import { choose, loadLanguages, onLanguageChoice, swap, target, textLimit } from "./languages.js";
 import { startLinks } from "./links.js";
 import { edited, restart, translateNow } from "./live.js";
 import { draw } from "./mirror.js";
 import { startNotices } from "./notices.js";
 import { passage } from "./passage.js";
 import { setKey } from "./requests.js";
-import { linked, startSharing, tell } from "./sharing.js";
+import { dropLink, linked, startSharing, tell } from "./sharing.js";
 import { startSourceCheck } from "./source_check.js";
 import { failed, show } from "./status.js";
 import { readSession, writeSession } from "./storage.js";
+import { canUndo, remember, startUndo } from "./undo.js";
 import { startUnsure } from "./unsure.js";
+import { hasLostWork, restoreWork, startKeeping } from "./work.js";
 
+const NEAR = 0.9; // share of the limit from which it is shown
 const field = part("text");
 
 /** Takes over the text of the field. */
@@ -39,8 +42,15 @@ function write(text) {
   read();
 }
 
-/** Puts languages and text back, of a link or of the history. */
-function open({ source: from, target: to, text, glossary = [] }) {
+/** Keeps what another text is about to replace. */
+function rememberAll(next) {
+  if (passage.text.trim() && (passage.text !== next || passage.isEdited)) remember(0, { isWhole: true, next });
+}
+
+/** Puts languages and text back, of a link or of the history. Undo brings back what was there. */
+function open({ source: from, target: to, text, glossary = [] }, what) {
+  if (passage.text.trim() && passage.text !== text) tell(`${what} replaced your text. Undo brings it back.`);
+  rememberAll(text);
   offerTerms(glossary);
   choose(from, to);
   write(text);
@@ -50,14 +60,35 @@ function open({ source: from, target: to, text, glossary = [] }) {
 function showText() {
   draw();
   rememberPlaces();
-  const { length } = passage.text;
-  part("count").textContent = length ? `${length.toLocaleString("en")} ${length === 1 ? "character" : "characters"}` : "";
-  part("actions").hidden = !passage.translation.trim();
+  showCount();
+  part("actions").hidden = !passage.translation.trim() && !passage.isEdited && !canUndo();
   part("clear").disabled = !passage.text;
   part("discard").disabled = !passage.isEdited;
+  if (passage.isEdited) dropLink();
+  part("tip").hidden = !passage.translation.trim();
+}
+
+/** Shows the length of the text, with the limit once it is near. */
+function showCount() {
+  const { numCharacters: length } = passage;
+  const limit = textLimit();
+  const [written, most] = [length, limit].map((each) => each.toLocaleString("en"));
+  const counted = length > NEAR * limit ? `${written} of ${most} characters` : `${written} ${length === 1 ? "character" : "characters"}`;
+  part("count").textContent = length ? counted : "";
+  part("count").classList.toggle("over", length > limit);
+}
+
+/** Keeps the page where it is when much is pasted: the cursor is at the end then, and the browser would go there. */
+function stayAtPaste() {
+  let place = [];
+  field.addEventListener("beforeinput", () => (place = [scrollX, scrollY]));
+  field.addEventListener("input", ({ inputType }) => {
+    if (/^insertFrom/.test(inputType)) requestAnimationFrame(() => window.scrollTo(...place));
+  });
 }
 
 function startText() {
+  stayAtPaste();
   passage.addEventListener("change", showText);
   field.addEventListener("input", read);
   field.addEventListener("keydown", (event) => {
@@ -66,9 +97,9 @@ function startText() {
     translateNow();
   });
   part("clear").addEventListener("click", () => {
+    rememberAll("");
     field.focus();
-    field.select();
-    if (!document.execCommand("delete")) write(""); // by the command, so that the browser can undo it
+    write("");
   });
   part("discard").addEventListener("click", () => {
     discard();
@@ -76,6 +107,7 @@ function startText() {
   });
   part("swap").addEventListener("click", () => {
     const { translation } = passage;
+    rememberAll(translation);
     swap();
     if (translation.trim()) write(translation);
     restart();
@@ -125,12 +157,23 @@ async function start() {
     return;
   }
   resumeDocuments();
-  const given = linked();
-  if (given) open(given);
-  else write(field.value || readSession("text", ""));
-  if (field.value && readSession("edited", false)) tell("Your edits of the translation were not kept.");
-  window.addEventListener("pagehide", () => writeSession("edited", passage.isEdited || null));
-  window.addEventListener("hashchange", () => linked() && open(linked()));
+  const isTyped = passage.text !== "";
+  field.value ||= readSession("text", "");
+  if (!isTyped && restoreWork(field.value)) passage.text = field.value;
+  const isLost = field.value && hasLostWork();
+  const openLink = () => linked() && open(linked(), "The link");
+  startKeeping();
+  if (linked()) {
+    passage.text = field.value;
+    openLink();
+  } else {
+    passage.changed();
+    if (field.value === passage.text) translateNow();
+    else read();
+  }
+  if (isLost) tell("Your edits of the translation were not kept.");
+  window.addEventListener("hashchange", openLink);
+  document.addEventListener("input", dropLink);
   document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds, for whoever waits or measures
 }
 
@@ -144,14 +187,17 @@ startNotices();
 startSourceCheck();
 startAnnouncements();
 startGlossary();
-startHistory(open);
+startHistory((entry) => open(entry, "The entry"));
 startSharing();
 startAttention();
 startDocuments();
 startDialogs();
 startMenu();
-onLanguageChoice(() => {
+startUndo();
+onLanguageChoice((before) => {
   offer();
-  restart();
+  const keepsWording = before[1] === target(); // what the user wrote is still in the language of the translation
+  if (!keepsWording && passage.isEdited) remember(0, { isWhole: true, next: passage.text, languages: before });
+  restart({ keepsWording });
 });
 start();

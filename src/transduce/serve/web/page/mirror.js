@@ -7,6 +7,7 @@ import { isPresent } from "./segments.js";
 
 const drawn = { text: new WeakMap(), output: new WeakMap() }; // by side and segment: {version, element}
 const described = new WeakMap(); // by the element of a word: {side, segment, start, end, probability, isOwn}
+const segments = new WeakMap(); // by the element of a sentence
 const UNSURE = 0.5; // a word below this probability is shaded, the less probable the more strongly
 const WORD = /[\p{L}\p{N}]/u;
 const COMPOUND = /(?<![\p{L}\p{N}\p{M}])[\p{L}\p{N}\p{M}]+(?:[-‐'’][\p{L}\p{N}\p{M}]+)+/gu; // the service links its parts one by one
@@ -108,6 +109,7 @@ function elementOf(side, segment, isStale, pieces, gap) {
     element.append(...pieces());
     found = { version, element };
     drawn[side].set(segment, found);
+    segments.set(element, segment);
   }
   found.element.classList.toggle("stale", isStale);
   return found.element;
@@ -197,6 +199,15 @@ function shade(element, probability) {
   element.classList.add("unsure");
   element.style.setProperty("--doubt", `${Math.round(12 + 36 * doubt)}%`);
   element.style.setProperty("--line-width", `${1 + Math.round(2 * doubt)}px`);
+}
+
+/** Returns the element of a segment, on one side. */
+export const elementOfSegment = (side, segment) => drawn[side].get(segment)?.element;
+
+/** Returns the segment of a translated word, or of the text, under a point of the screen. */
+export function segmentAtPoint(x, y) {
+  const element = document.elementsFromPoint(x, y).find((each) => segments.has(each));
+  return segments.get(element);
 }
 
 /** Returns the element of the word at an offset of a segment's text, on one side. */

@@ -3,6 +3,8 @@
 import { make, part } from "./dom.js";
 import { outcomes } from "./glossary.js";
 import { nameOf, pivot, source, target } from "./languages.js";
+import { pair } from "./links.js";
+import { elementOfSegment } from "./mirror.js";
 import { passage } from "./passage.js";
 import { isPresent } from "./segments.js";
 
@@ -10,12 +12,13 @@ const LONGEST_QUOTE = 40; // characters
 const PLAIN = [
   [/^repeats itself/, "The translation repeats itself. It was searched again, and this was the best that was found."],
   [/^copies the source/, "The translation copies the text. It was searched again, and this was the best that was found."],
-  [/^has more sentences than/, "This part has more sentences than the model was trained on. What comes last may be missing."],
-  [/^the markup would not survive/, "The tags would not have survived. This part was left as it was, in its own language."],
+  [/^has more sentences than/, "More sentences in one part than the model was trained on. What comes last may be missing."],
+  [/^the markup would not survive/, "The tags would not have survived. Left as it was, in its own language."],
 ];
 const OF_A_TERM = /^the required term /; // `outcomes` reports it for the present text
 
 let shown = ""; // what is listed, a line for each notice
+let found = new Map(); // trouble → the sentences that have it
 
 export function startNotices() {
   passage.addEventListener("change", show);
@@ -29,20 +32,20 @@ export function plainly(warning) {
 
 /** Yields what the user should know of the present text. */
 function* troubles(segment) {
-  if (!segment.text && !segment.isEdited) yield "The model left this sentence out: its translation is empty.";
+  if (!segment.text && !segment.isEdited) yield "The model left it out: the translation is empty.";
   if (isPresent(segment)) yield* ownTroubles(segment.translation);
   for (const { terms, isHonoured, isForced, isAppended } of outcomes(segment)) {
     const shown = terms.map((term) => `“${term}”`).join(" or ");
     if (isAppended) yield `The term ${shown} was added after the sentence: the model saw no place for it.`;
     else if (isForced) yield `The term ${shown} was used, though the model expected another word there. Please check it.`;
-    else if (!isHonoured) yield `The term ${shown} did not come out.`;
+    else if (!isHonoured) yield `The term ${shown} was not used${segment.isEdited ? ": you edited the sentence" : ""}.`;
   }
 }
 
 function* ownTroubles({ finished, source_truncated: isTruncated, warnings, sentences }) {
   if (!finished) yield "The translation reached its greatest length and was cut off.";
-  if (isTruncated) yield "This sentence is longer than the model can read. Only its beginning was translated.";
-  if (sentences.length > 1) yield `This sentence was too long, and was translated in ${sentences.length} parts.`;
+  if (isTruncated) yield "Longer than the model can read. Only the beginning was translated.";
+  if (sentences.length > 1) yield "Too long for the model, and translated in parts.";
   for (const warning of warnings) if (!OF_A_TERM.test(warning)) yield plainly(warning);
 }
 
@@ -53,16 +56,38 @@ function quoted(text) {
 function show() {
   const items = [];
   const sentences = passage.segments.filter((each) => each.source.trim() && !each.source.startsWith("\0"));
+  found = new Map();
   for (const segment of sentences) {
-    for (const trouble of troubles(segment)) {
-      items.push(make("li", { textContent: sentences.length > 1 ? `${quoted(segment.source)}: ${trouble}` : trouble }));
-    }
+    for (const trouble of troubles(segment)) found.set(trouble, [...(found.get(trouble) ?? []), segment]);
   }
+  for (const [trouble, affected] of found) items.push(item(trouble, affected, sentences.length));
   if (passage.text.trim() && sentences.length) items.push(...facts(sentences));
   const fresh = items.map((each) => each.textContent).join("\n");
   if (fresh === shown) return;
   shown = fresh;
   part("notices").replaceChildren(...items);
+}
+
+/** Returns an item of the list: a trouble once, with a button that goes to the sentences that have it, one after another. */
+function item(trouble, affected, numSentences) {
+  if (numSentences === 1) return make("li", { textContent: trouble });
+  const textContent = affected.length === 1 ? quoted(affected[0].source) : `${affected.length} sentences`;
+  const button = make("button", { type: "button", className: "plain", textContent, title: "Go to it" });
+  let next = 0;
+  button.addEventListener("click", () => {
+    const segments = found.get(trouble) ?? [];
+    if (segments.length) goTo(segments[next++ % segments.length]);
+  });
+  return make("li", {}, button, `: ${trouble}`);
+}
+
+/** Puts the cursor at the translation of a sentence, and shows it. */
+function goTo(segment) {
+  const { start } = passage.placeOf(segment);
+  part("output").focus();
+  part("output").setSelectionRange(start, start);
+  elementOfSegment("output", segment)?.scrollIntoView({ block: "center" });
+  pair(segment);
 }
 
 /** Yields what is no trouble, but good to know. */

@@ -13,8 +13,13 @@ class Passage extends EventTarget {
     return reused(this.segments, this.text);
   }
 
+  /** Returns the length of the text as the service counts it: in code points. */
+  get numCharacters() {
+    return /[\ud800-\udbff]/.test(this.text) ? this.text.length - this.text.match(/[\ud800-\udbff]/g).length : this.text.length;
+  }
+
   get isEdited() {
-    return this.segments.some((each) => each.isEdited);
+    return this.segments.some((each) => each.isEdited || each.targetGap !== each.ownGap);
   }
 
   get translation() {
@@ -56,6 +61,12 @@ class Passage extends EventTarget {
 
   placeOf(segment) {
     return [...this.places()].find((place) => place.segment === segment);
+  }
+
+  /** Returns whether the user took away the white space between a segment and what follows it. */
+  isJoined(segment) {
+    const next = this.segments.slice(this.segments.indexOf(segment) + 1).find(({ text, targetGap }) => text || targetGap);
+    return next !== undefined && next.ownGap !== "" && next.targetGap === "";
   }
 
   /** Keeps what the user wrote for a segment that is about to go. */

@@ -18,6 +18,11 @@ export class RequestError extends Error {
     Object.assign(this, { status, code, retryAfterSeconds });
   }
 
+  /** Whether the same request is refused again, whenever it is sent. */
+  get isRefusal() {
+    return this.status >= 400 && this.status < 500 && ![408, 429].includes(this.status);
+  }
+
   /** Whether the same request may succeed later. */
   get isTemporary() {
     return this.status === 0 || this.status === 503 || this.status === 502 || this.status === 504;

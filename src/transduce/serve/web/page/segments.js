@@ -10,7 +10,7 @@ export const ENDS = /[.!?…。！？؟।]["'”’»)\]]*$/u;
 export function newSegment(source, gap, added, translation) {
   const at = translation.text ? Math.max(0, added.lastIndexOf(translation.text)) : 0;
   const targetGap = added.slice(0, at);
-  const segment = { source, gap, targetGap, ownGap: targetGap, isClosed: false, isEdited: false, ownSpans: [] };
+  const segment = { source, gap, targetGap, ownGap: targetGap, isClosed: false, isEdited: false, isNew: false, ownSpans: [] };
   return describe(segment, translation);
 }
 
@@ -51,6 +51,19 @@ function wordsOf(text, words) {
     end = start + word.length;
     return { start, end, probability };
   });
+}
+
+/** Returns the sentences of a text as [{gap, text}], where `gap` is the white space before one. */
+export function sentencesOf(text, language) {
+  const found = [];
+  let gap = "";
+  for (const { segment } of new Intl.Segmenter(language, { granularity: "sentence" }).segment(text)) {
+    const sentence = segment.trim();
+    if (sentence) found.push({ gap: gap + /^\s*/.exec(segment)[0], text: sentence });
+    gap = sentence ? /\s*$/.exec(segment)[0] : gap + segment;
+  }
+  if (found.length) found.at(-1).text += gap;
+  return found;
 }
 
 /** Returns both texts of segments: the source with its gaps, or the translation with its own. */

@@ -6,7 +6,6 @@ import { passage } from "./passage.js";
 import { hasKey } from "./requests.js";
 
 const SHOWN_MS = 4000;
-const EDGE = 4; // pixels between what is said and the button, and the edge of the panel
 
 let timer = 0;
 
@@ -30,6 +29,11 @@ export function linked() {
   return fields.has("text") ? { ...Object.fromEntries(fields), glossary: termsOf(fields.get("glossary")) } : null;
 }
 
+/** Takes the link out of the address: a reload brings back the user's own work, and not the link's text. */
+export function dropLink() {
+  if (linked()) history.replaceState(null, "", location.pathname + location.search);
+}
+
 /** Returns the terms of a link; what is no list of terms is left out. */
 function termsOf(written) {
   try {
@@ -50,26 +54,20 @@ export function command() {
   return `curl ${address} -H 'Content-Type: application/json'${key} -d ${quote(JSON.stringify(fields))}`;
 }
 
-/** Says for a while what was done, above the button that did it. */
-export function tell(message, from = part("copy")) {
+/** Says for a while what was done. */
+export function tell(message) {
   clearTimeout(timer);
-  const said = part("said");
-  said.textContent = message;
-  const frame = said.offsetParent.getBoundingClientRect();
-  const { left, top } = (from.checkVisibility() ? from : part("output")).getBoundingClientRect();
-  said.style.left = `${Math.max(0, Math.min(left - frame.left, said.offsetParent.clientWidth - said.offsetWidth - EDGE))}px`;
-  said.style.top = `${Math.max(0, top - frame.top - said.offsetHeight - EDGE)}px`;
+  part("said").textContent = message;
   timer = setTimeout(() => (part("said").textContent = ""), SHOWN_MS);
 }
 
 function button(id, text, done) {
   part(id).addEventListener("click", async () => {
-    const shown = part(id === "copy" ? id : "more-toggle"); // the menu has closed
     try {
       await navigator.clipboard.writeText(text());
-      tell(done(), shown);
+      tell(done());
     } catch {
-      tell("The browser does not allow copying.", shown);
+      tell("The browser does not allow copying.");
     }
   });
 }

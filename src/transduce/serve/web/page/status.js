@@ -39,7 +39,7 @@ export function failed(error, retry) {
     return;
   }
   if (!error.isTemporary) {
-    show(error.message, true, retry);
+    show(error.message, true, error.isRefusal ? null : retry);
     return;
   }
   retryNow = () => {
