@@ -7,6 +7,12 @@ glossaries, each line with one to three terms of its own:
 - oracle: the target word stands in the line's reference, as a good glossary's would;
 - forced: another translation of the same source word, which does not stand there: what a model must be made to say.
 
+With --in-place, something else is measured: one of the terms of each line is given twice: as a required term, which is
+searched for, and as the entry of a glossary, which may also put it in the place of the model's own word. The
+references have the term in place of the word that the lexicon links to the source word: they favour a literal
+replacement, whose neighbours do not agree with it. A term is doubled if another translation of its source word, by the
+lexicon, is as often beside it as in the plain translation.
+
 Throughput is that of the whole call, text to text, over that of plain beam search; rounds alternate, the median counts.
 
     python benchmarks/glossary.py MODEL --source test.en --reference test.de --train-source train.en \\
@@ -148,6 +154,55 @@ def measure(
     }
 
 
+def measure_in_place(translator: Translator, lexicon: Lexicon, rows: list[tuple[str, str, str, str]]) -> dict[str, Any]:
+    """Measures terms that are searched for beside those that may be put in place; rows have one source word each."""
+    sources, references, source_words, terms = (list(column) for column in zip(*rows, strict=True))
+    plain = translator.translate(sources)
+    start = time.perf_counter()
+    searched = [translator.translate_n_best([s], 1, required=[[t]])[0][0] for s, t in zip(sources, terms, strict=True)]
+    middle = time.perf_counter()
+    placed = [
+        translator.translate_n_best([s], 1, glossary={w: t})[0][0]
+        for s, w, t in zip(sources, source_words, terms, strict=True)
+    ]
+    seconds = middle - start, time.perf_counter() - middle
+
+    def is_doubled(index: int, found: Translation) -> bool:
+        rest, free = words(found.text.replace(terms[index], " ")), words(plain[index])
+        own = {w for w, p in lexicon.forward[source_words[index]].items() if p >= LEAST_PROBABILITY} & set(free)
+        return found.text != plain[index] and any(rest.count(w) >= free.count(w) for w in own - {terms[index]})
+
+    def measures(found: list[Translation], seconds: float) -> dict[str, Any]:
+        changed = [i for i, best in enumerate(found) if best.text != plain[i]]
+        return {
+            "honoured": round(sum(came for best in found for _, came in best.required) / len(found), 4),
+            "changed": len(changed),
+            "forced": sum(bool(best.forced) for best in found),
+            "doubled": sum(is_doubled(i, best) for i, best in enumerate(found)),
+            "bleu": round(bleu([best.text for best in found], [references]).value, 2),
+            "seconds": round(seconds, 1),
+        }
+
+    others = [i for i in range(len(rows)) if searched[i].text != placed[i].text]
+    both = (searched, placed)
+    return {
+        "lines": len(rows),
+        "bleu_plain": round(bleu(plain, [references]).value, 2),
+        "searched": measures(searched, seconds[0]),
+        "in_place": measures(placed, seconds[1]),
+        "put_in_place": len(others),
+        "bleu_of_these": [
+            round(bleu([f[i].text for i in others], [[references[i] for i in others]]).value, 2) for f in both
+        ]
+        if others
+        else [],
+        "examples": [
+            {"source": sources[i], "term": terms[i], "searched": searched[i].text, "in_place": placed[i].text}
+            for i in others[:20]
+        ],
+    }
+
+
 def main() -> None:
     """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -159,6 +214,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--engine", default="auto")
+    parser.add_argument("--in-place", action="store_true")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     lexicon = Lexicon(*(list(read_lines(path))[: args.train_lines] for path in (args.train_source, args.train_target)))
@@ -171,6 +227,17 @@ def main() -> None:
             if pairs and len(kept) < args.lines:
                 terms = chance.sample(pairs, min(len(pairs), chance.randint(1, MOST_TERMS)))
                 kept.append((source, reference, [target for _, target in terms]))
+    single: dict[str, list[tuple[str, str, str, str]]] = {"oracle": [], "forced": []}
+    if args.in_place:
+        for source, reference in zip(read_lines(args.source), read_lines(args.reference), strict=True):
+            links = [(word, best) for word, best in lexicon.links(source, reference) if words(source).count(word) == 1]
+            if not links:
+                continue
+            word, best = chance.choice(links)
+            single["oracle"].append((source, reference, word, best))
+            if others := lexicon.others(word, best, reference):
+                replaced = re.sub(rf"(?<!\w){re.escape(best)}(?!\w)", others[0], reference)
+                single["forced"].append((source, replaced, word, others[0]))
     translator = Translator.load(args.model, engine=args.engine, device="cpu", threads=args.threads)
     result: dict[str, Any] = {
         "date": date.today().isoformat(),
@@ -181,7 +248,10 @@ def main() -> None:
     }
     for name, rows in (("oracle", oracle), ("forced", forced)):
         sources, references, required = (list(column) for column in zip(*rows, strict=True))
-        result[name] = measure(translator, sources, references, required, args.rounds)
+        if args.in_place:
+            result[name] = measure_in_place(translator, lexicon, single[name][: args.lines])
+        else:
+            result[name] = measure(translator, sources, references, required, args.rounds)
     text = json.dumps(result, indent=2, ensure_ascii=False)
     print(text)
     if args.output is not None:

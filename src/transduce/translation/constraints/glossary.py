@@ -46,17 +46,21 @@ class Glossary:
 
         Source terms are matched from left to right, the longest first, and do not overlap.
         """
-        found: dict[Choice, None] = {}
+        return tuple(dict.fromkeys(choice for _, choice in self.found_in(text)))
+
+    def found_in(self, text: str) -> list[tuple[tuple[int, int], Choice]]:
+        """Returns the spans of source terms in `text`, from left to right, with the terms that they require."""
+        found: list[tuple[tuple[int, int], Choice]] = []
         end = 0
         for word in WORD_OR_SIGN.finditer(text):
             if word.start() < end:
                 continue
             for pattern, choice in self._terms.get(word[0].casefold(), ()):
                 if match := pattern.match(text, word.start()):
-                    found[choice] = None
+                    found.append((match.span(), choice))
                     end = match.end()
                     break
-        return tuple(found)
+        return found
 
 
 def read_glossary(path: Path) -> Glossary:
