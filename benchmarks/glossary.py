@@ -11,6 +11,11 @@ With `--unseen`, a third set: words of the reference that no training line has, 
 that the model's alignment links with it. They are given as a glossary: a model that was trained with the modifier
 `terms` reads them in the source. Measured are plain search, the search that must write the terms, free search with the
 terms in the source, and this with the search that must write what is missing, which is what `--glossary` does.
+With --in-place, something else is measured: one of the terms of each line is given twice: as a required term, which is
+searched for, and as the entry of a glossary, which may also put it in the place of the model's own word. The
+references have the term in place of the word that the lexicon links to the source word: they favour a literal
+replacement, whose neighbours do not agree with it. A term is doubled if another translation of its source word, by the
+lexicon, is as often beside it as in the plain translation.
 
 Throughput is that of the whole call, text to text, over that of plain beam search; rounds alternate, the median counts.
 
@@ -242,6 +247,55 @@ def measure_unseen(translator: Translator, rows: list[tuple[str, str, dict[str, 
     return result
 
 
+def measure_in_place(translator: Translator, lexicon: Lexicon, rows: list[tuple[str, str, str, str]]) -> dict[str, Any]:
+    """Measures terms that are searched for beside those that may be put in place; rows have one source word each."""
+    sources, references, source_words, terms = (list(column) for column in zip(*rows, strict=True))
+    plain = translator.translate(sources)
+    start = time.perf_counter()
+    searched = [translator.translate_n_best([s], 1, required=[[t]])[0][0] for s, t in zip(sources, terms, strict=True)]
+    middle = time.perf_counter()
+    placed = [
+        translator.translate_n_best([s], 1, glossary={w: t})[0][0]
+        for s, w, t in zip(sources, source_words, terms, strict=True)
+    ]
+    seconds = middle - start, time.perf_counter() - middle
+
+    def is_doubled(index: int, found: Translation) -> bool:
+        rest, free = words(found.text.replace(terms[index], " ")), words(plain[index])
+        own = {w for w, p in lexicon.forward[source_words[index]].items() if p >= LEAST_PROBABILITY} & set(free)
+        return found.text != plain[index] and any(rest.count(w) >= free.count(w) for w in own - {terms[index]})
+
+    def measures(found: list[Translation], seconds: float) -> dict[str, Any]:
+        changed = [i for i, best in enumerate(found) if best.text != plain[i]]
+        return {
+            "honoured": round(sum(came for best in found for _, came in best.required) / len(found), 4),
+            "changed": len(changed),
+            "forced": sum(bool(best.forced) for best in found),
+            "doubled": sum(is_doubled(i, best) for i, best in enumerate(found)),
+            "bleu": round(bleu([best.text for best in found], [references]).value, 2),
+            "seconds": round(seconds, 1),
+        }
+
+    others = [i for i in range(len(rows)) if searched[i].text != placed[i].text]
+    both = (searched, placed)
+    return {
+        "lines": len(rows),
+        "bleu_plain": round(bleu(plain, [references]).value, 2),
+        "searched": measures(searched, seconds[0]),
+        "in_place": measures(placed, seconds[1]),
+        "put_in_place": len(others),
+        "bleu_of_these": [
+            round(bleu([f[i].text for i in others], [[references[i] for i in others]]).value, 2) for f in both
+        ]
+        if others
+        else [],
+        "examples": [
+            {"source": sources[i], "term": terms[i], "searched": searched[i].text, "in_place": placed[i].text}
+            for i in others[:20]
+        ],
+    }
+
+
 def main() -> None:
     """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -254,6 +308,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--engine", default="auto")
+    parser.add_argument("--in-place", action="store_true")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     translator = Translator.load(args.model, engine=args.engine, device="cpu", threads=args.threads)
@@ -268,6 +323,18 @@ def main() -> None:
             if pairs and len(kept) < args.lines:
                 terms = chance.sample(pairs, min(len(pairs), chance.randint(1, MOST_TERMS)))
                 kept.append((source, reference, [target for _, target in terms]))
+    single: dict[str, list[tuple[str, str, str, str]]] = {"oracle": [], "forced": []}
+    if args.in_place:
+        for source, reference in zip(read_lines(args.source), read_lines(args.reference), strict=True):
+            links = [(word, best) for word, best in lexicon.links(source, reference) if words(source).count(word) == 1]
+            if not links:
+                continue
+            word, best = chance.choice(links)
+            single["oracle"].append((source, reference, word, best))
+            if others := lexicon.others(word, best, reference):
+                replaced = re.sub(rf"(?<!\w){re.escape(best)}(?!\w)", others[0], reference)
+                single["forced"].append((source, replaced, word, others[0]))
+    translator = Translator.load(args.model, engine=args.engine, device="cpu", threads=args.threads)
     result: dict[str, Any] = {
         "date": date.today().isoformat(),
         "engine": translator.engine.name,
@@ -276,8 +343,11 @@ def main() -> None:
         "batch_size": translator.options.batch_size,
     }
     for name, rows in (("oracle", oracle), ("forced", forced)) if args.lines else ():
-        sources, references, required = (list(column) for column in zip(*rows, strict=True))
-        result[name] = measure(translator, sources, references, required, args.rounds)
+        if args.in_place:
+            result[name] = measure_in_place(translator, lexicon, single[name][: args.lines])
+        else:
+            sources, references, required = (list(column) for column in zip(*rows, strict=True))
+            result[name] = measure(translator, sources, references, required, args.rounds)
     if args.unseen:
         rows = unseen_terms(translator, test, list(read_lines(args.train_target)), args.unseen)
         result["unseen"] = measure_unseen(translator, rows, args.rounds)

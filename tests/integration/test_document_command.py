@@ -8,6 +8,7 @@ import pytest
 from made_documents import member, run, word
 from made_models import untied_folder
 from transduce.cli import main as command_line
+from transduce.errors import DataError, naming
 
 pytestmark = pytest.mark.computes
 
@@ -62,6 +63,25 @@ def test_a_glossary(model_folder: Path, tmp_path: Path) -> None:
     first, second = re.findall(r"<li>(.*?)</li>", output.read_text(encoding="utf-8"))
     assert "Hunde" in first
     assert "Hunde" not in second
+
+
+def test_the_command_line_adds_its_own_advice(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, content, advice in (
+        ("a.pdf", b"%PDF-1.7", "with Word or LibreOffice. Or to text, with pdftotext.\n"),
+        ("a.docx", b"a dog", "give it the extension of that format. Or name the format: --format.\n"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        arguments = ["translate", str(model_folder), str(tmp_path / name), "--output", str(tmp_path / "out")]
+        assert command_line.main(arguments) == 3
+        assert capsys.readouterr().err.endswith(advice)
+
+
+def test_an_error_that_is_named_keeps_its_advice() -> None:
+    with pytest.raises(DataError, match=r"^a: b$") as found, naming("a"):
+        raise DataError("b").with_advice("--c")
+    assert found.value.advice == "--c"
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class Stubborn:
 def search(constraints: Constraints, options: DecodeConfig) -> tuple[Stubborn, Hypothesis]:
     engine = Stubborn()
     model = Translator(cast(Any, engine), TOKENIZER, DecodeConfig())
-    [[best]], _ = constrained_search(model, [[9]], options, 1, [constraints], ["line 1"])
+    [[best]], *_ = constrained_search(model, [[9]], options, 1, [constraints], ["line 1"])
     return engine, best
 
 

@@ -88,7 +88,7 @@ def _spellings_of(line: str) -> list[list[int]]:
 def _search(engine: Babbler, sources: Sequence[str], constraints: Sequence[Constraints]) -> list[str]:
     ids = [_TOKENIZER.encode(source) for source in sources]
     model, names = Translator(engine, _TOKENIZER, DecodeConfig()), [f"in, line {8 + i}" for i in range(len(ids))]
-    found, _ = constrained_search(model, ids, DecodeConfig(), 1, constraints, names)
+    found, *_ = constrained_search(model, ids, DecodeConfig(), 1, constraints, names)
     return [_TOKENIZER.decode(best.ids) for [best] in found]
 
 
@@ -226,7 +226,7 @@ def test_a_list_has_n_best_outputs_whatever_its_neighbours_found() -> None:
     constraints = [Constraints(required=(("cat",),)), Constraints(required=(("man",),))]
     ids = [_TOKENIZER.encode(text) for text in ("x", "y")]
     model = Translator(engine, _TOKENIZER, DecodeConfig())
-    found, _ = constrained_search(model, ids, DecodeConfig(), 3, constraints, ["x", "y"])
+    found, *_ = constrained_search(model, ids, DecodeConfig(), 3, constraints, ["x", "y"])
     assert [len(each) for each in found] == [3, 3]
 
 
@@ -289,7 +289,7 @@ def test_each_of_an_n_best_list_has_to_hold_the_terms() -> None:
     source = _TOKENIZER.encode("A dog runs.")
     model = Translator(Forgetful(), _TOKENIZER, DecodeConfig())
     required = [Constraints(required=(("dog",),))]
-    [found], _ = constrained_search(model, [source], DecodeConfig(), 2, required, ["x"])
+    [found], *_ = constrained_search(model, [source], DecodeConfig(), 2, required, ["x"])
     assert [_TOKENIZER.decode(each.ids) for each in found] == ["A dog runs.", "The dog runs."]
 
 

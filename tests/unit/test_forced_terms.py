@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from text_engine import text_translator
@@ -40,6 +41,9 @@ class Listed:
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         return [[-0.1] * len(KNOWN) + [self.log_probability] * (len(ids) - len(KNOWN) + 1) for ids in targets]
 
+    def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        return [np.zeros((len(target), len(source))) for source, target in zip(sources, targets, strict=True)]
+
 
 def translator_of(log_probability: float, ending: str = " cat") -> Translator:
     return Translator(Listed(log_probability, ending=ending), TOKENIZER, DecodeConfig())
@@ -52,7 +56,7 @@ def test_an_unexpected_term_is_forced(log_probability: float, is_forced: bool) -
     assert best.forced == ((("cat",),) if is_forced else ())
     assert bool(best.warnings) == is_forced
     if is_forced:
-        assert best.warnings == ("the required term 'cat' was forced: the model saw no place for it where it stands.",)
+        assert best.warnings == ("the required term 'cat' was forced: the model expected other words where it stands.",)
 
 
 def test_a_term_found_without_search_is_never_forced() -> None:

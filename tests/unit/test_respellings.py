@@ -64,7 +64,7 @@ class Scripted:
 
 def said(engine: Scripted, constraints: Constraints) -> list[int]:
     model = Translator(engine, TOKENIZER, DecodeConfig())
-    [[best]], _ = constrained_search(model, [TOKENIZER.encode("x")], DecodeConfig(), 1, [constraints], ["line 1"])
+    [[best]], *_ = constrained_search(model, [TOKENIZER.encode("x")], DecodeConfig(), 1, [constraints], ["line 1"])
     return list(best.ids)
 
 

@@ -10,6 +10,7 @@ required   looked for in the text that comes out; if missing, the line is search
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
@@ -28,6 +29,14 @@ _WIDE_BEAM = 8  # at least, in the last search for required terms
 _MAX_SEARCHES, _SEARCHES_IN_CONTEXT = 20, 6
 
 
+class Found(NamedTuple):
+    """What a constrained search found for each source."""
+
+    hypotheses: list[list[Hypothesis]]
+    forced: list[list[tuple[Choice, ...]]]  # terms of each hypothesis: see `forced_terms`
+    without_terms: list[list[Hypothesis]]  # what was found before terms were required
+
+
 def constrained_search(
     model: TextModel,
     sources: Sequence[Sequence[int]],
@@ -35,7 +44,7 @@ def constrained_search(
     n_best: int,
     constraints: Sequence[Constraints],
     names: Sequence[str],
-) -> tuple[list[list[Hypothesis]], list[list[tuple[Choice, ...]]]]:
+) -> Found:
     """Returns what `Engine.translate` does under each source's constraints, and the forced terms of each hypothesis.
 
     If forbidden phrases come back in ever new spellings, the result is an unfinished hypothesis without tokens.
@@ -57,7 +66,7 @@ def constrained_search(
     search = _ConstrainedSearch(model, sources, options, n_best, constraints)
     search.find_required()
     search.avoid_forbidden()
-    return search.found, search.forced()
+    return Found(search.found, search.forced(), search.without_terms)
 
 
 def refusal(found: Hypothesis, constraints: Constraints) -> tuple[str, ...]:
@@ -87,6 +96,7 @@ class _ConstrainedSearch:
             self._engine.translate([()], self.options, self.n_best, [TokenConstraints(required=spelled)])
         self._applied = [prefix_constraints(each.prefix, self._tokenizer) for each in self.constraints]
         self.found = self._engine.translate(self.sources, self.options, self.n_best, self._applied)
+        self.without_terms = list(self.found)
 
     def find_required(self) -> None:
         """Searches the lines that lack required terms again: with either case of the first letter, then as written.

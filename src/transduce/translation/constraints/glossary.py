@@ -1,7 +1,7 @@
 """Glossaries: source terms with their required translations."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from transduce.data.readers import read_lines
@@ -43,28 +43,30 @@ class Glossary:
 
     def required_in(self, text: str) -> tuple[Choice, ...]:
         """Returns the terms that the translation of `text` must hold, in the order of the source terms, each once."""
-        return tuple(dict.fromkeys(choice for _, choice in self._matches(text)))
+        return tuple(dict.fromkeys(choice for _, choice in self.found_in(text)))
 
     def written_into(self, text: str) -> str:
         """Returns the text with a translation beside each source term: the first of its target terms."""
-        for end, choice in reversed([*self._matches(text)]):
+        for (_, end), choice in reversed(self.found_in(text)):
             text = with_translation(text, end, choice[0])
         return text
 
-    def _matches(self, text: str) -> Iterator[tuple[int, Choice]]:
-        """Yields the end of each source term, and its target terms.
+    def found_in(self, text: str) -> list[tuple[tuple[int, int], Choice]]:
+        """Returns the spans of source terms in `text`, from left to right, with the terms that they require.
 
         Source terms are matched from left to right, the longest first, and do not overlap.
         """
+        found: list[tuple[tuple[int, int], Choice]] = []
         end = 0
         for word in WORD_OR_SIGN.finditer(text):
             if word.start() < end:
                 continue
             for pattern, choice in self._terms.get(word[0].casefold(), ()):
                 if match := pattern.match(text, word.start()):
+                    found.append((match.span(), choice))
                     end = match.end()
-                    yield end, choice
                     break
+        return found
 
 
 def read_glossary(path: Path) -> Glossary:

@@ -63,6 +63,11 @@ def _holds(text: str, term: str) -> bool:
     return any(_starts_sentence(text, match.start()) for match in phrase_pattern((capital,)).finditer(text))
 
 
+def at_start(term: str, before: str) -> str:
+    """Returns a term as it is written after a text: with a capital where a sentence begins."""
+    return _capitalised(term) if _starts_sentence(before, len(before)) else term
+
+
 def _starts_sentence(text: str, index: int) -> bool:
     before = text[:index].rstrip(_QUOTES)
     return not before or before[-1] in _SENTENCE_ENDS

@@ -147,7 +147,18 @@ def search_parts(
     constraints = with_terms([part.constraints for part in parts], glossary, texts)
     if any(constraints):
         names = [part.name for part in parts]
-        hypotheses, forced = constrained_search(model, sources, options, n_best, constraints, names)
+        hypotheses, forced, without_terms = constrained_search(model, sources, options, n_best, constraints, names)
+        if glossary is not None and any(forced_of_best and forced_of_best[0] for forced_of_best in forced):
+            # Imported here, as NumPy is slow to import.
+            from transduce.translation.pipeline.terms_in_place import SearchedLine, put_in_place
+
+            lines = [
+                SearchedLine(text, source, free[0], found, of_each[0], constraint)
+                for text, source, free, found, of_each, constraint in zip(
+                    texts, sources, without_terms, hypotheses, forced, constraints, strict=True
+                )
+            ]
+            hypotheses = put_in_place(model, glossary, lines, options.length_penalty)
     else:
         hypotheses = model.engine.translate(sources, options, n_best)
         forced = [[()] * len(found) for found in hypotheses]
