@@ -154,7 +154,7 @@ const isRemoved = ({ isEdited, text, targetGap }) => isEdited && !text && !targe
 
 /** Shares out what was written over the whole translation, if it has as many sentences as the text. */
 function spread(written) {
-  const own = sentencesOf(written, target());
+  const own = sentencesOf(written);
   if (own.length !== passage.segments.length) return;
   passage.segments.forEach((segment, index) => {
     const { gap: targetGap, text } = own[index];

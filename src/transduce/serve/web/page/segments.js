@@ -53,11 +53,12 @@ function wordsOf(text, words) {
   });
 }
 
-/** Returns the sentences of a text as [{gap, text}], where `gap` is the white space before one. */
-export function sentencesOf(text, language) {
+/** Returns the sentences of a text as [{gap, text}], where `gap` is the white space before one; none in an old browser. */
+export function sentencesOf(text) {
+  if (!Intl.Segmenter) return [];
   const found = [];
   let gap = "";
-  for (const { segment } of new Intl.Segmenter(language, { granularity: "sentence" }).segment(text)) {
+  for (const { segment } of new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(text)) {
     const sentence = segment.trim();
     if (sentence) found.push({ gap: gap + /^\s*/.exec(segment)[0], text: sentence });
     gap = sentence ? /\s*$/.exec(segment)[0] : gap + segment;

@@ -36,18 +36,14 @@ export function suggestSoon(segment, options) {
     suggest(segment, options);
     return;
   }
-  running?.controller.abort();
-  running = null;
-  clearTimeout(pause);
+  stopSuggesting();
   pause = setTimeout(() => suggest(segment, options), STILL_MS);
 }
 
 /** Asks for the rest of a sentence, unless the next one follows without a space. `isNew`: all of it is a suggestion. */
 export async function suggest(segment, { isNew = false } = {}) {
-  running?.controller.abort();
-  clearTimeout(pause);
+  stopSuggesting();
   if (passage.isJoined(segment)) {
-    running = null;
     segment.isDetailed = true; // or the rest would come with the details
     return;
   }
