@@ -11,6 +11,7 @@ With `--unseen`, a third set: words of the reference that no training line has, 
 that the model's alignment links with it. They are given as a glossary: a model that was trained with the modifier
 `terms` reads them in the source. Measured are plain search, the search that must write the terms, free search with the
 terms in the source, and this with the search that must write what is missing, which is what `--glossary` does.
+
 With --in-place, something else is measured: one of the terms of each line is given twice: as a required term, which is
 searched for, and as the entry of a glossary, which may also put it in the place of the model's own word. The
 references have the term in place of the word that the lexicon links to the source word: they favour a literal
