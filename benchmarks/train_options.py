@@ -18,10 +18,10 @@ warm-up round. Compare ratios within one run only.
     modifiers       train.modifiers, all of them, each as often as usual
     guided-attention    train.guided_attention of a translator
 
-Each option prints one line of JSON: target tokens per second (padding not counted) and the ratio of the medians. With
---cpu-seconds, the seconds are those that the process computed, which others on the machine do not change much. On a
-GPU, the line also has the peak memory and the number of memory allocations. `first_seconds` is the time of the warm-up
-round, which for `compile` is mostly compilation.
+Each option prints one line of JSON: tokens of both sides per second (padding not counted) and the ratio of the medians.
+With --cpu-seconds, the seconds are those that the process computed, which others on the machine do not change much. On
+a GPU, the line also has the peak memory and the number of memory allocations. `first_seconds` is the time of the
+warm-up round, which for `compile` is mostly compilation.
 """
 
 import argparse
@@ -97,13 +97,14 @@ def switched(option: str, on: bool, trainer: Trainer) -> Iterator[None]:
 
 
 def make_updates(trainer: Trainer, count: int, clock: Callable[[], float]) -> tuple[float, float]:
-    """Makes the first updates of an epoch; returns target tokens a second, and the seconds."""
+    """Makes the first updates of an epoch; returns source and target tokens a second, and the seconds."""
     device, tokens = trainer.compute.device, 0
     trainer.progress.epoch = trainer.progress.batch = 0
     _wait(device)
     started = clock()
     for _ in range(count):
-        tokens += trainer.train_step(trainer.order.next_rows(trainer.progress)).target_tokens
+        result = trainer.train_step(trainer.order.next_rows(trainer.progress))
+        tokens += result.source_tokens + result.target_tokens
         trainer.order.advance(trainer.progress)
     _wait(device)
     seconds = clock() - started

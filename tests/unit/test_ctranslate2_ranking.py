@@ -151,8 +151,8 @@ def test_idle_threads_share_the_lines(monkeypatch: pytest.MonkeyPatch, num_lines
 
 
 def test_what_is_not_read_of_a_source_has_no_weight(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = made_engine(monkeypatch, _model=None, _pairs=lambda *pairs: pairs)
-    monkeypatch.setattr("transduce.engines.ctranslate2_forced.attention", lambda *_: [[[0.25, 0.75]], []])
+    engine = made_engine(monkeypatch, _model=None, _guided=False, _pairs=lambda *pairs: pairs)
+    monkeypatch.setattr("transduce.engines.ctranslate2_forced.attention", lambda *_, after: [[[0.25, 0.75]], []])
     first, second = engine.align([[5, 6, 7], []], [[8], [9]])
     np.testing.assert_array_equal(first, [[0.25, 0.75, 0.0]])
     assert second.shape == (1, 0)

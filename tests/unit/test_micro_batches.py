@@ -31,6 +31,7 @@ def splits_of(run: Path, model: Any, *, ranks: Ranks | None = None, **train: Any
     """Returns the splits of a store of four pairs, with targets of 10, 2, 2 and 2 tokens."""
     lengths = np.array([10, 2, 2, 2], np.int32)
     store: Any = SimpleNamespace(source_lengths=lengths, target_lengths=lengths)
+    store.lengths = lambda rows: (store.source_lengths[rows], store.target_lengths[rows])
     settings = TrainConfig(**{"target_batch_tokens": 4000, "micro_batch_tokens": "auto", **train})
     return BatchSplits(run, settings, model, store, CPU, ranks or Ranks())
 

@@ -15,6 +15,7 @@ from small_corpus import made_corpus, sentences
 from transduce.config import Config, DataConfig, ModelConfig, TrainConfig
 from transduce.config.modifiers import MODIFIERS, ModifierConfig
 from transduce.data.mixture import CorpusRows
+from transduce.data.modifiers import modified as modified_module
 from transduce.data.modifiers.lines import merged_lines, single_lines
 from transduce.data.modifiers.modified import ModifiedPairs, Modifiers
 from transduce.data.prepare import prepare
@@ -216,7 +217,12 @@ def test_merged_text_is_that_of_its_lines_with_spaces_and_the_tags_of_the_first(
 # --- the plan --------------------------------------------------------------------------------------------------------
 
 
-def test_planned_lengths_are_near_the_real_ones_and_batches_keep_their_budgets(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("exact_lines", "deviation"), [(500_000, 0), (0, 0.03)])
+def test_planned_lengths_are_the_real_ones_or_near_them_and_batches_keep_their_budgets(
+    tmp_path: Path, exact_lines: int, deviation: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an epoch of few lines, all are counted beforehand."""
+    monkeypatch.setattr(modified_module, "_EXACT_LINES", exact_lines)
     config = modified(made_corpus(tmp_path / "corpus"))
     prepare(config, tmp_path / "data", progress=False)
     tokenizer = load_tokenizer(tmp_path / "data" / "tokenizer.json")
@@ -229,7 +235,8 @@ def test_planned_lengths_are_near_the_real_ones_and_batches_keep_their_budgets(t
     assert any("|" in text for text in tokenizer.decode_batch(map(list, sources)))  # terms, by the prepared aligner
     for side, planned in ((sources, pairs.source_lengths), (targets, pairs.target_lengths)):
         real = sum(len(ids) + 1 for ids in side)
-        assert abs(real / int(planned.sum()) - 1) < 0.03
+        assert abs(real / int(planned.sum()) - 1) <= deviation
+        assert deviation or planned.tolist() == [len(ids) + 1 for ids in side]
     budget = dataclasses.replace(config.train, source_batch_tokens=600, target_batch_tokens=600)
     plan = plan_pairs(pairs, budget, 0)
     assert sorted(plan.rows.tolist()) == [*range(len(pairs))]

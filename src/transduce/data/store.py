@@ -53,6 +53,9 @@ class Pairs(Protocol):
     def pairs(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
         """Returns the sources and the targets of several pairs, without EOS, in the order of `indices`."""
 
+    def lengths(self, indices: Indices) -> tuple[Lengths, Lengths]:
+        """Returns the real numbers of tokens of several sources and of their targets, EOS counted."""
+
     def store_rows(self, indices: Indices) -> Indices:
         """Returns the row of the store that each pair comes from."""
 
@@ -124,6 +127,10 @@ class ParallelStore:
         """Returns the sources and the targets of several pairs, in the order of `indices`."""
         rows: list[int] = indices.tolist()
         return [self._source.row(i) for i in rows], [self._target.row(i) for i in rows]
+
+    def lengths(self, indices: Indices) -> tuple[Lengths, Lengths]:
+        """Returns the numbers of tokens of several sources and of their targets, EOS counted."""
+        return self.source_lengths[indices], self.target_lengths[indices]
 
     def store_rows(self, indices: Indices) -> Indices:
         """Returns `indices`: pairs are rows here."""

@@ -13,6 +13,7 @@ before the first step or when memory ran out, is written to `RUN/micro_batches.j
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from transduce.config import TrainConfig
@@ -108,7 +109,8 @@ class BatchSplits:
         """Returns the micro-batches of this process's share of a batch."""
         if self.own_limit is not None:  # memory ran out; the tensors of the failed attempt are free by now
             return_freed_memory(self.device)
-        return micro_batches(rows, self.pairs.source_lengths, self.pairs.target_lengths, self.limit(step))
+        lengths = self.pairs.lengths(rows)
+        return [rows[part] for part in micro_batches(np.arange(len(rows)), *lengths, self.limit(step))]
 
     def collate(self, rows: Indices) -> Batch:
         """Returns a micro-batch on the device, of rounded sizes if `train.rounded_shapes` says so."""
@@ -139,8 +141,8 @@ class BatchSplits:
         """
         if not is_out_of_memory(error):
             raise error
-        lengths, limit = self.pairs.target_lengths, self.limit(step)
-        sizes = [len(part) * int(lengths[part].max()) for part in self.parts(rows, step) if len(part) > 1]
+        limit = self.limit(step)
+        sizes = [len(part) * int(self.pairs.lengths(part)[1].max()) for part in self.parts(rows, step) if len(part) > 1]
         halved = min(limit, max(sizes, default=0)) // 2
         if halved < LEAST_TOKENS and self.train.activation_checkpointing == "auto" and not self.model.checkpointing:
             self.model.checkpointing = True

@@ -1,4 +1,4 @@
-"""How many tokens lines will have once modified: what the plan of an epoch needs to know before any line is.
+"""About how many tokens lines will have once modified: what the plan of a long epoch needs to know before any line is.
 
 Capitals are spelled in two to three times as many pieces, and added items and terms take some more. How many is counted
 on a sample of the pairs, in whole numbers, so that all machines plan alike. Other modifiers change lengths too little.

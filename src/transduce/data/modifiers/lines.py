@@ -49,8 +49,11 @@ class Lines:
         return (sums - np.diff(self.starts) + 1).astype(np.int32)
 
 
-def single_lines(rows: Indices, num_rows: int) -> Lines:
-    """Returns a line for each of `rows`, of a store of `num_rows`; a row may occur several times."""
+def single_lines(rows: Indices | None, num_rows: int) -> Lines:
+    """Returns a line for each of `rows`, of a store of `num_rows`, some perhaps several times; None: each row once."""
+    if rows is None:
+        every = np.arange(num_rows)
+        return Lines(every, np.arange(num_rows + 1), every)
     order = np.argsort(rows, kind="stable")
     in_order = rows[order]
     times = np.empty_like(order)

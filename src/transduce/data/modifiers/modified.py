@@ -29,6 +29,8 @@ from transduce.errors import DataError
 from transduce.text import Tokenizer, load_tokenizer
 
 MERGE = "merge"
+_EXACT_LINES = 500_000  # of an epoch: with more, counting all tokens before its first batch would take too long
+_BLOCK_LINES = 4096
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Modifiers:
     def epoch(self, epoch: int, rows: Indices | None = None) -> "ModifiedPairs":
         """Returns the pairs of an epoch: of all rows of the store, or of `rows`, some perhaps several times."""
         store = self.store
-        lines = single_lines(np.arange(len(store)) if rows is None else rows, len(store))
+        lines = single_lines(rows, len(store))
         if MERGE in self.probabilities:
             lines = merged_lines(
                 lines,
@@ -117,25 +119,33 @@ class ModifiedPairs:
     """The pairs of one epoch, in the form of a `ParallelStore`; an index is that of a line.
 
     Attributes:
-        source_lengths: planned tokens of each source, EOS counted: modified lines have a few more or less.
+        source_lengths: tokens of each source, EOS counted; in a long epoch about, where modifiers apply.
         target_lengths: the same of each target.
     """
 
     def __init__(self, modifiers: Modifiers, epoch: int, lines: Lines) -> None:
         self._modifiers, self._epoch, self._lines = modifiers, epoch, lines
-        self.source_lengths, self.target_lengths = (
-            self._planned(side, lines.lengths(stored))
-            for side, stored in enumerate((modifiers.store.source_lengths, modifiers.store.target_lengths))
-        )
-
-    def _planned(self, side: int, lengths: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Returns the tokens of lines as far as they are known beforehand; `side` is 0 for the source."""
-        modifiers = self._modifiers
+        # What was made for the last batch, and for the one before: it is asked for again, in parts.
+        self._made: dict[int, tuple[Ids, Ids]] = {}
+        self._before: dict[int, tuple[Ids, Ids]] = {}
+        self.source_lengths = lines.lengths(modifiers.store.source_lengths)
+        self.target_lengths = lines.lengths(modifiers.store.target_lengths)
         for name in modifiers.growth.names:
             longer = self.lines_with(name)
-            planned = np.minimum(modifiers.growth.planned(name, lengths[longer], side), modifiers.most_tokens)
-            lengths[longer] = np.maximum(planned, lengths[longer])
-        return lengths
+            for side, lengths in enumerate((self.source_lengths, self.target_lengths)):
+                planned = np.minimum(modifiers.growth.planned(name, lengths[longer], side), modifiers.most_tokens)
+                lengths[longer] = np.maximum(planned, lengths[longer])
+        if len(lines) <= _EXACT_LINES:
+            self._count_tokens()
+
+    def _count_tokens(self) -> None:
+        """Makes all lines that modifiers apply to, once, to know their lengths."""
+        names = (name for name in self._modifiers.probabilities if name in NAMES)
+        lines = np.unique(np.concatenate([np.zeros(0, np.int64), *map(self.lines_with, names)]))
+        for start in range(0, len(lines), _BLOCK_LINES):
+            block = lines[start : start + _BLOCK_LINES]
+            self.source_lengths[block], self.target_lengths[block] = self.lengths(block)
+        self._made, self._before = {}, {}
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -153,6 +163,20 @@ class ModifiedPairs:
 
     def pairs(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
         """Returns the sources and the targets of lines, without EOS, in the order of `indices`."""
+        known, lines = self._before | self._made, indices.tolist()
+        if unknown := [line for line in dict.fromkeys(lines) if line not in known]:
+            made = dict(zip(unknown, zip(*self._make(np.array(unknown)), strict=True), strict=True))
+            known |= made
+            self._before, self._made = self._made, made
+        return [known[line][0] for line in lines], [known[line][1] for line in lines]
+
+    def lengths(self, indices: Indices) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Returns the real numbers of tokens of the sources and of the targets of lines, EOS counted."""
+        source, target = (np.array([len(ids) + 1 for ids in side], np.int32) for side in self.pairs(indices))
+        return source, target
+
+    def _make(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
+        """Makes the sources and the targets of lines."""
         sides = self._stored(indices)
         for place, ids in self._changed(sides, self._chosen(indices)).items():
             for side, of_side in zip(sides, ids, strict=True):
