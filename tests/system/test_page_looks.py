@@ -258,7 +258,9 @@ def test_what_was_copied_is_said_near_the_button_and_covers_nothing(browser: Any
 def test_all_controls_are_reached_by_keyboard(browser: Any) -> None:
     with opened(browser) as made:
         made.translate(TEXT, _TRANSLATION)
-        made.type_at(len(_TRANSLATION), " ")  # there is something to undo
+        made.type_at(len("Ein"), "e")  # there is something to undo
+        made.suggested(" Mann sieht ein Hund.")
+        made.cursor(0)  # where Tab accepts nothing
         made.page.focus("#glossary-toggle")
         reached = []
         for _ in range(30):

@@ -19,6 +19,7 @@ const OF_A_TERM = /^the required term /; // `outcomes` reports it for the presen
 
 let shown = ""; // what is listed, a line for each notice
 let found = new Map(); // trouble → the sentences that have it
+let last = null; // the sentence that was gone to
 
 export function startNotices() {
   passage.addEventListener("change", show);
@@ -73,16 +74,16 @@ function item(trouble, affected, numSentences) {
   if (numSentences === 1) return make("li", { textContent: trouble });
   const textContent = affected.length === 1 ? quoted(affected[0].source) : `${affected.length} sentences`;
   const button = make("button", { type: "button", className: "plain", textContent, title: "Go to it" });
-  let next = 0;
   button.addEventListener("click", () => {
     const segments = found.get(trouble) ?? [];
-    if (segments.length) goTo(segments[next++ % segments.length]);
+    if (segments.length) goTo(segments[(segments.indexOf(last) + 1) % segments.length]);
   });
   return make("li", {}, button, `: ${trouble}`);
 }
 
 /** Puts the cursor at the translation of a sentence, and shows it. */
 function goTo(segment) {
+  last = segment;
   const { start } = passage.placeOf(segment);
   part("output").focus();
   part("output").setSelectionRange(start, start);
