@@ -7,6 +7,7 @@ import { isPresent } from "./segments.js";
 
 let marked = [];
 let paired = []; // the elements of a sentence and its translation
+let pairedSegment;
 let follows = false; // whether the word at the cursor is marked, and not one under the pointer
 
 /** Starts to watch pointer and cursor. */
@@ -14,7 +15,8 @@ export function startLinks() {
   let frame = 0;
   passage.addEventListener("change", () => {
     const id = document.activeElement?.id;
-    if (marked.length || paired.length) mark(follows && (id === "text" || id === "output") ? wordAtCursor(id) : undefined);
+    if (marked.length) mark(follows && (id === "text" || id === "output") ? wordAtCursor(id) : undefined);
+    else if (pairedSegment) pair(passage.segments.includes(pairedSegment) ? pairedSegment : undefined); // drawn anew
   });
   for (const id of ["text", "output"]) {
     part(id).addEventListener("pointermove", (event) => {
@@ -96,6 +98,7 @@ export function mark(element) {
 /** Marks a sentence and its translation lightly, where there are several. */
 export function pair(segment) {
   for (const each of paired) each.classList.remove("paired");
+  pairedSegment = segment;
   const isOne = !segment || passage.segments.length < 2;
   paired = isOne ? [] : ["text", "output"].map((side) => elementOfSegment(side, segment)).filter(Boolean);
   for (const each of paired) each.classList.add("paired");
