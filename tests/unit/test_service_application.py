@@ -465,4 +465,4 @@ def test_the_explorer_is_framed_by_the_page_only(client: DescribedClient) -> Non
 
 def test_the_page_is_small() -> None:
     folder = files("transduce.serve.web") / "page"
-    assert sum(len(file.read_bytes()) for file in folder.iterdir()) < 150_000
+    assert sum(len(file.read_bytes()) for file in folder.iterdir()) < 160_000
