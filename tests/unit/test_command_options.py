@@ -203,6 +203,8 @@ def test_options_of_scores() -> None:
         ({"translate": True, "source": "a", "reference": ["b"], "hypothesis": "c"}, "--translate needs"),
         ({"domain": "law"}, "each test set of the recipe says its own"),
         ({"source": "a", "reference": ["b"], "beam_size": 2}, "add --translate"),
+        ({"source": "a", "reference": ["b"], "robustness": True}, "--robustness translates"),
+        ({"robustness": True, "train": ["c"]}, "leave it out with --robustness"),
     ],
 )
 def test_options_of_translating_that_do_not_go_together(given: dict[str, Any], message: str) -> None:
@@ -216,6 +218,7 @@ def test_options_of_translating_that_do_not_go_together(given: dict[str, Any], m
         "recipe": None,
     }
     none |= {"corpus": None, "translate": False, "target": "", "domain": "", "source_language": "", "beam_size": None}
+    none |= {"robustness": False, "train": []}
     assert evaluate._translates(Namespace(**none))
     assert evaluate._translates(Namespace(**none | {"translate": True, "source": "a", "reference": ["b"]}))
     assert not evaluate._translates(Namespace(**none | {"source": "a", "reference": ["b"]}))
