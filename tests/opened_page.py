@@ -15,6 +15,20 @@ from transduce.serve.operations.keys import KeyRing
 SECONDS = 30_000  # milliseconds that anything may take: what is awaited comes at once on an idle machine
 # What a browser says of answers that tests provoke.
 _PROVOKED = ("Failed to load resource",)
+# The middle of the first occurrence of a word in a mirror, whose sentences may be drawn in one piece.
+_MIDDLE_OF = """([mirror, word]) => {
+    const texts = document.createTreeWalker(document.querySelector(mirror), NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const start = texts.currentNode.data.indexOf(word);
+        if (start < 0) continue;
+        const range = document.createRange();
+        range.setStart(texts.currentNode, start);
+        range.setEnd(texts.currentNode, start + word.length);
+        const { x, y, width, height } = range.getBoundingClientRect();
+        return [x + width / 2, y + height / 2];
+    }
+    return null;
+}"""
 
 
 @dataclass
@@ -72,8 +86,11 @@ class Opened:
 
     def middle_of(self, mirror: str, word: str) -> tuple[float, float]:
         """Waits for a word in a mirror, and returns where its middle is in the window."""
-        box = self.page.locator(f"{mirror} .word", has_text=word).bounding_box(timeout=SECONDS)
-        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        end = time.monotonic() + SECONDS / 1000
+        while (middle := self.page.evaluate(_MIDDLE_OF, [mirror, word])) is None:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        return middle[0], middle[1]
 
     def marked(self, mirror: str) -> list[str]:
         """Returns the words that are marked in a mirror."""

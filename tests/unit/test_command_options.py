@@ -214,7 +214,6 @@ def test_options_of_translating_that_do_not_go_together(given: dict[str, Any], m
         "reference": [],
         "source": None,
         "sets": [],
-        "robustness": False,
         "recipe": None,
     }
     none |= {"corpus": None, "translate": False, "target": "", "domain": "", "source_language": "", "beam_size": None}

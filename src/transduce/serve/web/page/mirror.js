@@ -1,4 +1,7 @@
 // Draws both texts under their fields: each word on its own, so that words can be shaded, marked and pointed at.
+//
+// Words of a source are not shaded. So a sentence of it is drawn as plain text until one of its words is looked for: a
+// line of ten thousand characters, which the browser lays out anew with each key, then has a few pieces only.
 
 import { part } from "./dom.js";
 import { isOwn } from "./own_spans.js";
@@ -8,6 +11,7 @@ import { isPresent } from "./segments.js";
 const drawn = { text: new WeakMap(), output: new WeakMap() }; // by side and segment: {version, element}
 const described = new WeakMap(); // by the element of a word: {side, segment, start, end, probability, isOwn}
 const segments = new WeakMap(); // by the element of a sentence
+const undivided = new WeakMap(); // by the element of a source sentence that is plain text: what draws its words
 const UNSURE = 0.5; // a word below this probability is shaded, the less probable the more strongly
 const WORD = /[\p{L}\p{N}]/u;
 const COMPOUND = /(?<![\p{L}\p{N}\p{M}])[\p{L}\p{N}\p{M}]+(?:[-‐'’][\p{L}\p{N}\p{M}]+)+/gu; // the service links its parts one by one
@@ -25,7 +29,7 @@ export function draw() {
     "output",
     segments.map((segment, index) => {
       const gap = lineStart(segment.targetGap, index);
-      return [elementOf("output", segment, isStale(index), () => [gap.shown, ...targetPieces(segment)], gap), gap.isNew];
+      return [elementOf("output", segment, isStale(index), () => targetPieces(segment), gap), gap.isNew];
     }),
   );
 }
@@ -41,7 +45,7 @@ function drawSource(before, after, text) {
   };
   const ofSegment = (segment, index) => {
     const gap = lineStart(segment.gap, index);
-    return [elementOf("text", segment, false, () => [gap.shown, ...sourcePieces(segment)], gap), gap.isNew];
+    return [elementOf("text", segment, false, () => sourcePieces(segment), gap), gap.isNew];
   };
   fill("text", [
     ...before.map(ofSegment),
@@ -106,13 +110,24 @@ function elementOf(side, segment, isStale, pieces, gap) {
   if (found?.version !== version) {
     const element = document.createElement("span");
     element.className = "segment";
-    element.append(...pieces());
+    const words = () => element.replaceChildren(gap.shown, ...pieces());
+    if (side === "text") {
+      element.append(gap.shown + segment.source);
+      undivided.set(element, words);
+    } else words();
     found = { version, element };
     drawn[side].set(segment, found);
     segments.set(element, segment);
   }
   found.element.classList.toggle("stale", isStale);
   return found.element;
+}
+
+/** Draws the words of a sentence that was plain text until now; returns its element. */
+function divided(element) {
+  undivided.get(element)?.();
+  undivided.delete(element);
+  return element;
 }
 
 function sourcePieces(segment) {
@@ -212,7 +227,7 @@ export function segmentAtPoint(x, y) {
 
 /** Returns the element of the word at an offset of a segment's text, on one side. */
 export function elementAt(side, segment, offset) {
-  const element = drawn[side].get(segment)?.element;
+  const element = divided(drawn[side].get(segment)?.element);
   return [...(element?.querySelectorAll(".word") ?? [])].find((each) => {
     const { start, end } = described.get(each);
     return start <= offset && offset <= end;
@@ -227,7 +242,7 @@ export function elementBefore(segment, offset) {
 
 /** Returns the elements of the words of a segment that meet one of the spans, on one side. */
 export function elementsAt(side, segment, spans) {
-  const element = drawn[side].get(segment)?.element;
+  const element = divided(drawn[side].get(segment)?.element);
   return [...(element?.querySelectorAll(".word") ?? [])].filter((each) => {
     const { start, end } = described.get(each);
     return spans.some(([from, to]) => from < end && to > start);
@@ -236,6 +251,7 @@ export function elementsAt(side, segment, spans) {
 
 /** Returns the word under a point of the screen, or undefined. */
 export function wordAtPoint(x, y) {
+  document.elementsFromPoint(x, y).forEach(divided);
   for (const element of document.elementsFromPoint(x, y)) {
     const word = element.closest(".word");
     if (word) return word;
