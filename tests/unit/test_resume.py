@@ -30,6 +30,7 @@ FIXED = (
     "train.source_batch_tokens=99 train.target_batch_tokens=99 train.label_smoothing=0.2 train.smoothing=others "
     "train.warmup_steps=3 train.cooldown_steps=3 train.adam_beta1=0.8 train.adam_beta2=0.9 train.adam_epsilon=1e-8 "
     "train.precision=bf16 train.guided_attention=0.5 train.phases=[{from_step=3}] data.max_tokens=9 data.max_ratio=2 "
+    "train.modifiers=[{name='typos',probability=0.5}] "
     "data.drop_leaked=false data.temperature=2 data.validation=['w.tsv']"
 )
 # A training that diverged needs these: they may be set by hand, and an edited recipe may not change them.
