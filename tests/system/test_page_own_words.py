@@ -303,3 +303,13 @@ def test_a_cleared_text_comes_back_with_its_corrections(page: Opened) -> None:
     page.value("#text", TEXT)
     page.translation("Ein Köter läuft. Ein Mieze ruht.")
     page.page.locator("#undo").wait_for(timeout=SECONDS)
+
+
+def test_an_edit_does_not_take_away_a_link_that_is_not_opened_yet(page: Opened) -> None:
+    """The browser tells of a new address a moment after it is there: here a key comes in between."""
+    _corrected(page)
+    page.page.evaluate(
+        "location.hash = 'source=de&target=en&text=Ein%20Mann.';"
+        "document.querySelector('#text').dispatchEvent(new Event('input', { bubbles: true }))"
+    )
+    page.value("#text", "Ein Mann.")

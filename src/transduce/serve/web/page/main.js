@@ -16,7 +16,7 @@ import { draw } from "./mirror.js";
 import { startNotices } from "./notices.js";
 import { passage } from "./passage.js";
 import { setKey } from "./requests.js";
-import { dropLink, linked, startSharing, tell } from "./sharing.js";
+import { dropLink, linked, noteOpened, startSharing, tell } from "./sharing.js";
 import { startSourceCheck } from "./source_check.js";
 import { failed, show } from "./status.js";
 import { readSession, writeSession } from "./storage.js";
@@ -161,7 +161,11 @@ async function start() {
   field.value ||= readSession("text", "");
   if (!isTyped && restoreWork(field.value)) passage.text = field.value;
   const isLost = field.value && hasLostWork();
-  const openLink = () => linked() && open(linked(), "The link");
+  const openLink = () => {
+    if (!linked()) return;
+    noteOpened();
+    open(linked(), "The link");
+  };
   startKeeping();
   if (linked()) {
     passage.text = field.value;

@@ -8,6 +8,7 @@ import { hasKey } from "./requests.js";
 const SHOWN_MS = 4000;
 
 let timer = 0;
+let opened = ""; // the fragment of the link that was opened last; another one in the address is still to be opened
 
 export function startSharing() {
   const edits = () => (passage.isEdited ? " Your edits are not in it." : "");
@@ -29,9 +30,14 @@ export function linked() {
   return fields.has("text") ? { ...Object.fromEntries(fields), glossary: termsOf(fields.get("glossary")) } : null;
 }
 
-/** Takes the link out of the address: a reload brings back the user's own work, and not the link's text. */
+/** Notes that the link in the address was opened. */
+export function noteOpened() {
+  opened = location.hash;
+}
+
+/** Takes the opened link out of the address: a reload brings back the user's own work, and not the link's text. */
 export function dropLink() {
-  if (linked()) history.replaceState(null, "", location.pathname + location.search);
+  if (opened && location.hash === opened) history.replaceState(null, "", location.pathname + location.search);
 }
 
 /** Returns the terms of a link; what is no list of terms is left out. */
