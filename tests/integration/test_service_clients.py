@@ -165,7 +165,7 @@ def test_deepl_is_told_what_is_wrong(address: str, secret: str) -> None:
         client.translate_text("Hello", source_lang="EN", target_lang="DE", formality=deepl.Formality.MORE)
     with pytest.raises(deepl.DeepLException, match="Glossary not found"):
         client.translate_text("Hello", source_lang="EN", target_lang="DE", glossary=str(uuid.uuid4()))
-    with pytest.raises(deepl.DeepLException, match=r"a\.docx: is not DOCX, or damaged"):
+    with pytest.raises(deepl.DeepLException, match=r"a\.docx: is not DOCX, or is damaged"):
         client.translate_document_upload("Hello", target_lang="DE", filename="a.docx")
     with pytest.raises(deepl.exceptions.AuthorizationException):
         deepl.DeepLClient("wrong", server_url=address).get_usage()

@@ -95,7 +95,8 @@ def test_the_heads_that_look_at_one_word_each_are_chosen() -> None:
 def test_heads_of_every_kind_of_model_are_found(tmp_path: Path, kind: str) -> None:
     bundle = made_bundle(tmp_path / "model", ending=0.4, **KINDS[kind])
     config = bundle.config.model
-    layer, heads = find_aligning_heads(config, bundle.weights(), bundle.tokenizer)
+    layer, heads, guided = find_aligning_heads(config, bundle.weights(), bundle.tokenizer)
+    assert not guided
     assert 0 <= layer < config.num_decoder_layers
     assert len(heads) == len(set(heads)) == min(3, config.num_heads)
 
