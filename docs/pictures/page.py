@@ -2,9 +2,9 @@
 
     transduce serve MODEL --port 5000
     python docs/pictures/page.py http://127.0.0.1:5000 "A woman in a red coat sits on a bench. Two young men are riding
-        their bicycles in the street. A little girl is eating an ice cream with sprinkles." bench docs/pictures/page.png
+        their bicycles in the street. A little girl is eating an ice cream with sprinkles." Bank docs/pictures/page.png
 
-MODEL translates from English into German. The pointer is on the first occurrence of the word in the text.
+MODEL translates from English into German. The pointer is on the first occurrence of the word in the translation.
 """
 
 import shutil
@@ -16,19 +16,6 @@ from playwright.sync_api import sync_playwright
 _SIZE = {"width": 1280, "height": 800}
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _PATIENCE = 60_000  # milliseconds
-_MIDDLE_OF = """(word) => {
-    const texts = document.createTreeWalker(document.querySelector("#text-mirror"), NodeFilter.SHOW_TEXT);
-    while (texts.nextNode()) {
-        const start = texts.currentNode.data.indexOf(word);
-        if (start < 0) continue;
-        const range = document.createRange();
-        range.setStart(texts.currentNode, start);
-        range.setEnd(texts.currentNode, start + word.length);
-        const { x, y, width, height } = range.getBoundingClientRect();
-        return [x + width / 2, y + height / 2];
-    }
-    return null;
-}"""
 
 
 def take(page: Any, address: str, text: str, word: str, path: str) -> None:
@@ -41,8 +28,10 @@ def take(page: Any, address: str, text: str, word: str, path: str) -> None:
     page.fill("#text", text)
     page.locator("#confidence-figure").wait_for()
     page.evaluate("document.activeElement.blur()")
-    page.mouse.move(*page.evaluate(_MIDDLE_OF, word))
-    page.locator("#output-mirror .linked").first.wait_for()
+    page.locator("#output-mirror .word", has_text=word).first.wait_for()
+    box = page.locator("#output-mirror .word", has_text=word).first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.locator("#text-mirror .linked").first.wait_for()
     page.screenshot(path=path)
 
 

@@ -1,4 +1,4 @@
-"""A translator with a head that is trained to align: prepared, trained, resumed, averaged, and asked for alignments."""
+"""A translator with a head that is trained to align: prepared, trained, resumed and averaged, and its alignments."""
 
 import json
 from pathlib import Path

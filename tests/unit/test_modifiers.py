@@ -196,16 +196,16 @@ def test_items_are_added_to_both_sides_alike() -> None:
 def test_modifiers_are_applied_one_after_the_other_and_none_after_a_copy() -> None:
     pair = ("A dog.", "Ein Hund.")
 
-    asked = []
+    calls = []
 
     def linked(pairs: Sequence[tuple[str, str]]) -> list[Links]:
-        asked.append([*pairs])
+        calls.append([*pairs])
         return [[((6, 10), (7, 12))] if source.startswith("LARGE") else [] for source, _ in pairs]
 
     chosen = [[("upper_case", 5), ("title_case", 5)], [("copies", 5), ("upper_case", 5)], [("terms", 5)], []]
     expected = [("A DOG.", "EIN HUND."), ("Ein Hund.", "Ein Hund."), pair, pair]
     assert applied([pair] * 4, chosen, linked) == expected
-    assert asked == [[pair]]
+    assert calls == [[pair]]
     large = ("Large dogs.", "Große Hunde.")
     chosen = [[("upper_case", 5), ("terms", 5), ("inline_tags", 5)], [("terms", 5), ("typos", 5)]]
     made = applied([large, pair], chosen, linked)
@@ -213,4 +213,4 @@ def test_modifiers_are_applied_one_after_the_other_and_none_after_a_copy() -> No
     assert made[0][0] != "LARGE DOGS | HUNDE |."  # it has a tag, too
     assert made[1] == pair
     # Links are those of the text as it is by then.
-    assert asked[1:] == [[("LARGE DOGS.", "GROSSE HUNDE."), pair], [("LARGE DOGS | HUNDE |.", "GROSSE HUNDE.")]]
+    assert calls[1:] == [[("LARGE DOGS.", "GROSSE HUNDE."), pair], [("LARGE DOGS | HUNDE |.", "GROSSE HUNDE.")]]

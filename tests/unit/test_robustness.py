@@ -73,7 +73,7 @@ class Parrot:
 
     def __init__(self) -> None:
         self.directions = self
-        self.asked: list[TextOptions] = []
+        self.text_options_of_calls: list[TextOptions] = []
 
     def choose(self, source: str, target: str, domain: str) -> Direction:
         return Direction(source, target, domain, False, ())
@@ -81,7 +81,7 @@ class Parrot:
     def stream(
         self, lines: Sequence[str], *, options: DecodeConfig | None, text_options: TextOptions
     ) -> Iterator[list[Translation]]:
-        self.asked.append(text_options)
+        self.text_options_of_calls.append(text_options)
         for index, line in enumerate(lines):
             text = "really good " * 5 if index == 1 else line
             yield [Translation(text, 0.0, 0.0, (), finished=True, source_truncated=False)]
@@ -101,7 +101,7 @@ def test_what_is_measured_of_each_version() -> None:
     }
     assert all(each.loop_share == pytest.approx(1 / 3) for each in found.values())
     assert found["already translated"].scores["chrf"].value > found["clean"].scores["chrf"].value
-    assert {(each.markup, each.guard) for each in model.asked} == {("none", False)}
+    assert {(each.markup, each.guard) for each in model.text_options_of_calls} == {("none", False)}
     table = robustness_table([*found.values()])
     assert "| news | already translated | 3 |" in table
     assert "66.7%" in table
@@ -115,4 +115,4 @@ def test_unequal_sides_are_refused_before_anything_is_translated() -> None:
     given = EvaluationSet(name="news", source=Text("a.en", SOURCES), references=[Text("a.de", REFERENCES[:2])])
     with pytest.raises(EvaluationError, match="has 3 lines and"):
         score_robustness(cast(Any, model), [given])
-    assert model.asked == []
+    assert model.text_options_of_calls == []

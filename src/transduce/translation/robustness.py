@@ -69,8 +69,8 @@ def score_robustness(
         score_options: ScoreOptions = {"language": score_language(each, direction), **(options or {})}
         for version in versions(each.source.lines, [reference.lines for reference in each.references]):
             lines = [line.source for line in version.lines]
-            asked = replace(each, name=f"{each.name}, {version.name}", source=Text(each.source.name, lines))
-            written = translate_set(translator, asked, search, progress)
+            perturbed = replace(each, name=f"{each.name}, {version.name}", source=Text(each.source.name, lines))
+            written = translate_set(translator, perturbed, search, progress)
             columns = zip(*(line.references for line in version.lines), strict=True)
             references = [Text("reference", column) for column in columns]
             evaluation = evaluate(Text("translation", written), references, metrics=metrics, **score_options)

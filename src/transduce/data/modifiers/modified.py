@@ -125,7 +125,7 @@ class ModifiedPairs:
 
     def __init__(self, modifiers: Modifiers, epoch: int, lines: Lines) -> None:
         self._modifiers, self._epoch, self._lines = modifiers, epoch, lines
-        # What was made for the last batch, and for the one before: it is asked for again, in parts.
+        # The pairs of the last two batches: the micro-batches of a batch read parts of the same pairs again.
         self._made: dict[int, tuple[Ids, Ids]] = {}
         self._before: dict[int, tuple[Ids, Ids]] = {}
         self.source_lengths = lines.lengths(modifiers.store.source_lengths)
