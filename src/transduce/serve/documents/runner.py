@@ -18,7 +18,7 @@ from transduce.errors import TransduceError
 from transduce.serve.config import ServeConfig
 from transduce.serve.documents.reader import DocumentReader
 from transduce.serve.documents.translation import DocumentTranslation, GivenUpError
-from transduce.serve.requests import StoppingError
+from transduce.serve.requests import StoppingError, UnavailableError
 from transduce.serve.service import Service
 from transduce.serve.state.database import StateError
 from transduce.serve.state.documents import (
@@ -122,6 +122,12 @@ class DocumentRunner:
 
     async def _handle(self, document: StoredDocument, claim: str) -> None:
         """Reads or translates a document, and records how that ended."""
+        try:
+            await self._attempt(document, claim)
+        except (GivenUpError, StoppingError):  # the service ends, or the document is not this claim's any more
+            await self._put_back(document, claim)
+
+    async def _attempt(self, document: StoredDocument, claim: str) -> None:
         is_reading = document.state == READING
         if document.attempts > _MAX_ATTEMPTS:
             done = "read" if is_reading else "translated"
@@ -130,8 +136,13 @@ class DocumentRunner:
             return
         try:
             await (self._read if is_reading else self._translate)(document, claim)
-        except (GivenUpError, StoppingError):  # the service ends, or the document is not this claim's any more
-            await self._put_back(document, claim)
+        except (GivenUpError, StoppingError):
+            raise
+        except UnavailableError as error:
+            if not is_reading or document.attempts == _MAX_ATTEMPTS:
+                await self._fail(document, claim, str(error))
+            else:  # something is short for a moment
+                await self._put_back(document, claim, counts=True)
         except TransduceError as error:
             await self._fail(document, claim, str(error))
         except Exception as error:  # other documents must go on; the message may contain text of the document
@@ -147,7 +158,13 @@ class DocumentRunner:
             except asyncio.CancelledError:
                 raise GivenUpError from None
             await self._reader.charge(document, found.num_characters)
-            if not await self._until_stored(self._store.queue, document.id, claim, found):
+            try:
+                await self._until_stored(self._store.queue, document.id, claim, found)
+                now = await self._until_stored(self._store.find, document.protocol, None, document.id)
+            except StoppingError:
+                self._reader.give_back(document, found.num_characters)
+                raise
+            if now is None or now.state == READING:  # it was deleted, or is another replica's
                 self._reader.give_back(document, found.num_characters)
         self.wake()
 
@@ -204,9 +221,10 @@ class DocumentRunner:
             self._note_end(FAILED)
             self._reader.give_back(document, document.num_characters)
 
-    async def _put_back(self, document: StoredDocument, claim: str) -> None:
+    async def _put_back(self, document: StoredDocument, claim: str, *, counts: bool = False) -> None:
+        """Requeues a document; where it `counts`, this was one of its attempts."""
         try:
-            await asyncio.to_thread(self._store.put_back, document.id, claim)
+            await asyncio.to_thread(self._store.put_back, document.id, claim, counts=counts)
         except StateError:
             _LOG.warning("a document could not be put back: it is claimed again when its lease has ended")
         if not self._stopping:

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import resource
+import signal
 import sys
 import time
 import traceback
@@ -19,7 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from transduce.errors import DataError, TransduceError
-from transduce.serve.requests import StoppingError, unchanged_text
+from transduce.serve.requests import StoppingError, UnavailableError, unchanged_text
 from transduce.translation.documents import DocumentJob, Languages, columns_of, translate_document
 from transduce.translation.documents.segments import plain_text
 from transduce.translation.result import Translation
@@ -31,6 +32,7 @@ _MAX_BYTES = 512 << 20  # of memory
 _PATIENCE_SECONDS = 3600.0  # until the process is ended; with other work on its core it waits for long
 _NICENESS = 5  # what clients wait for goes first
 _AT_A_TIME = 2
+_ENDED_BY_OTHERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # as when a supervisor stops all processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ class SurveyProcesses:
 
         Raises:
             DataError: also where that takes too much time or memory.
-            StoppingError: `stop` was called.
+            StoppingError: `stop` was called, or another program ended the process.
+            UnavailableError: no process can be run now.
         """
         async with self._free:
             return await self._survey(file, target, max_characters)
@@ -125,13 +128,19 @@ class SurveyProcesses:
             "max_characters": max_characters,
         }
         given = json.dumps(header | {"seconds": _MAX_SECONDS, "bytes": _MAX_BYTES}).encode() + b"\n" + file.content
-        returncode, output = await self._output(given)
-        if self._stopping:
+        try:
+            returncode, output = await self._output(given)
+        except OSError as error:  # memory or open files are short for a moment
+            raise _unavailable(f"{error.strerror}") from None
+        if self._stopping or -returncode in _ENDED_BY_OTHERS:
             raise StoppingError("The service is stopping.")
-        if returncode < 0:  # by a signal: the system ends what takes too long
+        if -returncode in (signal.SIGKILL, signal.SIGXCPU):  # the system ends what takes too long
             raise DataError(f"{file.name}: takes too much time to read. Split it.")
-        if returncode:
-            raise RuntimeError("a process that reads documents cannot be run")
+        if returncode > 0:
+            raise _unavailable(f"exit code {returncode}")
+        if returncode < 0:
+            _LOG.error("a document could not be read: signal %d", -returncode)
+            raise DataError(f"{file.name}: cannot be read; it may be damaged. The service's log says where it failed.")
         answer = json.loads(output)
         if "failure" in answer:
             _LOG.error("a document could not be read: %s", answer["failure"])
@@ -148,6 +157,7 @@ class SurveyProcesses:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,  # what Python says there could have text of the document
+            start_new_session=True,  # an interrupt in the terminal is for the service, which then ends its processes
         )
         self._running.add(process)
         output = b""
@@ -168,6 +178,11 @@ class SurveyProcesses:
         self._stopping = True
         for process in self._running:
             _kill(process)
+
+
+def _unavailable(reason: str) -> UnavailableError:
+    _LOG.error("a process that reads documents cannot be run: %s", reason)
+    return UnavailableError("Documents cannot be read now: a process for that cannot be run. Try again later.", 30)
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

@@ -20,6 +20,7 @@ CHUNK_BYTES = 1 << 20  # of a file; others can use the database between two chun
 Part = Literal["source", "result"]
 
 _UPLOAD_SECONDS = 600.0  # after which a document that is still being stored is deleted
+_LONGEST_MESSAGE = 2000  # characters of what is wrong with a document
 _NEVER = 1e12  # seconds since 1970
 _WAITING = {  # which documents a replica may claim in order to read or to translate them
     READING: "(state = 'reading' AND leased_until < ?)",
@@ -219,13 +220,21 @@ class DocumentStore:
 
     def fail(self, document_id: str, runner: str, message: str, keep_seconds: float) -> bool:
         """Notes that the document cannot be read or translated, and deletes its files; see `renew`."""
-        written = message.replace("\0", "").encode(errors="replace").decode()  # any database stores it so
+        written = (
+            message[:_LONGEST_MESSAGE].replace("\0", "").encode(errors="replace").decode()
+        )  # any database stores it so
         return self._end(document_id, runner, "state = 'failed', message = ?", written, keep_seconds)
 
-    def put_back(self, document_id: str, runner: str) -> bool:
-        """Gives a document back, to be read or translated by whoever claims it next; see `renew`."""
+    def put_back(self, document_id: str, runner: str, *, counts: bool = False) -> bool:
+        """Requeues a document, to be read or translated by the next claim; see `renew`.
+
+        Args:
+            document_id: its id.
+            runner: the claim.
+            counts: whether this was one of its attempts.
+        """
         state = "CASE state WHEN 'translating' THEN 'queued' ELSE state END"
-        changes = f"state = {state}, runner = '', leased_until = 0, attempts = attempts - 1"
+        changes = f"state = {state}, runner = '', leased_until = 0, attempts = attempts - {int(not counts)}"
         return self._change(document_id, runner, changes)
 
     def _change(self, document_id: str, runner: str, changes: str, *values: object) -> bool:

@@ -70,11 +70,17 @@ class Job {
 
   /** Shows the columns of a table, and starts once the user has chosen some. */
   async askForColumns() {
-    const choice = await chooseColumns(this.file, (columns) => {
-      choice.remove();
-      this.columns = columns;
-      this.start();
-    });
+    let choice;
+    try {
+      choice = await chooseColumns(this.file, (columns) => {
+        choice.remove();
+        this.columns = columns;
+        this.start();
+      });
+    } catch {
+      this.fail("The file cannot be read."); // it was changed or removed, or is a folder
+      return;
+    }
     if (this.isGone) return;
     this.line.append(choice);
     this.show("Which columns are to be translated?", { Remove: () => this.remove() });

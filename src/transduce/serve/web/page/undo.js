@@ -1,9 +1,11 @@
 // Undo and redo: of edits of the translation, and of what replaces the whole text, such as a link or other languages.
 
 import { part } from "./dom.js";
-import { choose, chosenSource, target } from "./languages.js";
+import { choose, chosenSource, detectedGuess, setDetected, target } from "./languages.js";
 import { translateNow } from "./live.js";
 import { passage } from "./passage.js";
+import { dropLink } from "./sharing.js";
+import { writeSession } from "./storage.js";
 import { stopSuggesting } from "./suggestions.js";
 
 const MOST_UNDONE = 200;
@@ -49,6 +51,7 @@ function state(cursor, isWhole) {
     isWhole,
     text: passage.text,
     languages: [chosenSource(), target()],
+    detected: detectedGuess(),
     lostWordings: passage.lostWordings,
     kept: passage.segments.map((segment) => [segment, { ...segment }]),
   };
@@ -84,6 +87,9 @@ function restore(goesBack) {
     passage.segments = found.kept.map(([segment]) => segment);
     if (part("text").value !== found.text) part("text").value = found.text;
     choose(...found.languages);
+    setDetected(found.detected);
+    writeSession("text", found.text || null);
+    dropLink();
   }
   passage.changed();
   part("output").setSelectionRange(found.cursor, found.cursor);
