@@ -52,6 +52,10 @@ def test_terms_are_written_beside_their_words() -> None:
         "A guide  dog | Blindenhund |, (IT | EDV |) two Dogs, a Dog | Köter |."
     )
     assert glossary.written_into("it is") == "it is"
+    for text in ("<b>dog</b>", "{dog}", "http://dog.com/dog", "a dog-house", "dog.com"):
+        assert Glossary({"dog": "Hund"}).written_into(text) == text  # not a word of the running text
+    assert Glossary({"dog": "Hund"}).written_into('"dog!" (dog)') == '"dog | Hund |!" (dog | Hund |)'
+    assert Glossary({"github": "GitHub"}).written_into("GitHub has it") == "GitHub has it"
 
 
 def test_choices_stay_together() -> None:

@@ -10,6 +10,7 @@ from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.interface import TokenConstraints
 from transduce.text import SubwordTokenizer
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
 _TEXTS = ["the dog sees the cat", "Der Hund sieht die Katze. Köter Mieze", "Two dogs", "Der Köter"]
@@ -106,6 +107,19 @@ def test_a_term_in_place_is_still_to_be_checked_and_has_its_own_score() -> None:
 def test_of_a_list_the_first_is_put_in_place() -> None:
     found = translated("The dog sees", "Der Hund sieht", "Der Hund Köter sieht", DOG, n_best=2)
     assert [each.text for each in found] == ["Der Köter sieht", "Der Hund Köter sieht"]
+
+
+def test_of_several_sentences_the_first_of_a_list_has_all_terms_in_place() -> None:
+    engine = Adding("Der Hund sieht.", "Der Hund Köter sieht.")
+    translator = Translator(engine, TOKENIZER, DecodeConfig(beam_size=4))
+    for n_best in (1, 2):
+        [found] = translator.translate_n_best(
+            ["The dog sees. The dog sees."],
+            n_best,
+            glossary=DOG,
+            text_options=TextOptions(split="always", language="en"),
+        )
+        assert found[0].text == "Der Köter sieht. Der Köter sieht."
 
 
 def test_what_the_model_expects_is_left_to_it() -> None:

@@ -17,6 +17,7 @@ from transduce.alignment.word_aligner import WordAligner
 from transduce.config import Config
 from transduce.config.choices import longest_sequence
 from transduce.config.modifiers import MODIFIERS
+from transduce.config.special_ids import UNK
 from transduce.data.batching import Indices, random_numbers_at
 from transduce.data.modifiers.aligned import Links
 from transduce.data.modifiers.applying import ALIGNED, NAMES, FindLinks, Pair, applied
@@ -239,6 +240,8 @@ class ModifiedPairs:
             place: (heads[0][place] + source, heads[1][place] + target)
             for place, source, target in zip(modified, *encoded, strict=True)
             if source and target and max(len(heads[0][place] + source), len(heads[1][place] + target)) < most
+            # An imported vocabulary may lack a character: nothing could be copied then.
+            if not any(UNK in new and UNK not in side[place] for new, side in zip((source, target), sides, strict=True))
         }
 
 

@@ -9,6 +9,10 @@ from transduce.errors import DataError
 from transduce.text.phrases import WORD_OR_SIGN, bounded, with_translation
 from transduce.translation.constraints.required_terms import Choice
 
+# A word of running text is between spaces, but for quotation marks, brackets and what ends a clause.
+_BEFORE_WORD = re.compile(r"""(?:^|\s)[(\["'«„“‘]*$""")
+_AFTER_WORD = re.compile(r"""[.,;:!?…)\]"'»“”’]*(?:\s|$)""")
+
 
 class Glossary:
     """Source terms, each with the target terms of which one must appear in the translation.
@@ -46,9 +50,14 @@ class Glossary:
         return tuple(dict.fromkeys(choice for _, choice in self.found_in(text)))
 
     def written_into(self, text: str) -> str:
-        """Returns the text with a translation beside each source term: the first of its target terms."""
-        for (_, end), choice in reversed(self.found_in(text)):
-            text = with_translation(text, end, choice[0])
+        """Returns the text with a translation after each source term: the first of its target terms.
+
+        A term within something else, such as an address or a tag, and one that stays as it is are left alone.
+        """
+        for (start, end), choice in reversed(self.found_in(text)):
+            is_word = _BEFORE_WORD.search(text[:start]) and _AFTER_WORD.match(text, end)
+            if is_word and choice[0].casefold() != text[start:end].casefold():
+                text = with_translation(text, end, choice[0])
         return text
 
     def found_in(self, text: str) -> list[tuple[tuple[int, int], Choice]]:

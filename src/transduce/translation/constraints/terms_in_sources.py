@@ -6,6 +6,7 @@ al. 2019, "Training neural machine translation to apply terminology constraints"
 
 from collections.abc import Sequence
 
+from transduce.config.special_ids import UNK
 from transduce.translation.constraints.glossary import Glossary
 from transduce.translation.text_model import TextModel, encode_lines
 
@@ -21,7 +22,8 @@ def encode_with_terms(model: TextModel, glossary: Glossary | None, texts: Sequen
     written = [glossary.written_into(text) for text in texts]
     changed = [index for index, (text, new) in enumerate(zip(texts, written, strict=True)) if text != new]
     for index, ids in zip(changed, encode_lines(model.tokenizer, [written[index] for index in changed]), strict=True):
-        if len(ids) <= model.engine.max_source_tokens:
+        is_readable = ids.count(UNK) <= encoded[index].count(UNK)  # an imported vocabulary may lack a character
+        if is_readable and len(ids) <= model.engine.max_source_tokens:
             encoded[index] = ids
     return encoded
 

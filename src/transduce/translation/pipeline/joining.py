@@ -50,7 +50,10 @@ def choices_of_parts(found: Sequence[list[Translation]], n_best: int, drawn: boo
         return [[*each] for each in zip(*found, strict=False)][:n_best]
     choices: list[tuple[float, list[Translation]]] = [(0.0, [])]
     for options in found:
-        extended = [(loss + options[0].score - t.score, [*chosen, t]) for loss, chosen in choices for t in options]
+        # The first of a part is its best, also where a term was put in place at the cost of a lower score.
+        extended = [
+            (loss + max(0.0, options[0].score - t.score), [*chosen, t]) for loss, chosen in choices for t in options
+        ]
         choices = heapq.nsmallest(n_best, extended, key=lambda choice: round(choice[0], _SCORE_DIGITS))
     return [chosen for _, chosen in choices]
 

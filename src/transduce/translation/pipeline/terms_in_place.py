@@ -55,7 +55,9 @@ def put_in_place(
         replaced = _replaced(aligner, glossary, lines[i], free, text)
         if replaced is not None:
             [ids] = model.tokenizer.target.encode_batch([replaced])
-            if _is_allowed(decode([ids])[0], lines[i].constraints):  # not every vocabulary can write all characters
+            longest = max(len(lines[i].without_terms.ids), len(lines[i].found[0].ids))  # which a search has written
+            # Not every vocabulary can write all characters.
+            if len(ids) <= longest and _is_allowed(decode([ids])[0], lines[i].constraints):
                 made[i] = ids
     scores = model.engine.score([lines[i].source for i in made], list(made.values())) if made else []
     results = [line.found for line in lines]
