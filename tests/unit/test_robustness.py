@@ -116,3 +116,11 @@ def test_unequal_sides_are_refused_before_anything_is_translated() -> None:
     with pytest.raises(EvaluationError, match="has 3 lines and"):
         score_robustness(cast(Any, model), [given])
     assert model.text_options_of_calls == []
+
+
+def test_warnings_about_the_texts_are_those_of_the_clean_version() -> None:
+    lines = [f"Ein Hund , der {number} Mal läuft ." for number in range(20)]
+    given = EvaluationSet(name="news", source=Text("a.de", lines), references=[Text("b.de", lines)])
+    found = score_robustness(cast(Any, Parrot()), [given], metrics=["chrf"])
+    assert [each.version for each in found if each.warnings] == ["clean"]
+    assert any("tokenized" in warning or "tokenised" in warning for warning in found[0].warnings)

@@ -178,6 +178,8 @@ def _evaluate_sets(args: argparse.Namespace) -> int:
     }
     if args.robustness:
         measured = score_robustness(translator, sets, **given)
+        for warning in () if args.json else (each for scored in measured for each in scored.warnings):
+            warn(warning)
         in_json = json.dumps({"versions": [each.to_dict() for each in measured]}, indent=2, ensure_ascii=False)
         print_report(in_json if args.json else robustness_table(measured))
         return 0

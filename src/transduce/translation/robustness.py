@@ -34,6 +34,7 @@ class VersionScores:
         kept_share: of the lines with something to copy, those whose translation has it to the letter; None: no line
             has.
         loop_share: of all lines, those whose translation repeats itself.
+        warnings: about the texts of the clean version, such as that they are tokenized.
     """
 
     name: str
@@ -42,6 +43,7 @@ class VersionScores:
     scores: dict[str, Score]
     kept_share: float | None
     loop_share: float
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the scores for JSON."""
@@ -83,6 +85,7 @@ def score_robustness(
                     scores=evaluation.scores,
                     kept_share=_kept_share(version, written),
                     loop_share=looped / len(lines),
+                    warnings=evaluation.warnings if version.name == "clean" else (),
                 )
             )
     return found
