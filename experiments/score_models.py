@@ -24,9 +24,9 @@ from transduce.evaluation.bleu import bleu, chrf
 _RESAMPLES = 1000
 
 
-def gain(ours: list[str], baseline: list[str], references: list[str]) -> dict[str, float]:
-    """Returns the difference of BLEU, and the bounds of its interval."""
-    metric = BLEU()
+def gain(ours: list[str], baseline: list[str], references: list[str], metric: Any = None) -> dict[str, float]:
+    """Returns the difference of BLEU, or of another of sacreBLEU's metrics, and the bounds of its interval."""
+    metric = metric or BLEU()
     statistics_of = [
         np.array(metric._extract_corpus_statistics(lines, [references]), dtype=np.int64) for lines in (ours, baseline)
     ]
@@ -38,7 +38,11 @@ def gain(ours: list[str], baseline: list[str], references: list[str]) -> dict[st
 
     drawn = [difference(chance.integers(len(references), size=len(references))) for _ in range(_RESAMPLES)]
     low, high = np.percentile(drawn, [2.5, 97.5])
-    return {"bleu": round(difference(slice(None)), 2), "low": round(float(low), 2), "high": round(float(high), 2)}
+    return {
+        metric.name.lower(): round(difference(slice(None)), 2),
+        "low": round(float(low), 2),
+        "high": round(float(high), 2),
+    }
 
 
 def read(files: list[str]) -> list[str]:

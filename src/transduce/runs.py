@@ -51,6 +51,7 @@ from transduce.training.run_folder import (
     remove_leftovers,
     save_run_data,
 )
+from transduce.training.schedule import untuned_steps
 from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 from transduce.training.validation import Scorer, Validation, decode_shares, mean_scorer
@@ -291,9 +292,10 @@ def average_run(
     config = load_run_config(run)
     foreign = "" if (output / "model.safetensors").is_file() else "it is not a model folder"
     files.require_free(output, overwrite=overwrite, foreign=foreign, error=BundleError)
-    progress, weights = average_checkpoints(run, last, best=best)
+    progress, weights = average_checkpoints(run, last, config.train, best=best)
     if not best and len(progress) < last and show_progress:
-        print(f"note: {run} has {counted(len(progress), 'checkpoint')} to average, not {last}", file=sys.stderr)
+        kind = "tuned checkpoint" if progress[0].step > untuned_steps(config.train) else "checkpoint"
+        print(f"note: {run} has {counted(len(progress), kind)} to average, not {last}", file=sys.stderr)
     prepared = load_run_data(run)
     tokenizer = load_tokenizer(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress) | ancestor_metrics(run)

@@ -87,6 +87,14 @@ def test_modifiers_are_shown_with_what_they_do(tmp_path: Path, capsys: pytest.Ca
     assert "modifier " not in capsys.readouterr().out
 
 
+def test_which_steps_tune_for_int8_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "tiny", "--set", "train.int8_tuning_steps=2000"]) == 0
+    shown = capsys.readouterr().out
+    assert "int8 tuning: steps 18,001 to 20,000 compute with weights rounded as int8 inference rounds them" in shown
+    assert main(["info", "tiny"]) == 0
+    assert "int8 tuning" not in capsys.readouterr().out
+
+
 def test_settings_change_a_recipe_and_a_preset_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = tmp_path / "mine.toml"
     recipe.write_text('preset = "tiny"\n', encoding="utf-8")

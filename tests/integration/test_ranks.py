@@ -67,9 +67,9 @@ MODIFIERS = ", ".join(
 
 
 @pytest.mark.computes
-@pytest.mark.parametrize("modifiers", ["", MODIFIERS])
+@pytest.mark.parametrize("setting", ["train.seed=1", f"train.modifiers=[{MODIFIERS}]", "train.int8_tuning_steps=12"])
 def test_any_number_of_processes_has_the_same_losses(
-    modifiers: str, recipe: Path, config: Config, data: Path, tmp_path: Path
+    setting: str, recipe: Path, config: Config, data: Path, tmp_path: Path
 ) -> None:
     """In float64, over 50 steps of several epochs: batches of fewer pairs than processes are among them."""
     assert batches_an_epoch(config, data) < 50
@@ -77,7 +77,7 @@ def test_any_number_of_processes_has_the_same_losses(
     program.write_text(EXACT)
     for world_size in (1, 2, 3):
         run = tmp_path / str(world_size)
-        arguments = [str(program), str(recipe), str(data), str(run), "50", f"train.modifiers=[{modifiers}]"]
+        arguments = [str(program), str(recipe), str(data), str(run), "50", setting]
         for code, said in finish(start(world_size, arguments)):
             assert code == 0, said
     alone = losses(tmp_path / "1")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from transduce.config import TrainConfig
 from transduce.errors import BundleError
 from transduce.files import sha256
 from transduce.training.averaging import average, average_checkpoints, compare_with_single
@@ -103,9 +104,21 @@ def run_with(folder: Path, kinds: dict[int, CheckpointKind]) -> Path:
 def test_the_end_counts_unless_training_went_on_from_there(tmp_path: Path) -> None:
     regular, end = CheckpointKind.REGULAR, CheckpointKind.FINAL
     run_with(tmp_path, {2: regular, 3: end, 4: regular, 5: end})
-    found, weights = average_checkpoints(tmp_path, 4)
+    found, weights = average_checkpoints(tmp_path, 4, TrainConfig())
     assert [progress.step for progress in found] == [2, 4, 5]
     assert weights["a"].tolist() == pytest.approx([(2 + 4 + 5) / 3])
+
+
+def test_once_a_step_has_tuned_for_int8_only_such_checkpoints_are_averaged(tmp_path: Path) -> None:
+    """Of 8 steps, the last 4 are tuned."""
+    train = TrainConfig(max_steps=8, int8_tuning_steps=4)
+    run_with(tmp_path, dict.fromkeys((2, 4), CheckpointKind.REGULAR))
+    assert [progress.step for progress in average_checkpoints(tmp_path, 5, train)[0]] == [2, 4]
+    (tmp_path / "checkpoints").rename(tmp_path / "before")
+    run_with(tmp_path, dict.fromkeys((2, 4, 5, 6), CheckpointKind.REGULAR))
+    found, weights = average_checkpoints(tmp_path, 5, train)
+    assert ([progress.step for progress in found], weights["a"].tolist()) == ([5, 6], [5.5])
+    assert [progress.step for progress in average_checkpoints(tmp_path, 1, train)[0]] == [6]
 
 
 def test_checkpoints_of_stops_are_not_counted_among_those_that_are_kept(tmp_path: Path) -> None:
@@ -151,7 +164,7 @@ def test_without_a_regular_checkpoint_the_newest_is_the_model(
 ) -> None:
     """Training ended after step 3, continued, and was stopped after step 5: neither checkpoint may be averaged."""
     run_with(tmp_path, {3: CheckpointKind.FINAL, 5: CheckpointKind.RESUME_ONLY})
-    ((progress,), weights) = average_checkpoints(tmp_path, 4)
+    ((progress,), weights) = average_checkpoints(tmp_path, 4, TrainConfig())
     assert (progress.step, weights["a"].tolist()) == (5, [5.0])
     assert "there is no regular checkpoint yet; taking step-00000005" in capsys.readouterr().err
 

@@ -79,3 +79,23 @@ def test_every_step_may_have_a_checkpoint_and_where_only_steps_count_nobody_is_a
     assert never.due(1, asked.append) is None  # type: ignore[arg-type]
     assert asked == []
     assert [each.last_kind(5) for each in (by_steps, never)] == [CheckpointKind.REGULAR, CheckpointKind.FINAL]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, [8, 10, 12]),  # six steps for three checkpoints
+        ({"checkpoint_steps": 5}, [5, 8, 10, 12]),
+        ({"int8_tuning_steps": 2}, [11, 12]),  # no more than there are steps
+        ({"average_last": 1}, [12]),
+        ({"int8_tuning_steps": 0}, []),
+    ],
+)
+def test_the_steps_that_tune_for_int8_have_the_checkpoints_to_average(
+    changes: dict[str, int], expected: list[int]
+) -> None:
+    usual = {"max_steps": 12, "int8_tuning_steps": 6, "average_last": 3, "checkpoint_minutes": 0}
+    schedule = CheckpointSchedule(TrainConfig(**(usual | changes)))  # type: ignore[arg-type]
+    due = {step: schedule.due(step, bool) for step in range(1, 13)}
+    assert [step for step, kind in due.items() if kind == CheckpointKind.REGULAR] == expected
+    assert set(due.values()) <= {CheckpointKind.REGULAR, None}

@@ -208,6 +208,15 @@ def test_an_unknown_preset_is_refused_with_the_nearest(name: str, nearest: str) 
             lambda: TrainConfig(cooldown_steps=9, max_minutes=1),
             "train.cooldown_steps = 9: must be 0 with train.max_min",
         ),
+        (lambda: TrainConfig(int8_tuning_steps=-1), "train.int8_tuning_steps = -1: must be from 0 to"),
+        (
+            lambda: TrainConfig(int8_tuning_steps=9, max_steps=8),
+            "train.int8_tuning_steps = 9: must be at most train.max_steps (8): they are the last of these steps",
+        ),
+        (
+            lambda: TrainConfig(int8_tuning_steps=9, early_stopping=2),
+            "train.int8_tuning_steps = 9: must be 0 with train.max_minutes or train.early_stopping",
+        ),
         (lambda: TrainConfig(guided_attention=-1), "train.guided_attention = -1: must be from 0 to 1,000."),
         (lambda: DecodeConfig(beam_size=0), "decode.beam_size = 0: must be from 1 to 1,024."),
         (lambda: DecodeConfig(length_penalty=-0.1), "decode.length_penalty = -0.1: must be from 0 to 10."),

@@ -152,7 +152,7 @@ def test_values_that_do_not_go_together(section: Any, values: dict[str, Any], sa
 @pytest.mark.parametrize(
     ("section", "values"),
     [
-        (TrainConfig, {"cooldown_steps": 100_000}),
+        (TrainConfig, {"cooldown_steps": 100_000, "int8_tuning_steps": 100_000}),
         (TrainConfig, {"cooldown_steps": 0, "max_minutes": 1.0, "early_stopping": 2}),
         (TrainConfig, {"average_last": 5, "keep_checkpoints": 5, "skip_steps": (1, 1_000_000_000)}),
         (DecodeConfig, {"temperature": 0.001, "top_k": 3, "top_p": 0.5}),
@@ -247,8 +247,9 @@ def test_ranges_and_how_they_are_said() -> None:
 # By section: numbers that may be 0, those that must be at least 1, those between 0 and 1.
 MAY_BE_0 = {
     ModelConfig: "dropout attention_dropout ffn_dropout attention_window target_vocab_size first_position max_length",
-    TrainConfig: "max_minutes micro_batch_tokens label_smoothing guided_attention cooldown_steps adam_beta1 adam_beta2 "
-    "max_gradient_norm spike_deviations seed checkpoint_steps checkpoint_minutes validate_steps early_stopping",
+    TrainConfig: "max_minutes micro_batch_tokens label_smoothing guided_attention cooldown_steps int8_tuning_steps "
+    "adam_beta1 adam_beta2 max_gradient_norm spike_deviations seed checkpoint_steps checkpoint_minutes validate_steps "
+    "early_stopping",
     DecodeConfig: "length_penalty coverage_penalty max_extra_tokens max_tokens min_tokens no_repeat_ngram "
     "diversity_penalty temperature top_k seed",
     DataConfig: "temperature max_ratio ratio_slack_tokens",

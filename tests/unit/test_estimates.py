@@ -30,6 +30,8 @@ def test_memory() -> None:
     assert whole.weights_bytes == 4 * count_parameters(config.model)
     assert whole.training_bytes == 4 * whole.weights_bytes
     assert whole.memory_bytes == whole.training_bytes + whole.activation_bytes
+    tuned = estimate(dataclasses.replace(config, train=dataclasses.replace(config.train, int8_tuning_steps=9)))
+    assert tuned.training_bytes == 5 * whole.weights_bytes
     train = dataclasses.replace(config.train, micro_batch_tokens=config.train.target_batch_tokens // 4)
     assert estimate(dataclasses.replace(config, train=train)).activation_bytes == whole.activation_bytes / 4
 

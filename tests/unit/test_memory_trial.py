@@ -107,12 +107,14 @@ def test_the_largest_micro_batch_that_fits_is_found(
 
     monkeypatch.setattr(trial, "_tried", attempt)
     weights = 4 * sum(parameter.numel() for parameter in trial.model.parameters())
-    for moments_exist, missing in ((True, 0), (False, 2 * weights)):
+    matrices = 4 * sum(parameter.numel() for parameter in trial.model.parameters() if parameter.dim() == 2)
+    for moments_exist, missing, tuned in ((True, 0, 0), (False, 2 * weights, 0), (True, matrices, 1)):
+        trial.config = apply_settings(trial.config, [f"train.int8_tuning_steps={tuned}"])
         seen.clear()
         usables: list[float] = []
         assert trial.fit(moments_exist=moments_exist) == (found, 100 + missing)
         assert seen == tried
-        # Nine tenths of what is free, less what checkpoints and missing moments will take.
+        # Nine tenths of what is free, less what checkpoints, missing moments and tuning for int8 will take.
         assert usables == [pytest.approx(0.9 * GIB - missing - 3 * weights)] * len(tried)
 
 

@@ -201,6 +201,10 @@ def test_budgets_of_an_ablation(options: str, budget: tuple[int, float, int], no
     train = calls[0][0][0].base.train
     assert (train.max_steps, train.max_minutes, train.cooldown_steps) == budget
     assert main(["ablate", recipe, "--output", "o", "--minutes", "3"]) == 2
+    recipe = recipe_of(tmp_path, "[train]\nint8_tuning_steps = 4000\n")
+    assert main(["ablate", recipe, "--output", "o", "--steps", "100"]) == 0
+    assert calls[-1][0][0].base.train.int8_tuning_steps == 20
+    assert main(["ablate", recipe, "--output", "o", "--minutes", "3"]) == 2
 
 
 def test_compare_ablations(noting: Noting, capsys: pytest.CaptureFixture[str]) -> None:

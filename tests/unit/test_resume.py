@@ -28,7 +28,8 @@ FREE = (
 FIXED = (
     "model.dropout=0.3 model.norm=pre model.d_ff=64 text.vocab_size=400 text.min_frequency=3 train.seed=2 "
     "train.source_batch_tokens=99 train.target_batch_tokens=99 train.label_smoothing=0.2 train.smoothing=others "
-    "train.warmup_steps=3 train.cooldown_steps=3 train.adam_beta1=0.8 train.adam_beta2=0.9 train.adam_epsilon=1e-8 "
+    "train.warmup_steps=3 train.cooldown_steps=3 train.int8_tuning_steps=19999 train.adam_beta1=0.8 "
+    "train.adam_beta2=0.9 train.adam_epsilon=1e-8 "
     "train.precision=bf16 train.guided_attention=0.5 train.modifiers=[{name='typos',probability=0.1}] "
     "train.phases=[{from_step=3}] data.max_tokens=9 data.max_ratio=2 "
     "data.drop_leaked=false data.temperature=2 data.validation=['w.tsv']"
@@ -74,6 +75,36 @@ def test_what_changes_no_update_may_change_and_nothing_else(config: Config, tmp_
         assert len(changes_on_resume(run, apply_settings(config, [setting]), [setting])) == 1
     named = {setting.split("=")[0].removeprefix("train.") for setting in f"{FREE} {FIXED} {BY_HAND}".split()}
     assert {each.name for each in fields(TrainConfig)} <= named  # whoever adds a key decides where it belongs
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "fits"),
+    [
+        ((9, 0), (9, 2), True),  # steps 8 and 9, of which none is made
+        ((9, 0), (9, 3), False),  # step 7 is made, and was not tuned
+        ((9, 3), (9, 0), False),
+        ((9, 4), (9, 3), False),  # from step 6, or from step 7 on
+        ((9, 2), (9, 1), True),
+        ((9, 4), (11, 6), True),  # from step 6 on, as before
+        ((9, 4), (11, 4), False),
+        ((9, 2), (11, 2), True),
+        ((7, 0), (9, 2), True),  # a run that had ended goes on, tuned
+    ],
+)
+def test_which_steps_are_tuned_may_change_until_they_are_made(
+    config: Config, tmp_path: Path, begun: tuple[int, int], now: tuple[int, int], fits: bool
+) -> None:
+    """Seven steps are made; a pair is `max_steps` and `int8_tuning_steps`."""
+    before, after = (
+        apply_settings(config, [f"train.max_steps={steps}", f"train.int8_tuning_steps={tuned}"])
+        for steps, tuned in (begun, now)
+    )
+    run = run_of(before, tmp_path, step=7)
+    if fits:
+        assert changes_on_resume(run, after, [])
+    else:
+        with pytest.raises(TrainingError, match=r"(?s)another configuration.*train\.(int8_tuning|max)_steps was "):
+            changes_on_resume(run, after, [])
 
 
 def test_a_vocabulary_that_was_learned_is_no_change_and_a_missing_configuration_is_an_error(

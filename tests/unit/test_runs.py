@@ -189,7 +189,7 @@ def test_a_run_is_averaged_into_a_model_folder(
     run, output = tmp_path / "run", tmp_path / "model"
     made: Any = runs.average_run(run, output, last=4, best=best, show_progress=show)
     assert made == "bundle"
-    assert averaged == [((run, 4), {"best": best})]
+    assert averaged == [((run, 4, TINY.train), {"best": best})]
     metrics = {"steps": 3, "ancestor": {"name": "general"}}
     assert saved == [((output, TINY, {"a": 1}, "tokenizer", metrics, "heads", {}), {})]
     assert found == [((TINY.model, {"a": 1}, "tokenizer"), {})]

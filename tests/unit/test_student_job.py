@@ -18,7 +18,7 @@ from transduce.augmentation.made_corpus import MadeCorpus
 from transduce.augmentation.student import StudentJob, make_student, student_config
 from transduce.augmentation.student_config import larger_than_teacher, require_fit, teacher_target
 from transduce.augmentation.student_measurement import Comparison
-from transduce.config import Config, DataConfig, DecodeConfig
+from transduce.config import Config, DataConfig, DecodeConfig, TrainConfig
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.config.start import InitConfig
 from transduce.config.weights import count_parameters
@@ -229,6 +229,49 @@ def test_the_student_is_trained_on_what_was_prepared(
     prepared = ((config, data), {"tokenizer": tokenizer, "progress": True})
     options = {"resume": state == "begun", "data": data, "settings": ("a=1",), "show_progress": True}
     assert asked == [prepared] + ([] if state == "done" else [((config, run), options)])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "expected"),
+    [
+        ("max_steps = 2409", (), 240),  # a tenth
+        ("max_steps = 2409", ("train.max_steps=500",), 50),
+        ("max_steps = 2409\nint8_tuning_steps = 7", (), 7),
+        ("int8_tuning_steps = 0", (), 0),
+        ("", ("train.int8_tuning_steps=0",), 0),
+        ("max_minutes = 9.0", (), 0),  # nobody knows which steps will be the last
+        ("early_stopping = 3", (), 0),
+    ],
+)
+def test_a_student_tunes_for_int8_unless_something_else_is_said(
+    tmp_path: Path, recipe: str, settings: tuple[str, ...], expected: int
+) -> None:
+    (tmp_path / "recipe.toml").write_text(f"[train]\n{recipe}\n", encoding="utf-8")
+    assert student_config(tmp_path / "recipe.toml", settings).train.int8_tuning_steps == expected
+
+
+@pytest.mark.parametrize(
+    ("begun", "wanted", "settings", "expected"),
+    [
+        (None, 10, (), 10),
+        (0, 10, (), 0),
+        (0, 10, ("train.int8_tuning_steps=10",), 10),
+        (0, 20, (), 20),  # the recipe's: that it was changed is for the training to say
+        (10, 10, (), 10),
+    ],
+)
+def test_a_student_that_was_begun_without_tuning_goes_on_without(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    begun: int | None,
+    wanted: int,
+    settings: tuple[str, ...],
+    expected: int,
+) -> None:
+    configs = {steps: Config(train=TrainConfig(max_steps=100, int8_tuning_steps=steps)) for steps in (0, 10, 20)}
+    monkeypatch.setattr(students, "started_config", lambda _: None if begun is None else configs[begun])
+    job = StudentJob(teacher=tmp_path, config=Config(), output=tmp_path, settings=settings)
+    assert students._tuned_as_begun(job, configs[wanted]) == configs[expected]
 
 
 @pytest.mark.parametrize(("d_ff", "warns"), [(65, True), (64, True), (63, False)])

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from noted_calls import Noting
+from transduce.config import Config
 from transduce.errors import BundleError, ConfigError
 from transduce.experiments.sweep import sweep
 from transduce.experiments.sweep.results import Comparability, Measured, Point, SweepResults, draw, render
@@ -86,7 +87,8 @@ def run(tmp_path: Path, noting: Noting) -> Path:
     """Returns a run whose checkpoints 1, 2 and 3 may be averaged."""
     paths = [tmp_path / "run" / "checkpoints" / str(number) for number in (1, 2, 3)]
     paths[0].mkdir(parents=True)
-    noting((sweep, "averageable_checkpoints"), paths)
+    noting((sweep, "tuned_checkpoints"), paths)
+    noting((sweep, "subject_config"), Config())
     return tmp_path / "run"
 
 

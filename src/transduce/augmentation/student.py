@@ -21,10 +21,12 @@ from typing import Any
 from transduce.augmentation.made_corpus import MadeCorpus, require_own
 from transduce.augmentation.student_config import (
     DEFAULT_SHAPE,
+    TUNING_KEY,
     larger_than_teacher,
     require_fit,
     student_config,
     teacher_target,
+    usual_tuning_steps,
 )
 from transduce.augmentation.student_measurement import Comparison, compare
 from transduce.augmentation.translated_text import CorpusJob, distill
@@ -32,6 +34,7 @@ from transduce.augmentation.translation_records import Nearness
 from transduce.bundle import Bundle
 from transduce.config import Config, DecodeConfig
 from transduce.config.checked_json import digest
+from transduce.config.loading import setting_key
 from transduce.config.terms import terms_of, write_terms
 from transduce.data.corpus import Part, locate
 from transduce.data.prepare import prepare
@@ -46,7 +49,7 @@ from transduce.runs import train, with_vocabulary
 from transduce.text import load_tokenizer
 from transduce.training.ancestor import require_ancestor
 from transduce.training.outcome import End, Outcome
-from transduce.training.run_folder import checkpoints, load_run_config
+from transduce.training.run_folder import checkpoints, load_run_config, started_config
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams.workers import Workers
 from transduce.translation.translator import Translator
@@ -181,6 +184,7 @@ def _with_distilled_data(job: StudentJob, made: Sequence[MadeCorpus]) -> Config:
 def _train(job: StudentJob, config: Config) -> Outcome | None:
     """Trains the student, or returns None if that is done."""
     data, run = job.output / _DATA, job.output / _RUN
+    config = _tuned_as_begun(job, config)
     inherits = bool(config.init.model)  # the tokeniser too
     tokenizer = None if job.own_vocabulary or inherits else job.teacher / "tokenizer.json"
     prepare(config, data, tokenizer=tokenizer, progress=job.progress)
@@ -192,6 +196,15 @@ def _train(job: StudentJob, config: Config) -> Outcome | None:
     outcome = train(config, run, resume=resume, data=data, settings=job.settings, show_progress=job.progress)
     write_terms(terms_of(job.teacher), run / "model")
     return outcome
+
+
+def _tuned_as_begun(job: StudentJob, config: Config) -> Config:
+    """Returns `config` without the usual tuning for int8 where the training was begun without: by version 0.2, say."""
+    begun, usual = started_config(job.output / _RUN), usual_tuning_steps(config.train)
+    is_set = TUNING_KEY in map(setting_key, job.settings)
+    if begun is None or begun.train.int8_tuning_steps or config.train.int8_tuning_steps != usual or is_set:
+        return config
+    return replace(config, train=replace(config.train, int8_tuning_steps=0))
 
 
 def _learn_shortlist(job: StudentJob, model: Path) -> None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from transduce.bundle import Bundle
-from transduce.config import Config, apply_settings, load_recipe, preset
-from transduce.config.loading import recipe_start
+from transduce.config import Config, TrainConfig, apply_settings, load_recipe, preset
+from transduce.config.loading import read_toml, recipe_start, setting_key
 from transduce.config.start import InitConfig
 from transduce.config.weights import count_parameters
 from transduce.engines.ctranslate2_limits import require_convertible
@@ -14,7 +14,9 @@ from transduce.errors import ConfigError
 from transduce.translation.directions import Directions
 
 DEFAULT_SHAPE = "student-6-2"
+TUNING_KEY = "train.int8_tuning_steps"
 _SHAPES = "student-"  # what the names of the presets begin with
+_TUNED_STEPS = 10  # every so many steps, one of the last
 
 
 def student_config(
@@ -25,6 +27,9 @@ def student_config(
     Data and training are the recipe's. So is the shape, if the recipe starts from a preset of students. Otherwise the
     shape is that of a preset, the search is greedy, and the model that the recipe starts from is ignored: it has
     another shape. Settings come last.
+
+    Unless the recipe or a setting says otherwise, the last tenth of the steps tunes for int8, if it is known which
+    steps are the last.
 
     With `from_teacher`, only the numbers of layers come from there. The student has the teacher's width, and starts
     from some of its layers (`transduce.training.ancestor.kept_layers`).
@@ -52,7 +57,20 @@ def student_config(
         config = replace(config, name=name, model=chosen.model, decode=search, init=InitConfig())
     if from_teacher is not None:
         config = _as_wide(Bundle.load(from_teacher), config)
-    return apply_settings(config, settings)
+    config = apply_settings(config, settings)
+    if _says_how_to_tune(recipe, settings) or config.train.max_minutes or config.train.early_stopping:
+        return config
+    return replace(config, train=replace(config.train, int8_tuning_steps=usual_tuning_steps(config.train)))
+
+
+def usual_tuning_steps(train: TrainConfig) -> int:
+    """Returns how many steps of a student tune for int8 where nothing says how many."""
+    return train.max_steps // _TUNED_STEPS
+
+
+def _says_how_to_tune(recipe: Path, settings: Sequence[str]) -> bool:
+    section, _, key = TUNING_KEY.partition(".")
+    return TUNING_KEY in map(setting_key, settings) or key in read_toml(recipe, "recipe").get(section, {})
 
 
 def _as_wide(teacher: Bundle, config: Config) -> Config:

@@ -128,15 +128,17 @@ def _base(args: argparse.Namespace, grid: "Grid") -> "Config":
     if args.width is not None:
         base = at_width(base, args.width)  # before --set, which may change what it sets
     settings = list(args.set)
-    cooldown = base.train.cooldown_steps
-    if cooldown and not any(setting.startswith("train.cooldown_steps") for setting in settings):
+    for key in ("train.cooldown_steps", "train.int8_tuning_steps"):
+        last = getattr(base.train, key.removeprefix("train."))
+        if not last or any(setting.startswith(key) for setting in settings):
+            continue
         if args.minutes is not None:
             raise ConfigError(
-                f"{recipe}: the rate falls over the last {cooldown:,} steps (train.cooldown_steps), and "
-                "--minutes does not say which steps are the last. Give --steps, or add --set train.cooldown_steps=0."
+                f"{recipe}: {key} is about the last {last:,} steps, and --minutes does not say which steps are the "
+                f"last. Give --steps, or add --set {key}=0."
             )
         if args.steps is not None:  # the same share of them
-            settings.insert(0, f"train.cooldown_steps={args.steps * cooldown // base.train.max_steps}")
+            settings.insert(0, f"{key}={args.steps * last // base.train.max_steps}")
     if args.minutes is not None:
         settings += [f"train.max_minutes={args.minutes}", f"train.max_steps={args.steps or _WITHOUT_LIMIT}"]
     elif args.steps is not None:

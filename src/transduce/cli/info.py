@@ -38,7 +38,7 @@ from transduce.config.modifiers import MODIFIERS
 from transduce.engines.ctranslate2_limits import converted_bytes
 from transduce.errors import ConfigError, suggestion
 from transduce.reporting.tables import clock, counted, mebibytes, short, table
-from transduce.training.schedule import describe_rate
+from transduce.training.schedule import describe_rate, describe_tuning
 
 if TYPE_CHECKING:
     from transduce.training.progress import Progress
@@ -124,6 +124,8 @@ def _as_text(name: str, subject: _Subject, count: int) -> str:
     parts.append(_estimate_text(subject.config))
     if subject.config.init.model and subject.kind != "model folder":
         parts.append(describe_rate(subject.config))
+    if subject.config.train.int8_tuning_steps:
+        parts.append(describe_tuning(subject.config.train))
     if subject.start is not None:
         parts.append(_difference_text(*subject.start, subject.config))
     for section, values in to_dict(subject.config).items():

@@ -2,7 +2,8 @@
 
 The recipe names the data and says how the student is trained; it may be the teacher's own. The teacher translates the
 training sources, and the student learns from these translations. The student has a deep encoder and a shallow decoder,
-because most of the time of a translation is spent in the decoder.
+because most of the time of a translation is spent in the decoder. The last tenth of the training tunes it for int8,
+unless train.int8_tuning_steps says otherwise.
 
 examples:
   transduce student runs/teacher/model mine.toml --output runs/student

@@ -16,7 +16,7 @@ class Estimate:
 
     step_flops: float  # of `product_flops`, without padding
     weights_bytes: int  # float32
-    training_bytes: int  # weights, gradients and moments, float32
+    training_bytes: int  # weights, gradients and moments, float32; in int8 tuning, rounded weights too
     activation_bytes: int  # what the backward pass of one micro-batch needs, float32
 
     @property
@@ -40,7 +40,7 @@ def estimate(config: Config) -> Estimate:
     return Estimate(
         step_flops=float(product_flops(model, budgets, pairs, target)),
         weights_bytes=weights,
-        training_bytes=_COPIES * weights,
+        training_bytes=(_COPIES + (train.int8_tuning_steps > 0)) * weights,
         activation_bytes=round(share * _FLOAT_BYTES * kept),
     )
 

@@ -129,6 +129,8 @@ class TrainConfig:
     learning_rate_factor: Factor = 1.0  # multiplies eq. 3
     warmup_steps: Count = 4000  # warmup of eq. 3
     cooldown_steps: CountOrNone = 0  # the learning rate falls to 0 over the last steps; 0 disables (the paper)
+    # How many of the last steps compute with weights rounded as int8 inference rounds them; 0 disables (the paper).
+    int8_tuning_steps: CountOrNone = 0
     adam_beta1: Rate = 0.9  # β₁ of Adam (§5.3)
     adam_beta2: Rate = 0.98  # β₂ of Adam
     adam_epsilon: Fraction = 1e-9  # ε of Adam
@@ -159,12 +161,13 @@ class TrainConfig:
         check_ranges("train", self)
         if self.early_stopping > 0 and self.validate_steps == 0:
             raise refused(self, "train.early_stopping", "0 where train.validate_steps is 0: it counts validations")
-        if self.cooldown_steps > self.max_steps:
-            demand = f"at most train.max_steps ({self.max_steps}): they are the last of these steps"
-            raise refused(self, "train.cooldown_steps", demand)
-        if self.cooldown_steps > 0 and (self.max_minutes > 0 or self.early_stopping > 0):
-            demand = "0 with train.max_minutes or train.early_stopping: the rate falls towards train.max_steps"
-            raise refused(self, "train.cooldown_steps", demand)
+        for key in ("cooldown_steps", "int8_tuning_steps"):
+            if (steps := getattr(self, key)) > self.max_steps:
+                demand = f"at most train.max_steps ({self.max_steps}): they are the last of these steps"
+                raise refused(self, f"train.{key}", demand)
+            if steps > 0 and (self.max_minutes > 0 or self.early_stopping > 0):
+                demand = "0 with train.max_minutes or train.early_stopping: they are the last before train.max_steps"
+                raise refused(self, f"train.{key}", demand)
         if self.average_last > self.keep_checkpoints:
             demand = f"at most train.keep_checkpoints ({self.keep_checkpoints}): only kept checkpoints can be averaged"
             raise refused(self, "train.average_last", demand)

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from transduce.config import TrainConfig
 from transduce.config.tensors import read_weights
 from transduce.errors import BundleError
 from transduce.training.progress import WEIGHTS, Progress, averageable_checkpoints, check_checkpoint, read_progress
-from transduce.training.run_folder import checkpoints
+from transduce.training.run_folder import checkpoint_step, checkpoints
+from transduce.training.schedule import untuned_steps
 
 _MUCH_WORSE = 0.9  # times the score of a single checkpoint: a mean below that is worse, even at a lower perplexity
 
@@ -34,10 +36,18 @@ def average(paths: Sequence[Path]) -> dict[str, np.ndarray]:
     return {name: (weight / len(paths)).astype(np.float32) for name, weight in total.items()}
 
 
-def average_checkpoints(run: Path, last: int, *, best: bool = False) -> tuple[list[Progress], dict[str, np.ndarray]]:
+def tuned_checkpoints(run: Path, train: TrainConfig) -> list[Path]:
+    """Returns the `averageable_checkpoints` of the steps that tune for int8; all of them before there is one."""
+    found = averageable_checkpoints(run)
+    return [path for path in found if checkpoint_step(path) > untuned_steps(train)] or found
+
+
+def average_checkpoints(
+    run: Path, last: int, train: TrainConfig, *, best: bool = False
+) -> tuple[list[Progress], dict[str, np.ndarray]]:
     """Returns the progress of the checkpoints averaged and the mean of their weights.
 
-    Averaged are the last `last` of `averageable_checkpoints`, or the one with the `best` score. If training was stopped
+    Averaged are the last `last` of `tuned_checkpoints`, or the one with the `best` score. If training was stopped
     before there is any, the newest checkpoint is taken, with a warning. A training that is still running may remove
     the oldest one meanwhile: the choice is then made anew.
 
@@ -46,7 +56,7 @@ def average_checkpoints(run: Path, last: int, *, best: bool = False) -> tuple[li
     """
     paths: list[Path] = []
     while True:
-        before, paths = paths, [run / "best"] if best else averageable_checkpoints(run)[-last:]
+        before, paths = paths, [run / "best"] if best else tuned_checkpoints(run, train)[-last:]
         if not paths and (stopped := checkpoints(run)):
             paths = stopped[-1:]
             print(f"warning: {run}: there is no regular checkpoint yet; taking {paths[0].name}", file=sys.stderr)

@@ -8,6 +8,7 @@ from pathlib import Path
 from transduce.config import TrainConfig
 from transduce.errors import BundleError
 from transduce.training.progress import CheckpointKind, Progress, checkpoint_kind, read_progress
+from transduce.training.schedule import untuned_steps
 
 
 class CheckpointSchedule:
@@ -15,6 +16,7 @@ class CheckpointSchedule:
 
     Where `checkpoint_steps` is set, steps decide which checkpoints are regular, since they do not depend on the
     machine; those written by time then only serve to resume from. Otherwise minutes count from the last regular one.
+    The steps that tune for int8 have `average_last` more, since only theirs are averaged.
     """
 
     def __init__(self, config: TrainConfig) -> None:
@@ -40,7 +42,12 @@ class CheckpointSchedule:
         self._last = time.monotonic() - self._seconds_carried
 
     def _is_due_by_steps(self, step: int) -> bool:
-        return self._config.checkpoint_steps > 0 and step % self._config.checkpoint_steps == 0
+        config = self._config
+        if step > untuned_steps(config):
+            every = max(1, config.int8_tuning_steps // config.average_last)
+            if (config.max_steps - step) % every == 0:
+                return True
+        return config.checkpoint_steps > 0 and step % config.checkpoint_steps == 0
 
     def due(self, step: int, any_rank: Callable[[bool], bool]) -> CheckpointKind | None:
         """Returns the kind of the checkpoint that is due after `step`, if one is; `any_rank` as `Ranks.any_rank`."""

@@ -15,6 +15,7 @@ from transduce.reporting.tables import clock
 from transduce.training.progress import Progress
 from transduce.training.records import RecordFile
 from transduce.training.run_folder import METRICS
+from transduce.training.schedule import untuned_steps
 from transduce.training.step import StepResult
 
 
@@ -70,6 +71,7 @@ class TrainingLog:
     def __init__(self, run: Path, train: TrainConfig, *, show: bool, write: bool = True) -> None:
         self.run, self.show, self.write = run, show, write
         self.max_steps, self.log_steps = train.max_steps, train.log_steps
+        self._untuned_steps = untuned_steps(train)
         self.bar: Any = None
         self._results: list[StepResult] = []
         self._since = time.perf_counter()
@@ -141,7 +143,8 @@ class TrainingLog:
         shown = "  ".join(
             f"{name.replace('_', ' ').replace('.', ' of ')} {value:.2f}" for name, value in scores.items()
         )
-        self.say(f"step {progress.step}: validation {shown}{'  (best so far)' if best else ''}")
+        weights = " of the float32 weights" if progress.step > self._untuned_steps else ""
+        self.say(f"step {progress.step}: validation{weights} {shown}{'  (best so far)' if best else ''}")
         self._record("validation", progress, scores)
 
     def say(self, message: str) -> None:

@@ -28,6 +28,7 @@ from transduce.training.batch import collate
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.guidance import Guidance
+from transduce.training.int8_tuning import copied_bytes
 from transduce.training.loss import Smoothing
 from transduce.training.memory import (
     MEMORY_ERRORS,
@@ -83,6 +84,7 @@ class MemoryTrial:
             TrainingError: not even a pair at a time fits.
         """
         missing_bytes = 0 if moments_exist else self.moment_bytes
+        missing_bytes += copied_bytes(self.model, self.config.train)
         device, setting = self.compute.device, self.config.train.activation_checkpointing
         return_freed_memory(device)
         free = available_bytes(device)

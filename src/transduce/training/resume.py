@@ -8,14 +8,15 @@ import torch
 
 from transduce.__about__ import __version__
 from transduce.bundle import Bundle
-from transduce.config import Config, to_dict
+from transduce.config import Config, TrainConfig, to_dict
 from transduce.config.checked_json import write_checked
 from transduce.config.differences import describe, differences
 from transduce.config.loading import setting_key
 from transduce.errors import BundleError, TrainingError
 from transduce.training.outcome import Outcome, end_of
 from transduce.training.progress import Progress, last_progress
-from transduce.training.run_folder import CONFIG, checkpoints, load_run_config
+from transduce.training.run_folder import CONFIG, checkpoint_step, checkpoints, load_run_config
+from transduce.training.schedule import untuned_steps
 
 # What may change when a run is resumed: nothing here changes an update.
 _MAY_CHANGE = {
@@ -48,10 +49,13 @@ def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> dic
         )
     # The vocabulary of a recipe is a limit, that of a run what training the tokeniser gave.
     sizes = {"model.vocab_size", "model.target_vocab_size"}
-    changed = differences(to_dict(load_run_config(run)), to_dict(config), ignore=sizes)
+    begun = load_run_config(run)
+    changed = differences(to_dict(begun), to_dict(config), ignore=sizes)
     free = _MAY_CHANGE | (_MAY_CHANGE_IF_SET & {setting_key(setting) for setting in settings})
-    if config.train.cooldown_steps:
-        free -= {"train.max_steps"}  # the rate depends on where it ends
+    if are_tuned_alike := _are_tuned_alike(run, begun.train, config.train):
+        free |= {"train.int8_tuning_steps"}
+    if config.train.cooldown_steps or not are_tuned_alike:
+        free -= {"train.max_steps"}  # the rate depends on where it ends, and so do the steps that tune for int8
     lines = {key: describe({key: values}) for key, values in sorted(changed.items())}
     refused = [f"  {line}" for key, line in lines.items() if key not in free and not key.startswith("data.test.")]
     if refused:
@@ -59,6 +63,12 @@ def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> dic
             f"{run}: cannot be resumed with another configuration than it was started with:\n" + "\n".join(refused)
         )
     return lines
+
+
+def _are_tuned_alike(run: Path, before: TrainConfig, now: TrainConfig) -> bool:
+    """Returns whether both configurations tune for int8 in the same steps of those made so far."""
+    made = checkpoint_step(checkpoints(run)[-1])
+    return min(made, untuned_steps(before)) == min(made, untuned_steps(now))
 
 
 def finished(run: Path, config: Config, changes: Mapping[str, str]) -> Outcome | None:

@@ -44,6 +44,11 @@ def checkpoint_path(run: Path, step: int) -> Path:
     return run / "checkpoints" / f"step-{step:08d}"
 
 
+def checkpoint_step(path: Path) -> int:
+    """Returns after how many updates a checkpoint was written, by the name of its folder."""
+    return int(path.name.removeprefix("step-"))
+
+
 def checkpoints(run: Path) -> list[Path]:
     """Returns the run's checkpoints, oldest first."""
     found = [

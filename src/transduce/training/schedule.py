@@ -1,6 +1,8 @@
-"""The learning rate over training (§5.3), and of a training that starts from a model."""
+"""The learning rate over training (§5.3), and of a training that starts from a model; which steps tune for int8."""
 
-from transduce.config import Config
+import math
+
+from transduce.config import Config, TrainConfig
 
 
 def learning_rate(step: int, config: Config) -> float:
@@ -50,3 +52,17 @@ def cooldown(step: int, max_steps: int, cooldown_steps: int) -> float:
     training a cooldown may be worth more (docs/lab-log.md).
     """
     return min(1.0, max(0, max_steps - step + 1) / (cooldown_steps + 1)) if cooldown_steps else 1.0
+
+
+def untuned_steps(train: TrainConfig) -> float:
+    """Returns how many updates come before those that tune for int8; infinite where none do."""
+    return train.max_steps - train.int8_tuning_steps if train.int8_tuning_steps else math.inf
+
+
+def describe_tuning(train: TrainConfig) -> str:
+    """Returns which steps tune for int8, and what they compute with, in words."""
+    first = train.max_steps - train.int8_tuning_steps + 1
+    return (
+        f"int8 tuning: steps {first:,} to {train.max_steps:,} compute with weights rounded as int8 inference rounds "
+        "them; validation and checkpoints have the float32 weights"
+    )

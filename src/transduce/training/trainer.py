@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from transduce.config import Config
 from transduce.data.batching import share
@@ -23,7 +22,9 @@ from transduce.training.checkpoints import load_checkpoint, set_aside
 from transduce.training.device import Compute, device_capacity
 from transduce.training.distributed import Ranks
 from transduce.training.flops import training_flops
+from transduce.training.gradients import clip_gradients, sum_over_ranks
 from transduce.training.guidance import Guidance
+from transduce.training.int8_tuning import rounded_weights
 from transduce.training.log import TrainingLog
 from transduce.training.loss import Smoothing
 from transduce.training.memory import MEMORY_ERRORS, named_memory_error
@@ -35,7 +36,7 @@ from transduce.training.prefetch import Prefetch
 from transduce.training.progress import CheckpointKind, Progress
 from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
 from transduce.training.run_folder import checkpoint_path, checkpoints
-from transduce.training.schedule import learning_rate
+from transduce.training.schedule import describe_tuning, learning_rate, untuned_steps
 from transduce.training.shapes import describe_rounding
 from transduce.training.step import StepResult, StepSums, require_positions, seed_dropout, states_loss
 from transduce.training.stop_signals import StopSignals
@@ -118,6 +119,8 @@ class Trainer:
             self.log.say(corpora)
         if self.model.rounded_shapes:
             self.log.say(describe_rounding(plan, self.train))
+        if self.config.train.int8_tuning_steps:
+            self.log.say(describe_tuning(self.config.train))
         for line in describe_start(self.run, self.config):
             self.log.say(line)
 
@@ -217,36 +220,39 @@ class Trainer:
         own = share(rows, self.ranks.rank, self.ranks.world_size)
         smoothing = Smoothing.of(train.label_smoothing, self.config.model.output_vocab_size, train.smoothing)
         model.train()
-        while True:  # once, or again in smaller parts if memory runs out
-            seed_dropout(train.seed, step, self.ranks.rank)
-            self.optimizer.zero_grad(set_to_none=True)
-            states_ND = loss = nll = None  # free the tensors of a failed attempt
-            sums, self._micro_batches = StepSums(self.compute.device), []
-            try:
-                for part in self.splits.parts(own, step):
-                    self.ranks.check()
-                    batch = self.prefetch.take(part) or self.splits.collate(part)
-                    with self.compute.autocast():
-                        states_ND = model(*batch.inputs)
-                    loss, nll = states_loss(states_ND.to(self.compute.dtype), model, batch, smoothing, self.guidance)
-                    (loss / num_targets).backward()
-                    known = isinstance(model, Transformer)  # the products of others are not
-                    flops = training_flops(self.config.model, batch, rounded=model.rounded_shapes) if known else 0
-                    sums.add(loss, nll, batch, flops)
-                    self._micro_batches.append(MicroBatch(part, loss.detach()))
-                break
-            except MEMORY_ERRORS as error:
-                self.splits.lower(error, own, step)
+        with rounded_weights(model) if step > untuned_steps(train) else contextlib.nullcontext():
+            while True:  # once, or again in smaller parts if memory runs out
+                seed_dropout(train.seed, step, self.ranks.rank)
+                self.optimizer.zero_grad(set_to_none=True)
+                states_ND = loss = nll = None  # free the tensors of a failed attempt
+                sums, self._micro_batches = StepSums(self.compute.device), []
+                try:
+                    for part in self.splits.parts(own, step):
+                        self.ranks.check()
+                        batch = self.prefetch.take(part) or self.splits.collate(part)
+                        with self.compute.autocast():
+                            states_ND = model(*batch.inputs)
+                        loss, nll = states_loss(
+                            states_ND.to(self.compute.dtype), model, batch, smoothing, self.guidance
+                        )
+                        (loss / num_targets).backward()
+                        known = isinstance(model, Transformer)  # the products of others are not
+                        flops = training_flops(self.config.model, batch, rounded=model.rounded_shapes) if known else 0
+                        sums.add(loss, nll, batch, flops)
+                        self._micro_batches.append(MicroBatch(part, loss.detach()))
+                    break
+                except MEMORY_ERRORS as error:
+                    self.splits.lower(error, own, step)
         sums.finish(lowered=self.splits.own_limit is not None)
         return self._update(sums, num_targets)
 
     def _update(self, sums: StepSums, planned_targets: int) -> StepResult:
         """Moves the weights by the gradients of all processes, unless the loss or a gradient is not finite."""
         step = self.progress.step + 1
-        self._sum_over_ranks(sums)
+        sum_over_ranks(self.ranks, self.model, sums.tensor)
         if self.config.train.modifiers:
             sums.rescale((each.grad for each in self.model.parameters() if each.grad is not None), planned_targets)
-        norm = self._clip_gradients()
+        norm = clip_gradients(self.model, self.config.train.max_gradient_norm)
         self.prefetch.make_next(self.progress)  # the GPU still computes; it then updates while the next pass is queued
         gradient_norm, loss, nll, num_lowered, *counts = sums.read(norm)
         if num_lowered:
@@ -260,28 +266,6 @@ class Trainer:
                 group["lr"] = rate
             self.optimizer.step()
         return result
-
-    def _trained_parameters(self) -> list[torch.nn.Parameter]:
-        return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-
-    def _sum_over_ranks(self, sums: StepSums) -> None:
-        """Sums gradients and totals in place over all processes."""
-        if self.ranks.world_size == 1:
-            return
-        gradients = []
-        for parameter in self._trained_parameters():
-            if parameter.grad is None:  # this process had no rows, or none that reach it
-                parameter.grad = torch.zeros_like(parameter)
-            gradients.append(parameter.grad)
-        self.ranks.sum([sums.tensor, *gradients])
-
-    def _clip_gradients(self) -> torch.Tensor:
-        """Returns the norm of all gradients, and clips them to `train.max_gradient_norm`, unless that is 0."""
-        parameters = self._trained_parameters()
-        norm = torch.nn.utils.get_total_norm([each.grad for each in parameters if each.grad is not None])
-        if self.config.train.max_gradient_norm:
-            torch.nn.utils.clip_grads_with_norm_(parameters, self.config.train.max_gradient_norm, norm)
-        return norm
 
     def _left_out(self) -> StepResult:
         """Makes no update, of a step in `train.skip_steps`."""

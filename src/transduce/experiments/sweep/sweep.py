@@ -24,8 +24,8 @@ from transduce.model.device import choose_device
 from transduce.reporting.tables import counted
 from transduce.text import load_tokenizer
 from transduce.text.tags import source_tags
-from transduce.training.averaging import average
-from transduce.training.progress import averageable_checkpoints, recorded_checksum
+from transduce.training.averaging import average, tuned_checkpoints
+from transduce.training.progress import recorded_checksum
 from transduce.training.run_folder import load_run_config, load_run_data
 from transduce.translation.directions import Directions
 from transduce.translation.pipeline import TextOptions
@@ -225,7 +225,7 @@ def _weights(subject: Path, count: int) -> tuple[list[Path], str]:
         return [], Bundle.load(subject).checksums["model.safetensors"]
     if not _is_run(subject):
         raise ConfigError(f"{subject}: is not a run folder; a model folder has no checkpoints to average.")
-    found = averageable_checkpoints(subject)
+    found = tuned_checkpoints(subject, subject_config(subject).train)
     if len(found) < count:
         raise BundleError(
             f"{subject}: has {counted(len(found), 'checkpoint')}, {count} are to be averaged. Training keeps "
