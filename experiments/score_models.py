@@ -39,7 +39,7 @@ def gain(ours: list[str], baseline: list[str], references: list[str], metric: An
     drawn = [difference(chance.integers(len(references), size=len(references))) for _ in range(_RESAMPLES)]
     low, high = np.percentile(drawn, [2.5, 97.5])
     return {
-        metric.name.lower(): round(difference(slice(None)), 2),
+        type(metric).__name__.lower(): round(difference(slice(None)), 2),
         "low": round(float(low), 2),
         "high": round(float(high), 2),
     }
