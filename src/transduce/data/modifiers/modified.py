@@ -23,7 +23,7 @@ from transduce.data.modifiers.aligned import Links
 from transduce.data.modifiers.applying import ALIGNED, NAMES, FindLinks, Pair, applied
 from transduce.data.modifiers.lengths import Growth, sample_rows
 from transduce.data.modifiers.lines import Lines, merged_lines, single_lines
-from transduce.data.prepared import ALIGNER, TOKENIZER
+from transduce.data.prepared import TOKENIZER, require_aligner
 from transduce.data.store import Ids, ParallelStore
 from transduce.data.word_links import links_of_pairs
 from transduce.errors import DataError
@@ -80,16 +80,10 @@ class Modifiers:
         if tokenizer is None or tokenizer.fingerprint != store.tokenizer_fingerprint:
             problem = "is not the tokenizer of" if tokenizer else "is missing, the tokenizer of"
             raise DataError(f"{path}: {problem} {store.path.name}, which train.modifiers need. Prepare the data again.")
-        needed = [each.name for each in config.train.modifiers if each.name in ALIGNED]
-        if not needed:
+        if not any(each.name in ALIGNED for each in config.train.modifiers):
             return cls(config, store, tokenizer)
-        path = store.path.with_name(ALIGNER)
-        if not path.is_file():
-            raise DataError(
-                f"{path}: is missing, which the modifier '{needed[0]}' needs. Prepare the data again with this recipe: "
-                f"transduce prepare RECIPE --output {path.parent} --overwrite"
-            )
-        return cls(config, store, tokenizer, partial(links_of_pairs, WordAligner.load(path)))
+        aligner = WordAligner.load(require_aligner(store.path.parent))
+        return cls(config, store, tokenizer, partial(links_of_pairs, aligner))
 
     def epoch(self, epoch: int, rows: Indices | None = None) -> "ModifiedPairs":
         """Returns the pairs of an epoch: of all rows of the store, or of `rows`, some perhaps several times."""
