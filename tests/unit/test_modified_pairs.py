@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from small_corpus import made_corpus, sentences
 from transduce.config import Config, DataConfig, ModelConfig, TrainConfig
 from transduce.config.modifiers import MODIFIERS, ModifierConfig
+from transduce.config.special_ids import UNK
 from transduce.data.mixture import CorpusRows
 from transduce.data.modifiers import modified as modified_module
 from transduce.data.modifiers.lines import merged_lines, single_lines
@@ -145,6 +146,27 @@ def test_a_line_that_would_be_too_long_stays_as_it_was(tmp_path: Path, tokenizer
     ):
         pairs = Modifiers(modified(config, 1.0, "upper_case"), store, tokenizer).epoch(0)
         assert read(pairs, tokenizer, [0, 1]) == [("big dog runs", "groß Hund läuft"), ("DOG", "HUND")]
+
+
+def test_what_the_vocabulary_lacks_is_not_written(
+    tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an imported vocabulary without capitals of one side: the pair stays as it was, on both."""
+    store = store_of(tmp_path, tokenizer, [("a dog", "ein Hund"), ("no cat", "keine Katze")])
+    plain = tokenizer.encode_batch
+    for lacking in ("A DOG", "KEINE KATZE"):
+
+        def encode(texts: Sequence[str], lacking: str = lacking) -> list[list[int]]:
+            return [[5, UNK] if text == lacking else ids for text, ids in zip(texts, plain(texts), strict=True)]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(tokenizer, "encode_batch", encode)
+            pairs = Modifiers(modified(Config(), 1.0, "upper_case"), store, tokenizer).epoch(0)
+            found = read(pairs, tokenizer, [0, 1])
+        of_first, of_second = ("a dog", "ein Hund"), ("NO CAT", "KEINE KATZE")
+        if lacking == "KEINE KATZE":
+            of_first, of_second = ("A DOG", "EIN HUND"), ("no cat", "keine Katze")
+        assert found == [of_first, of_second]
 
 
 def test_a_tokenizer_that_is_missing_or_another_is_an_error(tmp_path: Path, tokenizer: Tokenizer) -> None:
