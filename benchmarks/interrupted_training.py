@@ -288,11 +288,15 @@ class Processes:
         ]
 
     def _fork(self, arguments: list[str], world: dict[str, str], nan_steps: Sequence[int], disk_bytes: int) -> int:
+        # Python ignores what is raised between a fork and its return.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         number = os.fork()
         if number:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             return number
         code = 70  # of an exception that is no error of ours
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             with self.log.open("ab", buffering=0) as log:
                 os.dup2(log.fileno(), 2)
             os.environ |= world if world["WORLD_SIZE"] != "1" else {}
