@@ -16,7 +16,7 @@ The training has a mixture of corpora with tags, two target languages among them
 With --modifiers, all modifiers change its text, each in a fifth of the lines. The training is started, resumes, and is
 interrupted; some while it starts, prepares or averages, most while it trains. The last start is left alone. Processes
 are forked, so that a start costs little. Ends with exit code 1 where a file differs, a batch is missing in
-quarantine.jsonl or stands there twice, or a process does not end.
+quarantine.jsonl or is there twice, or a process does not end.
 
 With --ends, nothing is interrupted: a training is resumed that many times for one more step and a new model. Each
 process is late by a random time before and after its last collective, threads switch every microsecond, and two other
