@@ -16,7 +16,7 @@ The training has a mixture of corpora with tags, two target languages among them
 With --modifiers, all modifiers change its text, each in a fifth of the lines. The training is started, resumes, and is
 interrupted; some while it starts, prepares or averages, most while it trains. The last start is left alone. Processes
 are forked, so that a start costs little. Ends with exit code 1 where a file differs, a batch is missing in
-quarantine.jsonl or stands there twice, or a process does not end.
+quarantine.jsonl or is there twice, or a process does not end.
 
 With --ends, nothing is interrupted: a training is resumed that many times for one more step and a new model. Each
 process is late by a random time before and after its last collective, threads switch every microsecond, and two other
@@ -288,11 +288,15 @@ class Processes:
         ]
 
     def _fork(self, arguments: list[str], world: dict[str, str], nan_steps: Sequence[int], disk_bytes: int) -> int:
+        # Python ignores what is raised between a fork and its return.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         number = os.fork()
         if number:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             return number
         code = 70  # of an exception that is no error of ours
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             with self.log.open("ab", buffering=0) as log:
                 os.dup2(log.fileno(), 2)
             os.environ |= world if world["WORLD_SIZE"] != "1" else {}

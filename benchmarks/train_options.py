@@ -40,6 +40,7 @@ import torch
 from memory import make_store
 from transduce.config import Config, preset
 from transduce.config.modifiers import MODIFIERS, ModifierConfig
+from transduce.data.modifiers import modified
 from transduce.data.prepared import TRAIN, load_prepared
 from transduce.data.store import ParallelStore
 from transduce.engines.allocator import enter_command
@@ -192,8 +193,12 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=0, help="of each side; default: as the preset says")
     parser.add_argument("--data", type=Path, help="a prepared folder, whose pairs are trained on")
     parser.add_argument("--cpu-seconds", action="store_true", help="count CPU seconds; for one thread, on a CPU")
+    parser.add_argument(
+        "--long-epoch", action="store_true", help="plan modified lines as in a long epoch: by estimates"
+    )
     parser.add_argument("--toy", action="store_true", help="a small model: to try the script")
     args = parser.parse_args()
+    modified._EXACT_LINES = 0 if args.long_epoch else modified._EXACT_LINES
     with tempfile.TemporaryDirectory() as name:
         if args.data is None:
             store = make_store(Path(name) / "train.arrow", configured(args).model.vocab_size, args.pairs)

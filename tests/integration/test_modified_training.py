@@ -41,12 +41,13 @@ def data(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("step", [1, 6, 11, 17])
+@pytest.mark.parametrize(("step", "exact_lines"), [(1, 0), (6, 500_000), (11, 0), (17, 500_000)])
 def test_a_resumed_training_with_all_modifiers_is_the_uninterrupted_one_bit_for_bit(
-    config: Config, data: Path, tmp_path: Path, step: int
+    config: Config, data: Path, tmp_path: Path, step: int, exact_lines: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over several epochs, each with other lines."""
-    config = with_train(config, modifiers=ALL, max_steps=20)
+    """Over several epochs, each with other lines; planned by real lengths, or by estimates as long epochs."""
+    monkeypatch.setattr(modified, "_EXACT_LINES", exact_lines)
+    config = with_train(config, modifiers=ALL, max_steps=24)
     whole = make_trainer(config, tmp_path / "whole", data)
     assert whole.fit().end == End.MAX_STEPS
     assert whole.progress.epoch >= 2

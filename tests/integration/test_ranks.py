@@ -30,6 +30,8 @@ import torch
 
 from small_training import with_train, without_dropout
 from transduce.config import load_recipe
+from transduce.data.batching import share
+from transduce.data.modifiers import modified
 from transduce.data.store import ParallelStore
 from transduce.runs import scorer_of, with_vocabulary
 from transduce.training.trainable import new_model
@@ -38,6 +40,7 @@ from transduce.training.device import Compute
 from transduce.training.trainer import Trainer
 from transduce.training.validation import Validation
 
+modified._EXACT_LINES = 0  # lengths are estimated, as in a long epoch
 recipe, data, run, steps = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 run.mkdir(exist_ok=True)
 # A usual rate for so small a model would make it chaotic: rounding errors would grow by a half in each step.
@@ -51,13 +54,17 @@ untrained, held_out = new_model(config, compute).double(), ParallelStore.open(da
 validation = Validation(held_out, scorer_of(config, tokenizer, held_out, trainer.ranks))
 scores = validation.scores(untrained, compute, trainer.ranks)
 (run / f"scores-{trainer.ranks.rank}.json").write_text(json.dumps(scores))
+rows, pairs = trainer.order.next_rows(trainer.progress), trainer.order.pairs(trainer.progress)
+own = share(rows, trainer.ranks.rank, trainer.ranks.world_size)
+targets = [int(pairs.target_lengths[own].sum()), sum(len(ids) + 1 for ids in pairs.pairs(own)[1])]
+(run / f"targets-{trainer.ranks.rank}.json").write_text(json.dumps(targets))
 trainer.fit()
 """
 
 
-def losses(run: Path) -> list[float]:
+def noted(run: Path, name: str) -> list[float]:
     records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
-    return [record["loss"] for record in records if record["kind"] == "train"]
+    return [record[name] for record in records if record["kind"] == "train"]
 
 
 MODIFIERS = ", ".join(
@@ -71,7 +78,10 @@ MODIFIERS = ", ".join(
 def test_any_number_of_processes_has_the_same_losses(
     setting: str, recipe: Path, config: Config, data: Path, tmp_path: Path
 ) -> None:
-    """In float64, over 50 steps of several epochs: batches of fewer pairs than processes are among them."""
+    """In float64, over 50 steps of several epochs: batches of fewer pairs than processes are among them.
+
+    With modifiers, each process has another ratio of real to planned target tokens, and all divide by the real ones.
+    """
     assert batches_an_epoch(config, data) < 50
     program = tmp_path / "exact.py"
     program.write_text(EXACT)
@@ -80,11 +90,15 @@ def test_any_number_of_processes_has_the_same_losses(
         arguments = [str(program), str(recipe), str(data), str(run), "50", setting]
         for code, said in finish(start(world_size, arguments)):
             assert code == 0, said
-    alone = losses(tmp_path / "1")
+    alone = noted(tmp_path / "1", "loss")
     assert len(alone) == 50
     assert alone[-1] < alone[0] - 0.5  # it learns
     for world_size in (2, 3):
-        assert losses(tmp_path / str(world_size)) == pytest.approx(alone, rel=0, abs=1e-9)
+        run = tmp_path / str(world_size)
+        assert noted(run, "loss") == pytest.approx(alone, rel=0, abs=1e-9)
+        assert noted(run, "gradient_norm") == pytest.approx(noted(tmp_path / "1", "gradient_norm"), rel=1e-7)
+        targets = [json.loads(path.read_text()) for path in run.glob("targets-*.json")]
+        assert len({planned / real for planned, real in targets}) == (world_size if "modifiers" in setting else 1)
     scores = {path.read_text() for path in tmp_path.glob("*/scores-*.json")}
     assert len(scores) == 1, scores  # on every process of any number of them
     assert json.loads(scores.pop()).keys() == {"perplexity", "bleu"}

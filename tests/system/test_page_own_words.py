@@ -305,6 +305,34 @@ def test_a_cleared_text_comes_back_with_its_corrections(page: Opened) -> None:
     page.page.locator("#undo").wait_for(timeout=SECONDS)
 
 
+def test_what_was_undone_is_there_after_a_reload(page: Opened) -> None:
+    """The text in place of the cleared one, and no link in the address."""
+    page.translate(TEXT, _TRANSLATION)
+    page.page.click("#clear")
+    page.page.click("#undo")
+    page.value("#text", TEXT)
+    _reloaded(page)
+    page.value("#text", TEXT)
+    page.page.goto(f"{page.address}/#source=de&target=en&text=Ein Mann.")
+    page.value("#text", "Ein Mann.")
+    page.page.click("#undo")
+    page.value("#text", TEXT)
+    _reloaded(page)
+    page.value("#text", TEXT)
+
+
+def test_undo_brings_the_detected_language_back(page: Opened) -> None:
+    page.page.select_option("#source", "auto")
+    page.translate(TEXT, _TRANSLATION)
+    page.text_of("#detected", "Detected: English")
+    page.page.goto(f"{page.address}/#source=auto&target=en&text=Das ist ein Mann.")
+    page.text_of("#detected", "Detected: German")
+    page.page.route("**/*", lambda route: route.abort())  # nothing is detected again
+    page.page.click("#undo")
+    page.value("#text", TEXT)
+    page.text_of("#detected", "Detected: English")
+
+
 def test_an_edit_does_not_take_away_a_link_that_is_not_opened_yet(page: Opened) -> None:
     """The browser tells of a new address a moment after it is there: here a key comes in between."""
     _corrected(page)

@@ -51,7 +51,7 @@ CATALOGUES = {
         'id,name,made,sum\r\nA-1x,"a ""big"" dog, old",2026-11-26T10:00Z,=SUM(A1)\r\n,"two\nlines",,-3.5\r\n\r\nx',
         'id,name,made,sum\r\nA-1x,"A ""BIG"" DOG, OLD",2026-11-26T10:00Z,=SUM(A1)\r\n,"TWO\nLINES",,-3.5\r\n\r\nX',
     ),
-    "semicolons": ("a.csv", "a dog, old;1,5\na cat;2,5", "A DOG, OLD;1,5\nA CAT;2,5"),
+    "semicolons": ("a.csv", "a dog, old;1,5\n\na cat;2,5", "A DOG, OLD;1,5\n\nA CAT;2,5"),
     "quotation marks within": ("a.tsv", 'a 5" dog\tx\n', 'A 5" DOG\tX\n'),
 }
 
@@ -76,6 +76,7 @@ def test_a_cell_that_needs_quotation_marks_gets_them() -> None:
         return text.replace(" ", ', "')
 
     assert translated(b"a dog,b\n", "a.csv", comma) == b'"a, ""dog",b\n'
+    assert translated(b'a "dog" runs,b\n', "a.csv", lambda text: text.removeprefix("a ")) == b'"""dog"" runs",b\n'
 
 
 @pytest.mark.parametrize("columns", [("text",), ("2",)])
@@ -90,12 +91,13 @@ def test_columns_are_chosen_by_heading_or_number(columns: tuple[str, ...]) -> No
         (b"id,name,price\n7,a dog,3.50\n", b"id,name,price\n7,A DOG,3.50\n", NAMES_COPIED),  # numbers below names
         (b",word\n0,dog\n1,cat\n", b",word\n0,DOG\n1,CAT\n", NAMES_COPIED),  # an index without a name
         (b"Name;Text\nDog;it barks\nCat;it purrs\n", b"Name;Text\nDOG;IT BARKS\nCAT;IT PURRS\n", NAMES_COPIED),
+        (b"Name;Text\nDog;it barks\nCat; \n", b"Name;Text\nDOG;IT BARKS\nCAT; \n", NAMES_COPIED),  # an empty cell
         (b"Dog;Text\nDog;barks\nCat;it purrs\n", b"DOG;TEXT\nDOG;BARKS\nCAT;IT PURRS\n", NAMES_UNKNOWN),
         (b"the dog,a hat\nthe cat,a cat\n", b"THE DOG,A HAT\nTHE CAT,A CAT\n", NAMES_UNKNOWN),  # no single words
         (b"dog,7\ncat,8\n", b"DOG,7\nCAT,8\n", ""),  # names are no numbers
         (b"dog,dog\n7,8\n", b"DOG,DOG\n7,8\n", ""),  # nor are two of them equal
         (b"dog\nit barks\n", b"DOG\nIT BARKS\n", ""),  # a single column needs no name
-        (b"dog,price\n", b"DOG,PRICE\n", ""),  # nothing is below
+        (b"dog,price\n\n", b"DOG,PRICE\n\n", ""),  # nothing is below
     ],
 )
 def test_a_first_line_of_names_is_copied(source: bytes, expected: bytes, remark: str) -> None:

@@ -1,4 +1,4 @@
-"""Documents between their store and the service: what is charged, given back, renewed, saved and asked for."""
+"""Documents between their store and the service: charges, refunds, leases, saved results and requests for the state."""
 
 import asyncio
 import io
@@ -44,7 +44,7 @@ from transduce.translation.pipeline import TextOptions
 
 DAY = "2026-01-02"
 TEXT = b"A dog.\n"
-_TOO_MANY = "characters to translate. Repeated paragraphs that stand near each other count once. Split it."
+_TOO_MANY = "characters to translate. Repeated paragraphs near each other count once. Split it."
 
 
 @pytest.fixture

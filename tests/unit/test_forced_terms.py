@@ -56,7 +56,7 @@ def test_an_unexpected_term_is_forced(log_probability: float, is_forced: bool) -
     assert best.forced == ((("cat",),) if is_forced else ())
     assert bool(best.warnings) == is_forced
     if is_forced:
-        assert best.warnings == ("the required term 'cat' was forced: the model expected other words where it stands.",)
+        assert best.warnings == ("the required term 'cat' was forced: the model expected other words at its place.",)
 
 
 def test_a_term_found_without_search_is_never_forced() -> None:

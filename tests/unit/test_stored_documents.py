@@ -107,6 +107,14 @@ def test_of_a_document_that_failed_only_the_reason_is_left(documents: DocumentSt
     assert documents.occupancy("one").num_bytes == 0
 
 
+def test_a_long_reason_is_cut(documents: DocumentStore) -> None:
+    """It is sent with each answer about the document, and may have a line of the document in it."""
+    made = documents.add(given(), CONTENT)
+    documents.claim(TRANSLATING, "a", 60)
+    assert documents.fail(made.id, "a", "ü" * 1999 + "ab", 60)
+    assert found(documents, made).message == "ü" * 1999 + "a"
+
+
 def test_who_has_lost_a_document_can_change_nothing(documents: DocumentStore, store: Store) -> None:
     made = documents.add(given(), CONTENT)
     documents.claim(TRANSLATING, "a", 0.0)

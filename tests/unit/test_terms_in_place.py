@@ -122,6 +122,26 @@ def test_of_several_sentences_the_first_of_a_list_has_all_terms_in_place() -> No
         assert found[0].text == "Der Köter sieht. Der Köter sieht."
 
 
+def test_a_text_longer_than_any_that_was_searched_is_not_made() -> None:
+    """A model with learned positions has none for more tokens than its searches may write."""
+    glossary = {"dog": "Köter Mieze Köter"}
+    free, constrained = "Der Hund sieht die Katze", "Hund Köter Mieze Köter"
+    engine = Adding(free, constrained)
+    limit = max(map(len, engine.outputs))
+    assert len(TOKENIZER.encode("Der Köter Mieze Köter sieht die Katze")) > limit
+    score = engine.score
+
+    def limited(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        assert max(map(len, targets)) <= limit, "no position"
+        return score(sources, targets)
+
+    engine.score = limited  # type: ignore[method-assign]
+    [[best]] = Translator(engine, TOKENIZER, DecodeConfig(beam_size=4)).translate_n_best(
+        ["The dog sees the cat"], 1, glossary=glossary
+    )
+    assert best.text == constrained
+
+
 def test_what_the_model_expects_is_left_to_it() -> None:
     [best] = translated("The dog sees", "Der Hund sieht", "Der Hund Köter sieht", DOG, log_probability=-5.0)
     assert (best.text, best.forced) == ("Der Hund Köter sieht", ())

@@ -1,5 +1,6 @@
 """Terms in the sources of a model that was trained with them, before any search that must write them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from text_engine import text_translator
 from transduce.config import Config, TrainConfig
 from transduce.config.modifiers import ModifierConfig
+from transduce.config.special_ids import UNK
 from transduce.engines.interface import TokenConstraints
 from transduce.translation.pipeline.text_options import TextOptions
 from transduce.translation.translator import Translator
@@ -79,6 +81,19 @@ def test_a_text_that_would_be_too_long_has_no_terms() -> None:
     translator = made((TERMS,), obedient)
     length = len(translator.tokenizer.encode(SOURCE))
     translator = made((TERMS,), obedient, max_source_tokens=length + 1)
+    noted = Searches(translator)
+    translator.translate_n_best([SOURCE], 1, glossary={"dogs": "Köter"})
+    assert noted.made[0] == (SOURCE, False)
+
+
+def test_a_vocabulary_that_lacks_the_marks_reads_no_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = made((TERMS,), obedient)
+    plain = translator.tokenizer.encode_batch
+
+    def encode(texts: Sequence[str]) -> list[list[int]]:
+        return [ids + [UNK] * text.count("|") for text, ids in zip(texts, plain(texts), strict=True)]
+
+    monkeypatch.setattr(translator.tokenizer, "encode_batch", encode)
     noted = Searches(translator)
     translator.translate_n_best([SOURCE], 1, glossary={"dogs": "Köter"})
     assert noted.made[0] == (SOURCE, False)

@@ -10,6 +10,7 @@ from made_links import Gold, made_corpus
 from transduce.alignment.vocabulary import Vocabulary
 from transduce.alignment.word_aligner import WordAligner
 from transduce.alignment.words import token_spans, tokens_of
+from transduce.config.tensors import write_tensors
 from transduce.errors import DataError
 
 
@@ -128,6 +129,55 @@ def test_a_damaged_file_is_named(learned: WordAligner, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DataError, match=r"aligner: .* Run 'transduce prepare' again with --overwrite\."):
         WordAligner.load(path)
+
+
+SMALL = {
+    "source.words": np.array([7, 9], np.int64),
+    "source.shares": np.array([0.5, 0.25]),
+    "target.words": np.array([5, 6, 8], np.int64),
+    "target.shares": np.array([0.5, 0.25, 0.125]),
+    "keys": np.array([0, 2, 5], np.int64),
+    "forward": np.ones(3, np.float32),
+    "backward": np.ones(3, np.float32),
+    "distances": np.ones(33, np.float32),
+}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "reason"),
+    [
+        *[({name: None}, f"has no tensor '{name}'") for name in SMALL],
+        (dict.fromkeys(SMALL) | {"weight": np.ones(2)}, "has no tensor 'source.words'"),
+        ({"source.words": np.ones(1, np.int64)}, "source.shares: has float64 numbers of shape (2,), not 1 floating"),
+        ({"target.shares": np.ones(4)}, "target.shares: has float64 numbers of shape (4,), not 3 floating"),
+        ({"source.words": np.ones(2)}, "source.words: has float64 numbers of shape (2,), not 2 64-bit integers"),
+        (
+            {"target.words": np.ones(6, np.int32)},
+            "target.words: has int32 numbers of shape (6,), not 6 64-bit integers",
+        ),
+        ({"forward": np.ones(2, np.float32)}, "forward: has float32 numbers of shape (2,), not 3 floating"),
+        ({"backward": np.ones(4, np.float32)}, "backward: has float32 numbers of shape (4,), not 3 floating"),
+        ({"backward": np.ones(3, np.int64)}, "backward: has int64 numbers of shape (3,), not 3 floating"),
+        ({"distances": np.ones(32, np.float32)}, "distances: has float32 numbers of shape (32,), not 33 floating"),
+        ({"distances": np.ones((3, 11))}, "distances: has float64 numbers of shape (3, 11), not 33 floating"),
+        ({"keys": np.array([[0, 2, 5]])}, "keys: has int64 numbers of shape (1, 3), not 3 64-bit integers"),
+        ({"keys": np.array([0, 2, 6])}, "keys: are not rising numbers below 6"),  # 2 · 3 pairs of words
+        ({"keys": np.array([-1, 2, 5])}, "keys: are not rising numbers below 6"),
+        ({"keys": np.array([0, 2, 2])}, "keys: are not rising numbers below 6"),
+    ],
+)
+def test_a_file_with_other_tensors_is_named(tensors: dict[str, np.ndarray | None], reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "aligner"
+    write_tensors(path, SMALL, lambda: None)
+    WordAligner.load(path).links("a dog", "ein Hund")
+    changed = {name: values for name, values in (SMALL | tensors).items() if values is not None}
+    write_tensors(path, changed, lambda: None)
+    with pytest.raises(DataError) as error:
+        WordAligner.load(path)
+    assert str(error.value).startswith(f"{path}: {reason}")
+    assert str(error.value).endswith(" It is damaged. Run 'transduce prepare' again with --overwrite.") or (
+        "no file of word alignments. Run 'transduce prepare' again" in str(error.value)
+    )
 
 
 def test_spans_are_those_of_the_tokens() -> None:

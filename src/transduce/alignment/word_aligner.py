@@ -14,10 +14,11 @@ word may have several links, or none.
 The links are computed by products, quotients and sums in a fixed order, so every machine finds the same ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,9 @@ _BUCKETS = 33  # of distances from -1 to 1
 _MIN_PRODUCT = 0.2  # p(i | j) · p(j | i) of a link
 _BLOCK_CELLS = 1 << 20  # pairs of words that are compared at a time
 _SLOT_BITS = 22
+# Tensors of a file, each with another one that has as many numbers.
+_INTEGERS = {"source.words": "source.words", "target.words": "target.words", "keys": "keys"}
+_FLOATS = {"source.shares": "source.words", "target.shares": "target.words", "forward": "keys", "backward": "keys"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,19 +234,37 @@ class WordAligner:
         """Reads the aligner that `save` wrote.
 
         Raises:
-            DataError: the file cannot be read.
+            DataError: the file cannot be read, or its tensors are not those of an aligner.
         """
         try:
             tensors, _ = read_tensors(path)
+            _require_consistent(tensors)
             vocabularies = [
                 Vocabulary(tensors[f"{name}.words"].view(np.uint64), tensors[f"{name}.shares"])
                 for name in ("source", "target")
             ]
             floats = [tensors[name].astype(np.float64) for name in ("forward", "backward", "distances")]
             return cls((vocabularies[0], vocabularies[1]), tensors["keys"], *floats)
-        except (BundleError, KeyError) as error:
+        except (BundleError, ValueError) as error:
             reason = str(error).removeprefix(f"{path}: ")
             raise DataError(f"{path}: {reason} Run 'transduce prepare' again with --overwrite.") from None
+
+
+def _require_consistent(tensors: Mapping[str, NDArray[Any]]) -> None:
+    """Raises ValueError unless tensors are those that `save` wrote, as far as their types, sizes and keys tell."""
+    for name, counted in (_INTEGERS | _FLOATS | {"distances": ""}).items():
+        if name not in tensors:
+            raise ValueError(f"has no tensor {name!r}. It is damaged, or no file of word alignments.")
+        found, kind = tensors[name], "i" if name in _INTEGERS else "f"
+        size = tensors[counted].size if counted else _BUCKETS
+        if found.dtype.kind != kind or found.shape != (size,) or (kind == "i" and found.itemsize != 8):
+            expected = f"{size:,} {'64-bit integers' if kind == 'i' else 'floating-point numbers'}"
+            raise ValueError(
+                f"{name}: has {found.dtype} numbers of shape {found.shape}, not {expected}. It is damaged."
+            )
+    keys, num_pairs = tensors["keys"], tensors["source.words"].size * tensors["target.words"].size
+    if keys.size and (keys[0] < 0 or keys[-1] >= num_pairs or (keys[1:] <= keys[:-1]).any()):
+        raise ValueError(f"keys: are not rising numbers below {num_pairs:,}. It is damaged.")
 
 
 def _distances(counts: Floats, num_of_bucket: Ints) -> Floats:

@@ -37,7 +37,7 @@ MODIFIERS: dict[str, ModifierKind] = {
     "noise": ModifierKind(0.0005, "both sides become the same random strings"),
     "upper_case": ModifierKind(0.07, "both sides in capitals, if the script has them"),
     "title_case": ModifierKind(0.05, "each word of both sides begins with a capital"),
-    "terms": ModifierKind(0.1, "words of the source get their translations beside them", aligned=True),
+    "terms": ModifierKind(0.1, "words of the source are followed by their translations", aligned=True),
     "inline_tags": ModifierKind(0.005, "the same tags or placeholder at a phrase and its translation", aligned=True),
     "items": ModifierKind(0.02, "a number, code, address or emoji is added to both sides"),
     "punctuation": ModifierKind(0.2, "no final sign; or other quotes, dashes, spaces in the source"),

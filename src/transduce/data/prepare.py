@@ -197,7 +197,7 @@ def _reuse(output: Path, wanted: dict[str, Any], config: Config) -> PrepareRepor
         )
     prepared = load_prepared(output)
     if needs_aligner(config):
-        require_aligner(prepared)
+        require_aligner(output)
     report = PrepareReport.from_dict(read_json_object(output / REPORT))
     report.folder, report.reused = str(output), True
     mixture = Mixture.of(config, prepared.corpora)  # the weights may be others than before

@@ -109,15 +109,14 @@ def load_prepared(folder: Path, *, checksums: bool = True) -> Prepared:
     )
 
 
-def require_aligner(prepared: Prepared) -> Path:
-    """Returns the path of what links words; raises DataError where the folder has none."""
-    if prepared.aligner is None:
+def require_aligner(folder: Path) -> Path:
+    """Returns the path of what links words; raises DataError where the prepared folder has none."""
+    if not (folder / ALIGNER).is_file():
         raise DataError(
-            f"{prepared.folder}: was prepared without {ALIGNER}, which train.guided_attention or train.modifiers "
-            "need. Name another folder, or prepare this one again: "
-            f"transduce prepare RECIPE --output {prepared.folder} --overwrite"
+            f"{folder}: was prepared without {ALIGNER}, which train.guided_attention or train.modifiers need. "
+            f"Name another folder, or prepare this one again: transduce prepare RECIPE --output {folder} --overwrite"
         )
-    return prepared.aligner
+    return folder / ALIGNER
 
 
 def _rows(manifest: dict[str, Any], key: str) -> tuple[CorpusRows, ...]:

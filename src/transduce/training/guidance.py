@@ -159,7 +159,7 @@ def guidance_of(config: Config, prepared: Prepared, tokenizer: Tokenizer) -> Gui
     """
     weight = config.train.guided_attention
     if (head := guided_head(config)) is not None:
-        links = PieceLinks(WordAligner.load(require_aligner(prepared)), tokenizer)
+        links = PieceLinks(WordAligner.load(require_aligner(prepared.folder)), tokenizer)
         return Guidance(weight, LinkedWords(links, head.layer))
     if weight:
         return Guidance(weight, CurrentWord(*beginnings(tokenizer.piece_bytes(range(tokenizer.vocab_size)))))

@@ -1,6 +1,6 @@
 """Modifiers that need to know which words translate which: `terms` and `inline_tags`.
 
-    terms         beside one to three words of the source stands their translation: "A dog | Hund | runs."
+    terms         one to three words of the source are followed by their translations: "A dog | Hund | runs."
     inline_tags   the same tags are around a phrase and its translation, or the same placeholder is before both
 
 Links come from a word aligner (`transduce.alignment`), as spans of characters. Where they leave no safe place, a pair
@@ -24,7 +24,7 @@ _TAGGED = 0.7  # of the lines: tags around a phrase; the others get a placeholde
 
 
 def terms(source: str, target: str, draws: Draws, links: Links) -> tuple[str, str]:
-    """Returns the source with translations of one to three words beside them, and the target (Dinu et al. 2019)."""
+    """Returns the source with translations after one to three of its words, and the target (Dinu et al. 2019)."""
     found = [each for each in links if _is_term(source, target, each, links)]
     chosen = {draws.choice(found) for _ in range(min(len(found), draws.between(1, _MOST_TERMS)))}
     for (_, end), (start, stop) in sorted(chosen, reverse=True):

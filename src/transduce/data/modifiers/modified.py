@@ -7,7 +7,7 @@ their text is modified and encoded again; tags in front of a side stay. All othe
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -23,7 +23,7 @@ from transduce.data.modifiers.aligned import Links
 from transduce.data.modifiers.applying import ALIGNED, NAMES, FindLinks, Pair, applied
 from transduce.data.modifiers.lengths import Growth, sample_rows
 from transduce.data.modifiers.lines import Lines, merged_lines, single_lines
-from transduce.data.prepared import ALIGNER, TOKENIZER
+from transduce.data.prepared import TOKENIZER, require_aligner
 from transduce.data.store import Ids, ParallelStore
 from transduce.data.word_links import links_of_pairs
 from transduce.errors import DataError
@@ -62,11 +62,15 @@ class Modifiers:
         self.probabilities = {name: given[name] for name in MODIFIERS if name in given}
         longest, most = longest_sequence(config.model), config.data.max_tokens + 1  # EOS
         self.most_tokens = most if longest is None else min(most, longest)
-        sides = store.pairs(sample_rows(len(store)))
+
+    @cached_property
+    def growth(self) -> Growth:
+        """How many tokens the modifiers add, which only a long epoch needs to know."""
+        sides = self.store.pairs(sample_rows(len(self.store)))
         texts = (
             each.decode_batch([ids.tolist() for ids in side]) for each, side in zip(self.tokenizers, sides, strict=True)
         )
-        self.growth = Growth([*self.probabilities], list(zip(*texts, strict=True)), self.tokenizers, find_links)
+        return Growth([*self.probabilities], list(zip(*texts, strict=True)), self.tokenizers, self.find_links)
 
     @classmethod
     def of(cls, config: Config, store: ParallelStore) -> "Modifiers":
@@ -80,16 +84,10 @@ class Modifiers:
         if tokenizer is None or tokenizer.fingerprint != store.tokenizer_fingerprint:
             problem = "is not the tokenizer of" if tokenizer else "is missing, the tokenizer of"
             raise DataError(f"{path}: {problem} {store.path.name}, which train.modifiers need. Prepare the data again.")
-        needed = [each.name for each in config.train.modifiers if each.name in ALIGNED]
-        if not needed:
+        if not any(each.name in ALIGNED for each in config.train.modifiers):
             return cls(config, store, tokenizer)
-        path = store.path.with_name(ALIGNER)
-        if not path.is_file():
-            raise DataError(
-                f"{path}: is missing, which the modifier '{needed[0]}' needs. Prepare the data again with this recipe: "
-                f"transduce prepare RECIPE --output {path.parent} --overwrite"
-            )
-        return cls(config, store, tokenizer, partial(links_of_pairs, WordAligner.load(path)))
+        aligner = WordAligner.load(require_aligner(store.path.parent))
+        return cls(config, store, tokenizer, partial(links_of_pairs, aligner))
 
     def epoch(self, epoch: int, rows: Indices | None = None) -> "ModifiedPairs":
         """Returns the pairs of an epoch: of all rows of the store, or of `rows`, some perhaps several times."""
@@ -131,22 +129,29 @@ class ModifiedPairs:
         self._before: dict[int, tuple[Ids, Ids]] = {}
         self.source_lengths = lines.lengths(modifiers.store.source_lengths)
         self.target_lengths = lines.lengths(modifiers.store.target_lengths)
-        for name in modifiers.growth.names:
-            longer = self.lines_with(name)
-            for side, lengths in enumerate((self.source_lengths, self.target_lengths)):
-                planned = np.minimum(modifiers.growth.planned(name, lengths[longer], side), modifiers.most_tokens)
-                lengths[longer] = np.maximum(planned, lengths[longer])
         if len(lines) <= _EXACT_LINES:
             self._count_tokens()
+        else:
+            self._estimate_tokens()
 
     def _count_tokens(self) -> None:
         """Makes all lines that modifiers apply to, once, to know their lengths."""
         names = (name for name in self._modifiers.probabilities if name in NAMES)
         lines = np.unique(np.concatenate([np.zeros(0, np.int64), *map(self.lines_with, names)]))
-        for start in range(0, len(lines), _BLOCK_LINES):
-            block = lines[start : start + _BLOCK_LINES]
+        for block in _blocks(lines):
             self.source_lengths[block], self.target_lengths[block] = self.lengths(block)
         self._made, self._before = {}, {}
+
+    def _estimate_tokens(self) -> None:
+        """Adds to the lengths about what modifiers add; a line that would be too long stays as it is."""
+        modifiers, keys = self._modifiers, self._lines.keys
+        for name in modifiers.growth.names:
+            for block in _blocks(self.lines_with(name)):
+                numbers = modifiers.numbers(name, keys[block], self._epoch).tolist()
+                added = modifiers.growth.added(name, numbers, self._stored(block))
+                for lengths, each in zip((self.source_lengths, self.target_lengths), added, strict=True):
+                    planned = np.minimum(lengths[block] + each, modifiers.most_tokens).astype(np.int32)
+                    lengths[block] = np.maximum(planned, lengths[block])
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -243,6 +248,10 @@ class ModifiedPairs:
             # An imported vocabulary may lack a character: nothing could be copied then.
             if not any(UNK in new and UNK not in side[place] for new, side in zip((source, target), sides, strict=True))
         }
+
+
+def _blocks(lines: Indices) -> list[Indices]:
+    return [lines[start : start + _BLOCK_LINES] for start in range(0, len(lines), _BLOCK_LINES)]
 
 
 def _joined(parts: Sequence[Ids], tags: NDArray[np.int64]) -> Ids:

@@ -226,7 +226,7 @@ class DocumentRunner:
         try:
             await asyncio.to_thread(self._store.put_back, document.id, claim, counts=counts)
         except StateError:
-            _LOG.warning("a document could not be put back: it is claimed again when its lease has ended")
+            _LOG.warning("a document could not be requeued: it is claimed again when its lease has ended")
         if not self._stopping:
             await asyncio.sleep(_POLL_SECONDS)  # a service that is about to end must not claim it again at once
 

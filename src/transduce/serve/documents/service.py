@@ -45,7 +45,7 @@ class Documents:
         self._runner.start()
 
     async def stop(self) -> None:
-        """Ends what is read or translated now, and puts it back."""
+        """Ends what is read or translated now, and requeues it."""
         self._stopping = True
         self._reader.stop()
         await self._runner.stop()

@@ -78,7 +78,7 @@ def survey(file: DocumentFile, target: str, max_characters: int) -> Survey:
         if num_characters > max_characters:
             raise DataError(
                 f"{file.name}: has more than {max_characters:,} characters to translate. Repeated paragraphs "
-                "that stand near each other count once. Split it."
+                "near each other count once. Split it."
             )
         return [unchanged_text(text) for text in texts]
 

@@ -46,6 +46,6 @@ def _indices(ids: Sequence[int], spellings: Sequence[Sequence[int]], tokenizer: 
 def warnings_of_forced(choices: Sequence[Choice]) -> tuple[str, ...]:
     """Returns the warnings for terms that were forced."""
     return tuple(
-        f"the required term {shown(choice)} was forced: the model expected other words where it stands."
+        f"the required term {shown(choice)} was forced: the model expected other words at its place."
         for choice in choices
     )

@@ -1,4 +1,4 @@
-"""Terms that a model reads in the source, beside the words that they translate.
+"""Terms that a model reads in the source, after the words that they translate.
 
 A model that was trained with the modifier `terms` then writes most of them without a search that is made to (Dinu et
 al. 2019, "Training neural machine translation to apply terminology constraints").
