@@ -33,6 +33,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "target space": {"target_space_embedding": True},
     "target space, learned positions": {"target_space_embedding": True, "positions": "learned", "max_positions": 20},
     "sources without an end": {"source_end": "none"},
+    "heads for later tokens": {"block_size": 3},
     "attention biases": {"attention_bias": True},
     "narrow keys": {"d_k": 4},
     "narrow values, biases": {"d_k": 24, "d_v": 6, "attention_bias": True},

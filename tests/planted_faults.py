@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from transduce.engines.torch import TorchEngine
 from transduce.model import Transformer, attention, inference_weights, layers, transformer, windowed
 from transduce.model.cache import DecoderState, LayerCache
 from transduce.model.positions import Positions
+from transduce.model.spans import SpanState
 from transduce.text import SubwordTokenizer
 from transduce.verification import folder
 
@@ -224,6 +225,17 @@ def one_beam_takes_the_second(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(beam, "best_candidates", second)
 
 
+def refused_drafts_stay(patch: pytest.MonkeyPatch) -> None:
+    original = SpanState.accept
+
+    def accept(state: SpanState, counts: Sequence[int]) -> SpanState:
+        assert state.states_BKD is not None
+        fed = state.states_BKD.size(1)
+        return original(state, [min(fed, count + 1) if count else 0 for count in counts])
+
+    patch.setattr(SpanState, "accept", accept)
+
+
 def n_best_is_reversed(patch: pytest.MonkeyPatch) -> None:
     change_each_batch(patch, lambda found: [hs[::-1] for hs in found])
 
@@ -332,6 +344,7 @@ FAULTS: list[tuple[str, Fault]] = [
     ("batch size and order", padding_is_seen),
     ("beam 1 = greedy", greedy_takes_the_second),
     ("beam 1 = greedy", one_beam_takes_the_second),
+    ("drafts = greedy", refused_drafts_stay),
     ("n-best", n_best_is_reversed),
     ("n-best", n_best_repeats_itself),
     ("n-best", n_best_lacks_the_best),

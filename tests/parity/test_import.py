@@ -62,6 +62,21 @@ def test_an_export_comes_back_bit_for_bit(tmp_path: Path, changes: dict[str, Any
     assert scores(back) == scores(bundle)
 
 
+@pytest.mark.parametrize("format", ["huggingface", "onnx", "ctranslate2"])
+def test_heads_for_later_tokens_stay_behind(tmp_path: Path, format: str) -> None:
+    pytest.importorskip({"huggingface": "transformers", "onnx": "onnxruntime"}.get(format, format))
+    bundle = make_model(tmp_path / "model", block_size=3)
+    assert any(name.startswith("block_heads.") for name in bundle.weights())
+    certificate = export_model(bundle.path, tmp_path / "export", format, sample=3)
+    assert certificate.verdict == "passed"
+    assert "the heads for later tokens (model.block_size = 3) are left out" in certificate.notes
+    if format == "huggingface":
+        import_huggingface(tmp_path / "export", tmp_path / "back", sample=3)
+        back = Bundle.load(tmp_path / "back")
+        assert back.config.model.block_size == 1
+        assert scores(back) == scores(bundle)
+
+
 def test_padded_heads_come_back(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     bundle = make_model(tmp_path / "model", num_heads=5, d_k=3, d_v=4, target_space_embedding=True)

@@ -1,6 +1,7 @@
 """A folder of CTranslate2 that is imported writes what CTranslate2 itself writes from it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,10 +180,11 @@ def test_an_export_comes_back_bit_for_bit(tmp_path: Path, kind: str) -> None:
     bundle = made_bundle(tmp_path / "other", heads=AligningHeads(layer, (heads - 1,)), **KINDS[kind])
     export_model(bundle.path, tmp_path / "export", "ctranslate2", sample=3)
     back = imported(tmp_path / "export", tmp_path / "back")
-    assert back.config == bundle.config
+    assert back.config == replace(bundle.config, model=replace(bundle.config.model, block_size=1))
     assert back.aligning_heads == bundle.aligning_heads
     assert back.tokenizer.fingerprint == bundle.tokenizer.fingerprint
     ours, theirs = bundle.weights(), back.weights()
+    ours = {name: weight for name, weight in ours.items() if not name.startswith("block_heads.")}
     assert theirs.keys() == ours.keys()
     assert [name for name in ours if not np.array_equal(theirs[name], ours[name])] == []
 

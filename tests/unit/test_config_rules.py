@@ -257,7 +257,8 @@ MAY_BE_0 = {
     InitConfig: "new_words",
 }
 AT_LEAST_1 = {
-    ModelConfig: "vocab_size num_encoder_layers num_decoder_layers d_model d_ff num_heads d_k d_v max_positions",
+    ModelConfig: "vocab_size num_encoder_layers num_decoder_layers d_model d_ff num_heads d_k d_v max_positions "
+    "block_size",
     TrainConfig: "max_steps source_batch_tokens target_batch_tokens warmup_steps max_skipped_steps keep_checkpoints "
     "validate_bleu_sentences validate_beam_size average_last log_steps",
     DecodeConfig: "beam_size diversity_groups batch_size",

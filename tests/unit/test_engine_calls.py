@@ -128,9 +128,9 @@ def made_bundle(**checksums: str) -> Any:
         (
             EngineChoice("torch"),
             {"device": "cuda:1", "threads": 3, "quantization": "int8", "others": ["second"], "shortlist": "on"},
-            ("torch", "cuda:1", 3, "int8", ["second"], "the shortlist"),
+            ("torch", "cuda:1", 3, "int8", ["second"], "the shortlist", None),
         ),
-        (EngineChoice("torch"), {}, ("torch", "auto", None, "float32", (), None)),
+        (EngineChoice("torch"), {"draft": "self"}, ("torch", "auto", None, "float32", (), None, "self")),
         (
             EngineChoice("ctranslate2"),
             {"device": "cuda", "threads": 2, "quantization": "int16", "shortlist": "on"},
@@ -169,7 +169,7 @@ def test_an_engine_is_loaded_with_what_was_chosen(
     assert isinstance(engine, AutomaticEngine) == bool(choice.fallback)
     if choice.fallback:
         assert engine.reference.name == "reference"
-        assert loaded[1:] == [("torch", "cpu", 2, "float32", (), None)]
+        assert loaded[1:] == [("torch", "cpu", 2, "float32", (), None, None)]
 
 
 def test_checksums_name_the_model_that_they_are_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from transduce.model.packing import num_rows
 from transduce.model.windowed import windowed_pairs
 from transduce.training.batch import Batch
 from transduce.training.device import Compute
-from transduce.training.flops import training_flops
+from transduce.training.flops import model_flops, training_flops
 from transduce.training.loss import Smoothing
 from transduce.training.step import batch_loss
 
@@ -38,8 +38,10 @@ def addmm_in_place(total: Any, left: Any, right: Any, *_: Any, **__: Any) -> int
     return 2 * math.prod(left) * right[1]
 
 
-def counted_by_torch(config: ModelConfig, batch: Batch) -> int:
-    model = Transformer(config).train()
+def counted_by_torch(config: ModelConfig, batch: Batch, *, frozen: bool = False) -> int:
+    model = Transformer(config).train(not frozen)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.startswith("block_heads.") or not frozen)
     counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: addmm_in_place})
     with counter:
         loss, _ = batch_loss(model, batch, Smoothing.of(0.1, config.vocab_size, "uniform"), Compute.of("cpu", "fp32"))
@@ -61,6 +63,17 @@ def counted_by_torch(config: ModelConfig, batch: Batch) -> int:
 def test_the_count_is_that_of_torch(config: ModelConfig, source: list[int], target: list[int]) -> None:
     batch = batch_of(source, target)
     assert training_flops(config, batch) == counted_by_torch(config, batch)
+
+
+@pytest.mark.parametrize("head", [1, 2, 4])
+def test_a_head_for_later_tokens_is_counted(head: int) -> None:
+    """The last tokens of a sentence have no later one: there are fewer to project, and to send through the head."""
+    config, batch = replace(SMALL, block_size=4), replace(batch_of(RAGGED, [1, 8, 3]), head=head)
+    assert training_flops(config, batch) == counted_by_torch(config, batch)
+    if head > 1:
+        frozen = counted_by_torch(config, batch, frozen=True)
+        model = Transformer(config).eval()
+        assert training_flops(config, batch, frozen=True) == model_flops(model, batch) == frozen
 
 
 @pytest.mark.parametrize("window", [1, 4, 41, 100])

@@ -245,7 +245,7 @@ def test_a_part_of_a_projection_in_int8_is_in_int8() -> None:
 def test_numbers_that_this_machine_has_not_are_refused(
     monkeypatch: pytest.MonkeyPatch, precision: str, has: dict[str, bool], message: str
 ) -> None:
-    monkeypatch.setattr("transduce.model.inference_weights._has_int8", lambda: False)
+    monkeypatch.setattr("transduce.model.inference_weights.has_int8", lambda: False)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: has.get("onednn", True))
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: has.get("bf16", True))
     with pytest.raises(ConfigError, match=message):
@@ -277,7 +277,7 @@ def test_which_weights_are_prepacked(monkeypatch: pytest.MonkeyPatch, precision:
 
     monkeypatch.setattr(f"{place}.PrepackedLinear", prepacked)
     monkeypatch.setattr(f"{place}.QuantizedLinear", quantized)
-    monkeypatch.setattr(f"{place}._has_int8", lambda: True)
+    monkeypatch.setattr(f"{place}.has_int8", lambda: True)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
     wide = replace(CONFIG, d_ff=-(-(1 << 17) // CONFIG.d_model))
     prepack(make(wide), precision)  # type: ignore[arg-type]

@@ -164,3 +164,12 @@ def test_a_shared_matrix_gets_both_gradients() -> None:
         torch.nn.functional.embedding(ids, embedding) @ embedding.t(), targets, smoothing
     )
     torch.testing.assert_close(gradients(ours, embedding)[0], gradients(theirs, embedding)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_frozen_embedding_changes_no_other_gradient(dtype: torch.dtype) -> None:
+    states, embedding, targets = inputs()
+    states, smoothing = states.detach().to(dtype).requires_grad_(), Smoothing.of(0.1, 37, "uniform")
+    whole = gradients(projected_loss(states, embedding, targets, smoothing)[0], states)
+    frozen = gradients(projected_loss(states, embedding.detach(), targets, smoothing)[0], states)
+    assert torch.equal(*whole, *frozen)

@@ -59,6 +59,14 @@ def test_learned_positions_are_a_part_and_sinusoids_are_not() -> None:
         weights_of_parts(model(), ["positions"])
 
 
+def test_the_model_is_all_but_the_heads_for_later_tokens() -> None:
+    plain, with_heads = (list(weight_shapes(model(block_size=block_size))) for block_size in (1, 3))
+    assert weights_of_parts(model(block_size=3), ["model"]) == plain
+    assert weights_of_parts(model(block_size=3), ["block_heads"]) == with_heads[len(plain) :]
+    with pytest.raises(ConfigError, match="leaves nothing to train"):
+        weights_of_parts(model(), ["model"])
+
+
 @pytest.mark.parametrize(
     ("part", "advice"),
     [

@@ -70,11 +70,11 @@ def test_the_engine_is_chosen_for_what_is_asked_of_it(bundle: Any, noting: Notin
     [(names, further)] = chosen
     assert names == ("torch", "int8")
     assert further.pop("lack").shown == "--coverage-penalty 0.5"  # as it was typed
-    assert further == {"device": "cpu", "model": "shape", "num_models": 3, "shortlist": "on"}
+    assert further == {"device": "cpu", "model": "shape", "num_models": 3, "shortlist": "on", "draft": ""}
     bundle.config.decode = DecodeConfig(beam_size=3, coverage_penalty=0.5)
     open_model(args_of())
     assert chosen[1][0] == ("auto", None)
-    rest = {"device": "auto", "model": "shape", "num_models": 1, "shortlist": "off"}
+    rest = {"device": "auto", "model": "shape", "num_models": 1, "shortlist": "off", "draft": ""}
     assert chosen[1][1] == rest | {"lack": lack}  # as the model's configuration has it
     open_model(args_of(), search=False)
     assert chosen[2][1] == rest | {"lack": None}

@@ -129,7 +129,7 @@ def test_the_loss_of_a_batch_has_that_of_a_guidance(monkeypatch: pytest.MonkeyPa
             return torch.ones(2, 3)
 
     model: Any = Model()
-    batch: Any = SimpleNamespace(targets_N="targets", inputs=())
+    batch: Any = SimpleNamespace(targets_N="targets", inputs=(), head=1)
     guidance: Any = SimpleNamespace(scores_LBTS=["scores"], loss=lambda scores, _: torch.tensor(3.0 * len(scores)))
     compute: Any = SimpleNamespace(dtype=torch.bfloat16, autocast=contextlib.nullcontext)
     for guide, expected in ((None, [10.0, 9.0]), (guidance, [13.0, 9.0])):

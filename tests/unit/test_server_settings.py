@@ -301,10 +301,15 @@ def test_what_does_not_answer_well_is_not_alive(asked: list[Any], answer: int | 
     ("entry", "options"),
     [
         (
-            ModelEntry(path="runs/en-de/model", engine="torch", quantization="int8", threads=3, shortlist="auto"),
-            {"engine": "torch", "quantization": "int8", "threads": 3, "shortlist": "auto"},
+            ModelEntry(
+                path="en-de/model", engine="torch", quantization="int8", threads=3, shortlist="auto", draft="self"
+            ),
+            {"engine": "torch", "quantization": "int8", "threads": 3, "shortlist": "auto", "draft": "self"},
         ),
-        (ModelEntry(path="en-de"), {"engine": "auto", "quantization": None, "threads": None, "shortlist": "off"}),
+        (
+            ModelEntry(path="en-de"),
+            {"engine": "auto", "quantization": None, "threads": None, "shortlist": "off", "draft": ""},
+        ),
     ],
 )
 def test_a_model_is_loaded_as_its_entry_says_and_tried(

@@ -76,7 +76,7 @@ def test_the_teacher_is_asked_as_the_job_says_and_the_student_gets_its_translati
         trained.append(config)
         return Outcome(End.SIGNAL, Progress())
 
-    monkeypatch.setattr(students, "distill", distill)
+    monkeypatch.setattr("transduce.augmentation.distilled_data.distill", distill)
     monkeypatch.setattr(students, "_train", train)
     assert make_student(job, lambda: contextlib.nullcontext(text_translator(str.upper))).comparison is None
 
@@ -357,8 +357,8 @@ def test_a_student_is_exported_again_where_it_or_its_shortlist_changed(
         exported.append((model, folder, form, options))
         folder.mkdir(exist_ok=True)
 
-    monkeypatch.setattr(students, "_distil", lambda *_: [])
-    monkeypatch.setattr(students, "_with_distilled_data", lambda job, _: job.config)
+    monkeypatch.setattr(students, "_distill", lambda *_: None)
+    monkeypatch.setattr(students, "with_distilled_data", lambda config, _: config)
     monkeypatch.setattr(students, "_train", lambda *_: None)
     monkeypatch.setattr(students, "_learn_shortlist", lambda *_: None)
     monkeypatch.setattr(students, "export_model", export)

@@ -156,7 +156,13 @@ def test_what_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     note("load_engine", "an engine")
     note("uses_shortlist", "maybe")
     note("checksums_of", {"the model": "12"})
-    given: dict[str, Any] = {"device": "cuda:1", "threads": 3, "quantization": "int8", "shortlist": "auto"}
+    given: dict[str, Any] = {
+        "device": "cuda:1",
+        "threads": 3,
+        "quantization": "int8",
+        "shortlist": "auto",
+        "draft": "self",
+    }
     found = Translator.load(first.path, engine="torch", ensemble=[second.path], **given)
     assert (found.engine, found.options, found.checksums) == ("an engine", first.config.decode, {"the model": "12"})
     assert found.bundle is not None
@@ -166,7 +172,13 @@ def test_what_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     required, chosen, loaded, wished, read = calls
     assert required[1] == ("torch", "int8")
     assert chosen[1] == ("torch", "int8")
-    assert chosen[2] == {"device": "cuda:1", "model": first.config.model, "num_models": 2, "shortlist": "auto"}
+    assert chosen[2] == {
+        "device": "cuda:1",
+        "model": first.config.model,
+        "num_models": 2,
+        "shortlist": "auto",
+        "draft": "self",
+    }
     assert (loaded[1][0].path, loaded[1][1]) == (first.path, choice)
     assert [each.path for each in loaded[2].pop("others")] == [second.path]
     assert loaded[2] == given
@@ -179,8 +191,21 @@ def test_what_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     calls.clear()
     Translator.load(str(first.path))
     assert calls[0][1] == ("auto", None)
-    assert calls[1][2] == {"device": "auto", "model": first.config.model, "num_models": 1, "shortlist": "off"}
-    assert calls[2][2] == {"device": "auto", "threads": None, "quantization": None, "others": [], "shortlist": "off"}
+    assert calls[1][2] == {
+        "device": "auto",
+        "model": first.config.model,
+        "num_models": 1,
+        "shortlist": "off",
+        "draft": "",
+    }
+    assert calls[2][2] == {
+        "device": "auto",
+        "threads": None,
+        "quantization": None,
+        "others": [],
+        "shortlist": "off",
+        "draft": "",
+    }
     other = SimpleNamespace(path="there", tokenizer=SubwordTokenizer.train(["other"], algorithm="bpe", vocab_size=261))
     load = module.Bundle.load
     monkeypatch.setattr(module.Bundle, "load", lambda path: cast(Any, other) if path == Path("there") else load(path))

@@ -400,5 +400,5 @@ def test_the_checks_of_every_model() -> None:
     assert [check.name for check in CHECKS] == [
         *("saved = loaded", "tokenizer", "causality", "cache = no cache", "cache, beams moved", "padding"),
         *("evaluation repeats", "train = evaluate", "attention = eq. 1", "prepacked = plain", "precision"),
-        *("batch size and order", "beam 1 = greedy", "n-best", "scores = forced"),
+        *("batch size and order", "beam 1 = greedy", "drafts = greedy", "n-best", "scores = forced"),
     ]

@@ -64,6 +64,7 @@ SMALL = {"vocab_size": 50, "num_encoder_layers": 2, "num_decoder_layers": 3, "d_
         ModelConfig(**SMALL, d_k=3, d_v=7),
         ModelConfig(**SMALL, d_k=7, d_v=3, attention_bias=True),
         ModelConfig(**SMALL, d_k=6, d_v=6, norm="pre"),
+        ModelConfig(**SMALL, d_k=6, d_v=6, norm="pre", block_size=4),
         ModelConfig(**SMALL, d_k=6, d_v=6, tie_embeddings="target"),
         ModelConfig(**SMALL, d_k=6, d_v=6, tie_embeddings="none", decoder_start="zero"),
         ModelConfig(**SMALL, d_k=6, d_v=6, positions="learned", max_positions=17),
@@ -99,6 +100,7 @@ def test_the_count_is_that_of_the_model(config: ModelConfig) -> None:
     [
         ({"d_ff": 1_000_000}, ["model.d_ff = 1000000"]),
         ({"d_model": 100_000}, ["model.d_model = 100000"]),
+        ({"block_size": 64}, ["model.block_size = 64"]),
         ({"num_encoder_layers": 1000}, ["model.num_encoder_layers = 1000"]),
         ({"vocab_size": 10_000_000}, ["model.vocab_size = 10000000"]),
     ],

@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from transduce.augmentation.made_corpus import MadeCorpus, require_own
+from transduce.augmentation.distilled_data import DISTILLED, distill_parts, with_distilled_data
+from transduce.augmentation.made_corpus import require_own
 from transduce.augmentation.student_config import (
     DEFAULT_SHAPE,
     TUNING_KEY,
@@ -29,7 +30,7 @@ from transduce.augmentation.student_config import (
     usual_tuning_steps,
 )
 from transduce.augmentation.student_measurement import Comparison, compare
-from transduce.augmentation.translated_text import CorpusJob, distill
+from transduce.augmentation.translated_text import CorpusJob
 from transduce.augmentation.translation_records import Nearness
 from transduce.bundle import Bundle
 from transduce.config import Config, DecodeConfig
@@ -50,13 +51,12 @@ from transduce.text import load_tokenizer
 from transduce.training.ancestor import require_ancestor
 from transduce.training.outcome import End, Outcome
 from transduce.training.run_folder import checkpoints, load_run_config, started_config
-from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams.workers import Workers
 from transduce.translation.translator import Translator
 
 __all__ = ["DEFAULT_SHAPE", "Student", "StudentJob", "make_student", "student_config"]
 
-_DISTILLED, _DATA, _RUN, _EXPORT, _REPORT = "distilled", "data", "run", "ctranslate2-int8", "report"
+_DATA, _RUN, _EXPORT, _REPORT = "data", "run", "ctranslate2-int8", "report"
 _STAGES = "stages.json"
 _MAX_SHORTLIST_PAIRS, _SHORTLIST_ITERATIONS = 500_000, 5
 
@@ -111,7 +111,7 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
         TrainingError: the training in the folder is another one.
         ExportError: the student in 8 bits differs too much from the student.
     """
-    require_own(job.output, "the folder of a student", ours=(job.output / _DISTILLED).is_dir())
+    require_own(job.output, "the folder of a student", ours=(job.output / DISTILLED).is_dir())
     if job.own_vocabulary and job.config.init.model:
         raise ConfigError(
             "A student that starts from its teacher's weights has the teacher's vocabulary. Leave out --own-vocabulary "
@@ -126,8 +126,8 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
     texts = [*files.test.values()] or [*files.validation.values()]
     if not texts:
         raise DataError("There is no text to compare teacher and student on: name a data.test or data.validation.")
-    config = _with_distilled_data(job, _distil(job, teacher, files.train, open_teacher))
-    outcome = _train(job, config)
+    _distill(job, teacher, files.train, open_teacher)
+    outcome = _train(job, with_distilled_data(job.config, job.output))
     model, exported = job.output / _RUN / "model", job.output / _EXPORT
     if outcome is not None and outcome.end == End.SIGNAL:
         return Student(model, exported, None, outcome)
@@ -139,46 +139,11 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
     return Student(model, exported, _compare(job, teacher, texts, made_from), outcome)
 
 
-def _distil(job: StudentJob, teacher: Bundle, parts: Sequence[Part], open_teacher: OpenTeacher) -> list[MadeCorpus]:
+def _distill(job: StudentJob, teacher: Bundle, parts: Sequence[Part], open_teacher: OpenTeacher) -> None:
     """Translates the sources of each training corpus."""
-    made = []
-    corpora = job.config.data.training_corpora
+    how = CorpusJob(options=job.search, progress=job.progress, warn=job.warn)
     with open_teacher() as translator:
-        for number, (part, corpus) in enumerate(zip(parts, corpora, strict=True), start=1):
-            domain = corpus.domain if corpus.domain in teacher.tokenizer.domains else ""
-            texts = TextOptions(guard=True, target=teacher_target(teacher, job.config), domain=domain)
-            how = CorpusJob(options=job.search, text_options=texts, progress=job.progress, warn=job.warn)
-            folder = job.output / _DISTILLED / str(number)
-            made.append(distill(translator, part.paths, folder, how, nearest=job.nearest, languages=part.languages))
-    return made
-
-
-def _with_distilled_data(job: StudentJob, made: Sequence[MadeCorpus]) -> Config:
-    """Returns the configuration with the teacher's translations in place of the training corpora.
-
-    Their names start at the folder of the student, so that it can be moved.
-    """
-    data, output = job.config.data, job.output.resolve()
-    files = [tuple(str(path.resolve().relative_to(output)) for path in each.files) for each in made]
-    if data.corpora:
-        named = zip(data.training_corpora, files, strict=True)
-        data = replace(data, corpora=tuple(replace(corpus, files=pair) for corpus, pair in named))
-    else:
-        data = replace(data, train=tuple(files))
-
-    def held_out(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(str((Path(data.folder).expanduser() / Path(name).expanduser()).resolve()) for name in names)
-
-    found = replace(
-        data,
-        folder=str(output),
-        validation=held_out(data.validation),
-        validation_sets=tuple(replace(each, files=held_out(each.files)) for each in data.validation_sets),
-        test={name: held_out(names) for name, names in data.test.items()},
-        test_sets=tuple(replace(each, files=held_out(each.files)) for each in data.test_sets),
-        download="",
-    )
-    return replace(job.config, data=found)
+        distill_parts(translator, teacher, job.config, parts, job.output, how, job.nearest)
 
 
 def _train(job: StudentJob, config: Config) -> Outcome | None:

@@ -79,6 +79,7 @@ def _as_wide(teacher: Bundle, config: Config) -> Config:
     num_encoder_layers = min(theirs.num_encoder_layers, ours.num_encoder_layers)
     num_decoder_layers = min(theirs.num_decoder_layers, ours.num_decoder_layers)
     shape = replace(theirs, num_encoder_layers=num_encoder_layers, num_decoder_layers=num_decoder_layers)
+    shape = replace(shape, block_size=1)  # no heads for later tokens: the student's format has none
     return replace(config, model=shape, text=teacher.config.text, init=InitConfig(model=str(teacher.path)))
 
 

@@ -128,6 +128,16 @@ def add_shortlist(parser: argparse.ArgumentParser) -> None:
     add_choice(parser, "--shortlist", SHORTLIST_CHOICES, about, default="off")
 
 
+def add_draft(parser: argparse.ArgumentParser) -> None:
+    """Declares what proposes tokens to greedy search."""
+    about = (
+        "faster greedy search (--beam-size 1) with the same output: the model verifies several tokens at once, which "
+        "come from earlier outputs and the source (self), from its heads for later tokens (blockwise), or from a "
+        "smaller MODEL"
+    )
+    add_text(parser, "--draft", "self|blockwise|MODEL", about, default="")
+
+
 def add_window(group: Any) -> None:
     """Declares how many lines are translated together."""
     about = (

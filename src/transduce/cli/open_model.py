@@ -64,8 +64,11 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: bool 
         model=bundle.config.model,
         num_models=1 + len(getattr(args, "ensemble", ())),
         shortlist=getattr(args, "shortlist", "off"),
+        draft=(draft := getattr(args, "draft", "")),
         lack=lack,
     )
+    if draft and (options.beam_size > 1 or options.temperature):
+        raise ConfigError("--draft: drafts make greedy search faster. Add --beam-size 1, or leave --draft out.")
     return Opened(bundle, options, choice)
 
 
@@ -140,7 +143,7 @@ def read_sides(source: Path, target: Path, model: Path, target_language: str) ->
 
 def loading_arguments(args: argparse.Namespace, choice: "EngineChoice") -> dict[str, Any]:
     """Returns the options of loading that the command declares, as keywords of `Translator.load`."""
-    names = ("device", "threads", "quantization", "ensemble", "shortlist")
+    names = ("device", "threads", "quantization", "ensemble", "shortlist", "draft")
     engine = args.engine if choice.fallback else choice.name
     return {"engine": engine, **{name: getattr(args, name) for name in names if hasattr(args, name)}}
 

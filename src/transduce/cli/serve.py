@@ -64,6 +64,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_choice(machine, "--quantization", QUANTIZATIONS, quantization, metavar="TYPE")
     add_number(machine, "--threads", THREADS, "N", "CPU threads of each model")
     add_choice(machine, "--shortlist", SHORTLIST_CHOICES, "default: off")
+    draft = "faster greedy search with the same output: what proposes tokens, as in 'transduce translate --draft'"
+    add_text(machine, "--draft", "self|blockwise|MODEL", draft)
     keys = parser.add_argument_group("keys")
     add_path(keys, "--keys", "FILE", "each client needs a key of this file")
     add_text(keys, "--add-key", "NAME", "add a new key to the file, print it, and end")
@@ -100,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         "state": {"url": args.state},
         "folder": {"path": str(args.folder) if args.folder is not None else None, "max_loaded": args.max_loaded},
     }
-    of_models = {name: getattr(args, name) for name in ("engine", "quantization", "threads", "shortlist")}
+    of_models = {name: getattr(args, name) for name in ("engine", "quantization", "threads", "shortlist", "draft")}
     changes = {section: _given(values) for section, values in given.items()}
     config = read_config(args.config, args.models, changes, _given(of_models), needs_models=not args.usage)
     if args.usage:

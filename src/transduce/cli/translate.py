@@ -14,6 +14,7 @@ examples:
   transduce translate models/m30k --source test.en --n-best 4 --scores
   transduce translate models/m30k --source test.en --engine ctranslate2 --quantization int8
   transduce translate models/m30k --source test.en --quantization int8 --shortlist on
+  transduce translate models/m30k --source test.en --beam-size 1 --draft self
   transduce translate models/m30k --source test.en --beam-size 8 --diversity-groups 4 --n-best 4
   transduce translate models/m30k --source test.en --temperature 1 --top-p 0.9 --n-best 10 --seed 7
   transduce translate models/a --ensemble models/b models/c --source test.en --output test.out
@@ -125,6 +126,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_ensemble(parser)
     arguments.add_machine(parser)
     arguments.add_shortlist(parser)
+    arguments.add_draft(parser)
     arguments.add_cluster(parser)
 
 

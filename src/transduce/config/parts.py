@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from transduce.config.choices import EMBEDDINGS
 from transduce.config.schema import ModelConfig
-from transduce.config.weights import weight_shapes
+from transduce.config.weights import BLOCK_HEADS, weight_shapes
 from transduce.errors import ConfigError, suggestion
 
 _STACKS = ("encoder", "decoder")
@@ -14,7 +14,8 @@ def weights_of_parts(model: ModelConfig, parts: Sequence[str], *, new_rows: bool
     """Returns the names of the weights of `parts`, in the model's order.
 
     A part is "encoder", "decoder" (with the norm after it), "embeddings" (all tables of pieces), "positions" (learned
-    ones), a weight, or the beginning of names of weights, such as "encoder.0" or "decoder.1.feed_forward".
+    ones), "model" (all but the heads for later tokens), a weight, or the beginning of names of weights, such as
+    "encoder.0" or "decoder.1.feed_forward".
 
     Args:
         model: the model.
@@ -37,6 +38,8 @@ def weights_of_parts(model: ModelConfig, parts: Sequence[str], *, new_rows: bool
 
 
 def _belongs(weight: str, part: str, model: ModelConfig) -> bool:
+    if part == "model":
+        return not weight.startswith(BLOCK_HEADS)
     if part == "embeddings":
         return weight in EMBEDDINGS[model.tie_embeddings]
     if part == "positions":
@@ -55,10 +58,10 @@ def _unknown(part: str, model: ModelConfig, weights: Sequence[str]) -> str:
         )
     if part == "positions":
         return "'positions' are no weights with model.positions = 'sinusoidal': nothing changes them. Leave it out."
-    known = {"embeddings", *_STACKS}
+    known = {"embeddings", "model", *_STACKS}
     for name in weights:
         words = name.split(".")
         known |= {".".join(words[:count]) for count in range(1, len(words) + 1)}
     layers = f"encoder.0 to encoder.{model.num_encoder_layers - 1}, decoder.0 to decoder.{model.num_decoder_layers - 1}"
-    advice = suggestion(part, sorted(known)) or f" Parts are encoder, decoder, embeddings, {layers}, and weights."
+    advice = suggestion(part, sorted(known)) or f" Parts are model, encoder, decoder, embeddings, {layers} and weights."
     return f"unknown part '{part}'.{advice}"

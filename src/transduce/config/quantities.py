@@ -16,6 +16,7 @@ def refused(section: Any, key: str, demand: str) -> ConfigError:
 Layers = Annotated[int, Range(1, 1000)]
 Width = Annotated[int, Range(1, 1_000_000)]
 Heads = Annotated[int, Range(1, 1024)]
+Block = Annotated[int, Range(1, 64)]
 Vocabulary = Annotated[int, Range(1, 10_000_000)]
 VocabularyOrNone = Annotated[int, Range(0, 10_000_000)]
 Pieces = Annotated[int, Range(260, 10_000_000)]

@@ -14,6 +14,7 @@ from transduce.config.modifiers import ModifierConfig, require_modifiers
 from transduce.config.quantities import (
     BatchSize,
     Beam,
+    Block,
     Count,
     CountOrNone,
     Exponent,
@@ -76,6 +77,7 @@ class ModelConfig:
     target_space_embedding: bool = False  # t2t: a learned vector (of a 32-row table) added to the encoder input
     decoder_start: Literal["bos", "zero"] = "bos"  # t2t starts from a zero vector
     source_end: Literal["eos", "none"] = "eos"  # "none": EOS after a source is not read, as in models of OpenNMT
+    block_size: Block = 1  # k: further heads predict tokens 2 … k to come (Stern et al. 2018); 1: none
 
     def __post_init__(self) -> None:
         check_ranges("model", self)

@@ -11,6 +11,7 @@ from transduce.config.schema import ModelConfig
 from transduce.errors import BundleError, ConfigError
 
 TARGET_SPACES = 32  # rows of the released code's "target space" table
+BLOCK_HEADS = "block_heads."  # what the names of the weights begin with that predict later tokens
 _OF_NORM = ("weight", "bias")
 _SHOWN_PROBLEMS, _SHOWN_CHARACTERS = 40, 100
 
@@ -54,7 +55,20 @@ def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
             shapes |= {f"{prefix}.{name}_residual.norm.{kind}": (d,) for name in sublayers for kind in _OF_NORM}
         if is_pre_norm(config):
             shapes |= {f"{stack}_norm.{kind}": (d,) for kind in _OF_NORM}
-    return shapes
+    return shapes | _block_head_shapes(config)
+
+
+def _block_head_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    d, num_heads = config.d_model, config.block_size - 1
+    if num_heads == 0:
+        return {}
+    shapes: dict[str, tuple[int, ...]] = {
+        "inner.weight": (num_heads * config.d_ff, d),
+        "inner.bias": (num_heads * config.d_ff,),
+    }
+    for head in range(num_heads):
+        shapes |= {f"outer.{head}.weight": (d, config.d_ff), f"outer.{head}.bias": (d,)}
+    return {BLOCK_HEADS + name: shape for name, shape in shapes.items()}
 
 
 def require_shapes(config: ModelConfig, found: Mapping[str, tuple[int, ...]], where: str) -> None:

@@ -49,7 +49,7 @@ def converted_bytes(config: ModelConfig, *, int8: bool) -> int:
     In int8, each row of a matrix has a scale; norms, biases and positions are float32.
     """
     depth = max(config.d_k, config.d_v)  # narrower heads are filled with zeros
-    shapes = weight_shapes(replace(config, d_k=depth, d_v=depth, target_space_embedding=False))
+    shapes = weight_shapes(replace(config, d_k=depth, d_v=depth, target_space_embedding=False, block_size=1))
     numbers = 0 if learns_positions(config) else 2 * MAX_SINUSOIDS * config.d_model
     matrices = [shape for name, shape in shapes.items() if len(shape) == 2 and "_positions." not in name]
     numbers += sum(map(math.prod, shapes.values()))

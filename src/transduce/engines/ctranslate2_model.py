@@ -19,7 +19,7 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions, reads_source_end, starts_from_zero
-from transduce.config.weights import require_shapes
+from transduce.config.weights import BLOCK_HEADS, require_shapes
 from transduce.engines.aligning_heads import heads_or_layer, with_heads_first
 from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS, require_convertible
 from transduce.engines.shortlist.table import Shortlist
@@ -115,7 +115,7 @@ def model_arrays(
         BundleError: lists all weights that are missing, unknown or of a wrong shape.
     """
     require_shapes(config, {name: array.shape for name, array in weights.items()}, where)
-    left = dict(weights)
+    left = {name: array for name, array in weights.items() if not name.startswith(BLOCK_HEADS)}  # it has none
 
     def take(name: str) -> np.ndarray:
         """Returns one of our weights; each is converted once."""

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
 
 from transduce import files
 from transduce.bundle import Bundle
@@ -14,7 +15,7 @@ from transduce.engines.capabilities import ENGINE_NAMES, ENGINES, ENSEMBLES, FAS
 from transduce.engines.interface import SHORTLIST_CHOICES, Engine, require_known
 from transduce.engines.shortlist import FILE as SHORTLIST
 from transduce.engines.shortlist import has_shortlist
-from transduce.errors import ConfigError, MissingDependencyError, install_command
+from transduce.errors import BundleError, ConfigError, MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     from transduce.config.choices import Precision
@@ -53,6 +54,7 @@ def choose_engine(
     model: ModelConfig | None = None,
     num_models: int = 1,
     shortlist: str = "off",
+    draft: str | Path = "",
     lack: Lack | None = None,
 ) -> EngineChoice:
     """Returns the engine that is named, or for "auto" the one that the rule below gives.
@@ -68,6 +70,7 @@ def choose_engine(
         model: the shape of the model; None: one that both engines can run.
         num_models: more than one are an ensemble.
         shortlist: "on" is torch's for "auto": its shortlists are those of single lines.
+        draft: what proposes tokens, which only torch verifies.
         lack: what every call will need that the engine (for "auto" the fast one) does not have, where that is known.
 
     Raises:
@@ -76,10 +79,12 @@ def choose_engine(
     """
     require_engine(name, quantization)
     fast, reference = FAST.name, REFERENCE.name
+    if draft:
+        lack = lack or Lack(fast, "drafts", "draft", f"--draft {draft}")
     if name != "auto":
         if name == fast and not model_source.is_known():
             lack = _LACK_OF_CHANGED
-        if lack is not None and not lack.of_long_lines:
+        if lack is not None and lack.engine == name and not lack.of_long_lines:
             raise ConfigError(lack.refusal)
         if num_models > 1 and not ENGINES[name].has(ENSEMBLES):
             raise ConfigError(f"--ensemble: the {name} engine runs one model at a time. Use --engine {reference}.")
@@ -171,6 +176,7 @@ def load_engine(
     quantization: str | None = None,
     others: Sequence[Bundle] = (),
     shortlist: str = "off",
+    draft: str | Path = "",
 ) -> Engine:
     """Loads the model of `bundle` into the engine that was chosen; for the arguments see `Translator.load`.
 
@@ -190,7 +196,7 @@ def load_engine(
 
         precision = cast("Precision", numbers)  # one of its quantizations
         found = load_shortlist(bundle) if shortlisted else None
-        return TorchEngine.load(bundle, device, threads, precision, others, found)
+        return TorchEngine.load(bundle, device, threads, precision, others, found, _draft_of(bundle, draft))
 
     def load_ctranslate2() -> Engine:
         _require("ctranslate2", _NO_CTRANSLATE2)
@@ -201,6 +207,26 @@ def load_engine(
     loaders: dict[str, Callable[[], Engine]] = {"torch": load_torch, "ctranslate2": load_ctranslate2}
     engine = loaders[choice.name]()
     return AutomaticEngine(engine, load_torch, bundle.config.model) if choice.fallback else engine
+
+
+def _draft_of(bundle: Bundle, draft: str | Path) -> Bundle | Literal["self", "blockwise"] | None:
+    """Returns what proposes tokens: a folder that is not named like one of the other ways is that of a smaller model.
+
+    Raises:
+        BundleError: its folder is incomplete or damaged, or it has another vocabulary.
+    """
+    if not draft:
+        return None
+    for way in ("self", "blockwise"):
+        if draft == way:
+            return way
+    smaller = Bundle.load(Path(draft))
+    if smaller.tokenizer.fingerprint != bundle.tokenizer.fingerprint:
+        raise BundleError(
+            f"{draft}: its tokenizer is not that of {bundle.path}. A model that drafts for another shares its "
+            "vocabulary: 'transduce student' trains one."
+        )
+    return smaller
 
 
 def _require(engine: str, message: str) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Collection, Sequence
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -23,8 +23,9 @@ from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, SCORE_BATCH,
 from transduce.engines.capabilities import check
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, TokenConstraints, require_threads
 from transduce.engines.shortlist.table import Shortlist
+from transduce.engines.torch_drafts import DRAFT, Drafts, drafts_of
 from transduce.engines.torch_search import Batch, batch_size, last_position, padded, search, search_rounds
-from transduce.errors import EngineError
+from transduce.errors import ConfigError, EngineError
 from transduce.model import Transformer, prepack
 from transduce.model.attention_maps import attention_maps
 from transduce.model.cuda_graphs import GraphDecoder
@@ -88,6 +89,7 @@ class TorchEngine:
             keep_memory_in_commands()  # after loading and prepacking, whose memory is freed
         # They decode in place of the models, for one search at a time; None: the models decode.
         self.graph_decoders: list[GraphDecoder] | None = None
+        self.drafts: Drafts | None = None  # see `use_drafts`
         self._lock = threading.Lock()
         self._process = os.getpid()
         recordable = self.device.type == "cuda" and not any(each.config.attention_window for each in self.models)
@@ -103,6 +105,7 @@ class TorchEngine:
         precision: Precision = "float32",
         others: Sequence[Bundle] = (),
         shortlist: Shortlist | None = None,
+        draft: Bundle | Literal["self", "blockwise"] | None = None,
     ) -> Self:
         """Loads the model of `bundle`, and those of `others` for an ensemble; see `__init__`.
 
@@ -114,7 +117,27 @@ class TorchEngine:
         target = choose_device(device)
         first, *rest = (load_model(each, target) for each in (bundle, *others))
         tags = bundle.tokenizer.target.tags.values()
-        return cls(first, precision, rest, shortlist, heads=bundle.aligning_heads, tags=tags)
+        engine = cls(first, precision, rest, shortlist, heads=bundle.aligning_heads, tags=tags)
+        if draft is not None:
+            engine.use_drafts(load_model(draft, target) if isinstance(draft, Bundle) else draft, first, precision)
+        return engine
+
+    def use_drafts(
+        self, draft: "Transformer | Literal['self', 'blockwise']", plain: Transformer, precision: Precision
+    ) -> Drafts:
+        """Makes greedy search verify several tokens a pass, which changes no output (`decoding/drafting.py`).
+
+        "self" proposes what came before, "blockwise" what the heads for later tokens say, and a smaller model of the
+        same vocabulary what it would write. `plain` is the model as it was before it was prepacked in this precision.
+        Returns what can be measured.
+
+        Raises:
+            ConfigError: there are several models or a shortlist, or `drafts_of` refuses.
+        """
+        if len(self.models) > 1 or self.shortlist is not None:
+            raise ConfigError(f"{DRAFT}: drafts need one model, without a shortlist.")
+        self.drafts = drafts_of(draft, self.model, plain, precision, self._never)
+        return self.drafts
 
     def undivided(self) -> Self:
         """Returns this engine: it never divides a call."""
@@ -149,7 +172,10 @@ class TorchEngine:
                     memories = []
                     for model in self.models:
                         memories.append(model.encode(batch.source_BS, batch.lengths_B))
-                    found = search(batch, self.models, memories, options, each, self.graph_decoders).run()
+                    if self.drafts is not None and self.drafts.serve(batch, options):
+                        found = self.drafts.search(self.model, batch, memories[0], options).run()
+                    else:
+                        found = search(batch, self.models, memories, options, each, self.graph_decoders).run()
                 for index, hypotheses in zip(rows, found, strict=True):
                     part = batch.vocabulary
                     results[index] += hypotheses if part is None else map(part.with_ids, hypotheses)

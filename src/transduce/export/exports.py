@@ -109,10 +109,13 @@ def export_model(
     }
     with files.atomic_folder(output) as folder:
         notes = writers[format](bundle, folder)
-        heads = bundle.aligning_heads
+        heads, exported = bundle.aligning_heads, bundle.config
+        if exported.model.block_size > 1:
+            notes += (f"the heads for later tokens (model.block_size = {exported.model.block_size}) are left out",)
+            exported = replace(exported, model=replace(exported.model, block_size=1))
         files.write_json(
             folder / ORIGINAL,
-            {"format": 1, "config": to_dict(bundle.config), "aligning_heads": heads and heads._asdict()},
+            {"format": 1, "config": to_dict(exported), "aligning_heads": heads and heads._asdict()},
         )
         load = partial(load_system, format, folder, bundle, quantization)
         certificate = certify(bundle, load, sentences, thresholds, notes=notes)

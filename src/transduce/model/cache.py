@@ -17,6 +17,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from transduce.model.attention import attend_own_keys, attend_step
+
 _MOST_MASKED_BEAMS = 64
 
 
@@ -95,6 +97,27 @@ def _keep(x_BHTKE: Tensor, sentences: Tensor, filled: int) -> Tensor:
     return kept
 
 
+class StepCache(Protocol):
+    """One decoder layer's keys and values, as a decoding step reads and writes them."""
+
+    @property
+    def memory_key_BHSE(self) -> Tensor:
+        """Keys of the encoder's output."""
+
+    @property
+    def memory_value_BHSE(self) -> Tensor:
+        """Values of the encoder's output."""
+
+    @property
+    def coverage_BKS(self) -> Tensor | None:
+        """See `LayerCache`."""
+
+    def append(
+        self, key_BHKE: Tensor, value_BHKE: Tensor, position: int | Tensor, first: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Stores keys and values; returns those that the step sees."""
+
+
 class StepContext(Protocol):
     """Which positions a decoding step fills and sees."""
 
@@ -110,9 +133,8 @@ class StepContext(Protocol):
     def memory_mask(self) -> Tensor | None:
         """Real positions of the source, (B, 1, 1, S); None: all."""
 
-    @property
-    def own_keys_BKT(self) -> Tensor | None:
-        """Which of a sentence's T × K keys are each beam's past; None: all are seen, but for those a mask hides."""
+    def attend(self, query_BHKE: Tensor, key_BHNE: Tensor, value_BHNE: Tensor, bias: Tensor | None) -> Tensor:
+        """Returns what the queries find in the past, (B, H, K, E); for `bias` see `attend_step`."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +190,12 @@ class DecoderState:
             return None
         slots_K = torch.arange(num_beams, device=self.ancestors_BKT.device)
         return (self.ancestors_BKT[:, :, self.first_seen :, None] == slots_K).flatten(2)[:, None]
+
+    def attend(self, query_BHKE: Tensor, key_BHNE: Tensor, value_BHNE: Tensor, bias: Tensor | None) -> Tensor:
+        """Returns what each beam finds in its own past, (B, H, K, E)."""
+        if self.own_keys_BKT is None:
+            return attend_step(query_BHKE, key_BHNE, value_BHNE, bias)
+        return attend_own_keys(query_BHKE, key_BHNE, value_BHNE, self.own_keys_BKT)
 
     @cached_property
     def own_keys_BKT(self) -> Tensor | None:

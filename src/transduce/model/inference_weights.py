@@ -159,7 +159,7 @@ def prepack(model: Transformer, precision: Precision = "float32") -> Transformer
         return copy.deepcopy(model).eval().to(getattr(torch, precision)) if precision != "float32" else _shared(model)
     packed = _shared(model)
     if precision == "int8":
-        if not _has_int8():
+        if not has_int8():
             raise ConfigError("int8: it needs FBGEMM, which this PyTorch does not have; it is for x86. Use 'float32'.")
         return _prepacked(packed, QuantizedLinear)
     if not torch.backends.mkldnn.is_available() or model.output_embedding.dtype != torch.float32:
@@ -188,7 +188,8 @@ def narrow_projection(model: Transformer, ids_N: Tensor) -> Projection:
     return lambda states: nn.functional.linear(states, weight_ND, bias_N).float()  # as `Transformer.logits`
 
 
-def _has_int8() -> bool:
+def has_int8() -> bool:
+    """Returns whether this PyTorch computes in 8 bits on this CPU."""
     return "fbgemm" in torch.backends.quantized.supported_engines and hasattr(torch, "quantize_per_channel")
 
 

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from transduce.config import ModelConfig
 from transduce.config.choices import is_pre_norm
-from transduce.model.attention import CrossAttention, SelfAttention, attend_own_keys, attend_step, join_heads
-from transduce.model.cache import LayerCache, StepContext
+from transduce.model.attention import CrossAttention, SelfAttention, join_heads
+from transduce.model.cache import StepCache, StepContext
 from transduce.model.dropout import dropout
 from transduce.model.packing import Packing
 from transduce.model.windowed import WindowedSelfAttention
@@ -122,21 +122,17 @@ class DecoderLayer(nn.Module):
         x = self.cross_attention_residual.leave(x, attended)
         return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
 
-    def step(self, x_BKD: Tensor, cache: LayerCache, context: StepContext, biases: Biases) -> Tensor:
+    def step(self, x_BKD: Tensor, cache: StepCache, context: StepContext, biases: Biases) -> Tensor:
         """Maps the newest position, (B, K, D) to (B, K, D), and writes its keys and values into `cache`.
 
         The K beams of a sentence are K queries to one past and one memory, which are never copied for each beam;
-        a bias hides from a beam what is not its own past; `context.own_keys_BKT` names that where beams are many.
+        a bias hides from a beam what is not its own past (`StepContext.attend`).
         With an attention window both begin at `context.first_seen`.
         """
         past_bias, memory_bias = biases
         query, key, value = self.self_attention.project(self.self_attention_residual.enter(x_BKD))
         keys, values = cache.append(key, value, context.newest, context.first_seen)
-        if context.own_keys_BKT is None:
-            attended = attend_step(query, keys, values, past_bias)
-        else:
-            attended = attend_own_keys(query, keys, values, context.own_keys_BKT)
-        attended = self.self_attention.output(join_heads(attended))
+        attended = self.self_attention.output(join_heads(context.attend(query, keys, values, past_bias)))
         x_BKD = self.self_attention_residual.leave(x_BKD, attended)
         entered = self.cross_attention_residual.enter(x_BKD)
         memory = (cache.memory_key_BHSE, cache.memory_value_BHSE)

@@ -16,7 +16,8 @@ from transduce.config.choices import EMBEDDINGS, is_pre_norm, reads_source_end, 
 from transduce.config.special_ids import BOS
 from transduce.config.weights import TARGET_SPACES, require_memory, require_shapes
 from transduce.model.attention import mask_bias
-from transduce.model.cache import DecoderState, LayerCache, Memory, StepContext
+from transduce.model.block_heads import BlockHeads
+from transduce.model.cache import DecoderState, LayerCache, Memory, StepCache, StepContext
 from transduce.model.device import send
 from transduce.model.dropout import dropout
 from transduce.model.layers import DecoderLayer, Encoded, EncoderLayer
@@ -63,6 +64,7 @@ class Transformer(nn.Module):
             nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon) if is_pre_norm(config) else nn.Identity()
             for _ in range(2)
         )
+        self.block_heads = BlockHeads(config) if config.block_size > 1 else None
         self.checkpointing = False  # in training: keep each layer's input only, and compute the layer again backwards
         self.rounded_shapes = False  # in `forward`: few numbers of rows (`packing.num_rows`), for the same result
         self.output_projection: nn.Module | None = None  # replaces `output_embedding` in a prepacked model
@@ -102,13 +104,15 @@ class Transformer(nn.Module):
         W_Q, W_K and W_V are one matrix and are drawn as one, as in that code. Drawn separately, queries and keys would
         start larger, and post-norm models would learn to attend to the source far later (docs/lab-log.md).
 
+        Heads of blockwise decoding begin as the identity: each first predicts what the ordinary output does.
+
         DEVIATION: the released code zeroes the padding row. Here it is like the others: no real position reads it.
         """
         deviation = self.config.d_model**-0.5
         for name, parameter in self.named_parameters():
             if name.endswith(("embedding", "table", "target_space")):
                 nn.init.normal_(parameter, 0.0, deviation)
-            elif name.endswith("bias"):
+            elif name.endswith("bias") or name.startswith("block_heads.outer"):
                 nn.init.zeros_(parameter)
             elif parameter.dim() == 1:
                 nn.init.ones_(parameter)
@@ -253,7 +257,7 @@ class Transformer(nn.Module):
         self,
         tokens_R: Tensor,
         positions_1D: Tensor,
-        caches: Sequence[LayerCache],
+        caches: Sequence[StepCache],
         context: StepContext,
         past_mask: Tensor | None,
     ) -> Tensor:
@@ -261,9 +265,9 @@ class Transformer(nn.Module):
 
         Args:
             tokens_R: the token that each row is fed.
-            positions_1D: the vector of its position.
+            positions_1D: the vector of its position; for tokens at several, of each, (R, D).
             caches: one for each layer.
-            context: the position, and what the step sees.
+            context: the position (for tokens at several, that of each, (R, 1)), and what the step sees.
             past_mask: which of those keys each beam may see, (B, 1, K, T × K); None: all.
         """
         x_RD = self._embed(tokens_R, self.target_embedding)

@@ -64,6 +64,7 @@ def _import(sender: Connection, package: Path, model: Path, engine: EngineConfig
             quantization=engine.quantization or None,
             threads=engine.threads or None,
             shortlist=engine.shortlist,
+            draft=engine.draft,
         )
         translator.translate(["1"])
     except TransduceError as error:

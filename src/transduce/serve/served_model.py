@@ -84,6 +84,7 @@ class ServedModel:
             quantization=entry.quantization or None,
             threads=entry.threads or None,
             shortlist=entry.shortlist,
+            draft=entry.draft,
         )
         warm_up = TextOptions()
         if translator.tokenizer.target_languages:

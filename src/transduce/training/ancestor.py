@@ -23,7 +23,7 @@ from transduce.config.choices import EMBEDDINGS, learns_positions
 from transduce.config.differences import differences
 from transduce.config.parts import weights_of_parts
 from transduce.config.terms import terms_of, write_terms
-from transduce.config.weights import weight_shapes
+from transduce.config.weights import BLOCK_HEADS, weight_shapes
 from transduce.data.corpus_tags import CorpusTags
 from transduce.data.given_tokenizer import given_tokenizer
 from transduce.data.prepared import Prepared
@@ -43,7 +43,8 @@ from transduce.training.run_folder import (
 )
 from transduce.training.schedule import describe_rate
 
-_MAY_DIFFER = {"vocab_size", "dropout", "attention_dropout", "ffn_dropout"}  # of the model's configuration
+# Of the model's configuration.
+_MAY_DIFFER = {"vocab_size", "dropout", "attention_dropout", "ffn_dropout", "block_size"}
 _LAYERS = {"encoder": "num_encoder_layers", "decoder": "num_decoder_layers"}  # of which there may be fewer
 _KEPT = "layers"  # key of ancestor.json: the ancestor's layers that the model has, if it has fewer
 _OF_TOKENIZER = ("algorithm", "vocab_size")  # keys of `text` that say which tokeniser it is
@@ -194,6 +195,15 @@ def with_rows(table_VD: np.ndarray, pieces: Collection[tuple[int, ...]]) -> np.n
     return np.concatenate([table_VD, np.asarray(rows, table_VD.dtype)])
 
 
+def with_block_heads(weights: Mapping[str, np.ndarray], drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the weights with as many heads for later tokens as `drawn` has: the ancestor's, and then new ones."""
+    found = {name: value for name, value in weights.items() if not name.startswith(BLOCK_HEADS)}
+    for name, new in drawn.items():
+        kept = weights.get(name, new)[: len(new)]
+        found[name] = np.concatenate([kept, new[len(kept) :]])
+    return found
+
+
 def _new_pieces(bundle: Bundle, prepared: Prepared, tokenizer: Tokenizer) -> list[str]:
     """Returns the words and tags that the prepared data's `tokenizer` has more than the ancestor's."""
     try:
@@ -218,7 +228,8 @@ def start_from_ancestor(model: Transformer, run: Path, config: Config, prepared:
     if not config.init.model:
         return
     if not checkpoints(run):
-        model.load_weights(first_weights(run, config, prepared), config.init.model)
+        drawn = {name: weight.cpu().numpy() for name, weight in model.weights().items() if name.startswith(BLOCK_HEADS)}
+        model.load_weights(with_block_heads(first_weights(run, config, prepared), drawn), config.init.model)
     frozen, tables, num_rows = _frozen(run, config)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in frozen or name in tables)

@@ -23,6 +23,7 @@ class Batch:
 
     Attributes:
         links_N3: links of pieces: sentence, place in the target, place in the source; None if nothing needs them.
+        head: which head of a model is trained; head i predicts the token i - 1 tokens after that of head 1.
     """
 
     source_BS: Tensor
@@ -30,6 +31,7 @@ class Batch:
     target_BT: Tensor
     target_lengths_B: Tensor
     links_N3: Tensor | None = None
+    head: int = 1
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -38,8 +40,8 @@ class Batch:
 
     @property
     def num_target_tokens(self) -> int:
-        """Target tokens, EOS counted, padding not."""
-        return int(self.target_lengths_B.sum())
+        """Target tokens that are predicted, EOS counted, padding not."""
+        return int((self.target_lengths_B - (self.head - 1)).clamp(min=0).sum())
 
     @property
     def num_source_tokens(self) -> int:
@@ -48,9 +50,18 @@ class Batch:
 
     @property
     def targets_N(self) -> Tensor:
-        """The real target tokens end to end: what the decoder's outputs, (N, D), predict."""
-        indices_N = real_positions(self.target_lengths_B, self.target_BT.size(1), self.target_BT.device)
-        return self.target_BT.flatten().index_select(0, indices_N)
+        """The real target tokens end to end: what the decoder's outputs, (N, D), or those of `predicting_N` predict."""
+        later, num_positions = self.head - 1, self.target_BT.size(1) - (self.head - 1)
+        lengths_B = (self.target_lengths_B - later).clamp(min=0)
+        indices_N = real_positions(lengths_B, max(0, num_positions), self.target_BT.device)
+        return self.target_BT[:, later:].flatten().index_select(0, indices_N)
+
+    @property
+    def predicting_N(self) -> Tensor:
+        """The index of each of the decoder's outputs that the head predicts a token from."""
+        place_1T, lengths_B1 = torch.arange(self.target_BT.size(1))[None], self.target_lengths_B[:, None]
+        predicts_N = (place_1T < lengths_B1 - (self.head - 1))[place_1T < lengths_B1]
+        return send(predicts_N.nonzero().squeeze(1), self.target_BT.device)
 
 
 def pad(

@@ -14,12 +14,10 @@ def _trained(model: TrainableModel) -> Iterator[nn.Parameter]:
 
 
 def sum_over_ranks(ranks: Ranks, model: TrainableModel, totals: Tensor) -> None:
-    """Sums gradients and `totals` in place over all processes."""
-    if ranks.world_size == 1:
-        return
+    """Sums gradients and `totals` in place over all processes; none is missing then, on any number of them."""
     gradients = []
     for parameter in _trained(model):
-        if parameter.grad is None:  # this process had no rows, or none that reach it
+        if parameter.grad is None:  # this process had no rows, or none that reach it: it belongs to another head
             parameter.grad = torch.zeros_like(parameter)
         gradients.append(parameter.grad)
     ranks.sum([totals, *gradients])

@@ -76,7 +76,7 @@ class _ProjectedLoss(torch.autograd.Function):
         weight_sum = weight.sum(0, dtype=exact)
         total = smoothing.true + smoothing.rest * vocab_size  # Σ q: 1 up to rounding
         gradient_x = torch.empty_like(x) if needs_gradient else None
-        gradient_w = torch.zeros(weight.shape, dtype=exact, device=x.device) if needs_gradient else None
+        gradient_w = torch.zeros(weight.shape, dtype=exact, device=x.device) if ctx.needs_input_grad[1] else None
         held = None  # gradients by logits that wait for the others of their block
         if needs_gradient and x.dtype != exact:
             held = x.new_empty(min(num_rows, chunks * rows), vocab_size)
@@ -96,7 +96,7 @@ class _ProjectedLoss(torch.autograd.Function):
                 - smoothing.true * picked.sum(dtype=torch.float64)
                 - smoothing.rest * sum_logits.sum(dtype=torch.float64)
             )
-            if gradient_x is not None and gradient_w is not None:
+            if gradient_x is not None:
                 if total != 1.0:
                     p *= total
                 p.scatter_add_(1, wanted, torch.full_like(picked, -smoothing.true))
@@ -108,13 +108,16 @@ class _ProjectedLoss(torch.autograd.Function):
                         continue
                     p = held[: end - first]
                 torch.mm(p, weight, out=gradient_x[first:end])
+                if gradient_w is None:
+                    continue
                 if x.dtype == exact:
                     gradient_w.addmm_(p.t(), x[first:end])
                 else:
                     gradient_w += p.t() @ x[first:end]  # summed over blocks in float32
-        if gradient_x is not None and gradient_w is not None:
+        if gradient_x is not None:
             gradient_x.sub_((smoothing.rest * weight_sum).to(x.dtype))
-            gradient_w.sub_(smoothing.rest * x.sum(0, dtype=exact))
+            if gradient_w is not None:
+                gradient_w.sub_(smoothing.rest * x.sum(0, dtype=exact))
             ctx.save_for_backward(gradient_x, gradient_w)
             ctx.embedding_dtype = embedding.dtype
         loss, nll = loss.to(exact), nll.to(exact)
@@ -125,4 +128,6 @@ class _ProjectedLoss(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         gradient_x, gradient_w = ctx.saved_tensors
         # No one else uses the saved blocks: they are scaled in place, without a second V × D matrix.
-        return gradient_x.mul_(gradient), gradient_w.mul_(gradient).to(ctx.embedding_dtype), None, None
+        if gradient_w is not None:  # else the embedding is frozen
+            gradient_w = gradient_w.mul_(gradient).to(ctx.embedding_dtype)
+        return gradient_x.mul_(gradient), gradient_w, None, None

@@ -10,7 +10,7 @@ random state as it was.
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,7 @@ from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
 from transduce.model.packing import num_rows
 from transduce.training.batch import collate
+from transduce.training.block_heads import trained_heads
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.guidance import Guidance
@@ -212,6 +213,7 @@ class MemoryTrial:
             with measured(self.compute.device) as usage:
                 for _ in range(1 if whole else 2):
                     batch = collate(self.store, rows, self.compute.device, model=self.model, links=links)
+                    batch = replace(batch, head=min(2, trained_heads(self.model)[-1]))
                     loss, _nll = batch_loss(self.model, batch, self.smoothing, self.compute, self.guidance)
                     loss.backward()
         except MEMORY_ERRORS as error:

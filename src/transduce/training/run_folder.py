@@ -1,6 +1,7 @@
 """The contents of a run folder that are read without torch: configuration and data.
 
 config.json         the resolved configuration, and under "set" the values that --set gave
+distilled/          with --blockwise: the model's own translations of the training sources
 data/               prepared data, unless they are elsewhere
 data.json           checksums of the data; where they are, unless that is RUN/data
 micro_batches.json  how batches were split, from which step on
@@ -31,7 +32,7 @@ METRICS = "metrics.jsonl"  # see `transduce.training.log`
 _CHECKPOINT = re.compile(r"step-(\d{8,})")  # a checkpoint's name
 _OWN = {
     *(CONFIG, DATA, ANCESTOR, MICRO_BATCHES, QUARANTINE, METRICS),
-    *("data", "checkpoints", "best", "tensorboard", "model"),
+    *("distilled", "data", "checkpoints", "best", "tensorboard", "model"),
 }
 TERMS = "terms"  # folder of the ancestor's licence files and original card
 ANCESTOR_HEAD = "guided_head"  # key of ancestor.json: the layer and the heads that align, if they were trained to

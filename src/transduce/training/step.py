@@ -13,6 +13,7 @@ from transduce.config.choices import longest_sequence
 from transduce.data.store import ParallelStore
 from transduce.errors import DataError
 from transduce.training.batch import Batch
+from transduce.training.block_heads import states_of_head
 from transduce.training.device import Compute
 from transduce.training.guidance import Guidance
 from transduce.training.loss import Smoothing, projected_loss
@@ -63,7 +64,7 @@ class StepSums:
 
     def rescale(self, gradients: Iterable[Tensor], planned: int) -> None:
         """Makes gradients of a sum divided by `planned` target tokens those of the sum divided by the real number."""
-        factor = planned / self.tensor[5]
+        factor = planned / self.tensor[5].clamp(min=1)
         for gradient in gradients:
             gradient *= factor.to(gradient.dtype)
 
@@ -91,6 +92,7 @@ def states_loss(
     states_ND: Tensor, model: TrainableModel, batch: Batch, smoothing: Smoothing, guidance: Guidance | None = None
 ) -> tuple[Tensor, Tensor]:
     """Returns the same as `batch_loss`, from the output of `model` for the batch."""
+    states_ND = states_of_head(states_ND, model, batch)
     loss, nll = projected_loss(*with_bias(states_ND, model), batch.targets_N, smoothing)
     if guidance is not None:
         loss = loss + guidance.loss(guidance.scores_LBTS, batch)

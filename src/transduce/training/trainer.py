@@ -3,6 +3,7 @@
 import contextlib
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,16 @@ from transduce.data.batching import share
 from transduce.data.store import ParallelStore
 from transduce.engines.allocator import keep_memory_in_commands, limit_kernel_caches
 from transduce.errors import BundleError, LostPeerError, TrainingError
-from transduce.model import Transformer
 from transduce.reporting.tables import counted
 from transduce.training.ancestor import describe_start
 from transduce.training.batch_order import BatchOrder
+from transduce.training.block_heads import drawn_head, num_targets, trained_heads
 from transduce.training.checkpoint_schedule import CheckpointSchedule
 from transduce.training.checkpoint_writer import CheckpointWriter
 from transduce.training.checkpoints import load_checkpoint, set_aside
 from transduce.training.device import Compute, device_capacity
 from transduce.training.distributed import Ranks
-from transduce.training.flops import training_flops
+from transduce.training.flops import model_flops
 from transduce.training.gradients import clip_gradients, sum_over_ranks
 from transduce.training.guidance import Guidance
 from transduce.training.int8_tuning import rounded_weights
@@ -67,7 +68,7 @@ class Trainer:
         limit_kernel_caches()
         for store in (train, *([validation.store] if validation is not None else [])):
             require_positions(config, store)
-        self.model = model
+        self.model, self.heads = model, trained_heads(model)
         self.optimizer = make_optimizer(model.parameters(), config.train)
         self.checkpoint_schedule = CheckpointSchedule(config.train)
         self.progress = Progress()
@@ -216,10 +217,11 @@ class Trainer:
         """
         model, train, step = self.model, self.config.train, self.progress.step + 1
         self.splits.pairs = self.order.pairs(self.progress)
-        num_targets = int(self.splits.pairs.target_lengths[rows].sum())
+        head = drawn_head(self.heads, train.seed, step)
+        planned = num_targets(self.splits.pairs.target_lengths[rows], head)
         own = share(rows, self.ranks.rank, self.ranks.world_size)
         smoothing = Smoothing.of(train.label_smoothing, self.config.model.output_vocab_size, train.smoothing)
-        model.train()
+        model.train(1 in self.heads)  # a model whose heads alone are trained is used as it is: without dropout
         with rounded_weights(model) if step > untuned_steps(train) else contextlib.nullcontext():
             while True:  # once, or again in smaller parts if memory runs out
                 seed_dropout(train.seed, step, self.ranks.rank)
@@ -229,22 +231,20 @@ class Trainer:
                 try:
                     for part in self.splits.parts(own, step):
                         self.ranks.check()
-                        batch = self.prefetch.take(part) or self.splits.collate(part)
+                        batch = replace(self.prefetch.take(part) or self.splits.collate(part), head=head)
                         with self.compute.autocast():
                             states_ND = model(*batch.inputs)
                         loss, nll = states_loss(
                             states_ND.to(self.compute.dtype), model, batch, smoothing, self.guidance
                         )
-                        (loss / num_targets).backward()
-                        known = isinstance(model, Transformer)  # the products of others are not
-                        flops = training_flops(self.config.model, batch, rounded=model.rounded_shapes) if known else 0
-                        sums.add(loss, nll, batch, flops)
+                        (loss / planned).backward()
+                        sums.add(loss, nll, batch, model_flops(model, batch))
                         self._micro_batches.append(MicroBatch(part, loss.detach()))
                     break
                 except MEMORY_ERRORS as error:
                     self.splits.lower(error, own, step)
         sums.finish(lowered=self.splits.own_limit is not None)
-        return self._update(sums, num_targets)
+        return self._update(sums, planned)
 
     def _update(self, sums: StepSums, planned_targets: int) -> StepResult:
         """Moves the weights by the gradients of all processes, unless the loss or a gradient is not finite."""

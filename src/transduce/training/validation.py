@@ -4,9 +4,10 @@ The work is shared out: each process has every n-th batch and every n-th sentenc
 are those of one process, so the scores do not depend on the number of processes.
 """
 
+import contextlib
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,7 +17,9 @@ import torch
 from transduce.config import TrainConfig
 from transduce.data.batching import Indices, micro_batches
 from transduce.data.store import ParallelStore
+from transduce.model import Transformer
 from transduce.training.batch import collate
+from transduce.training.block_heads import pass_counts, scores_of_counts
 from transduce.training.device import Compute
 from transduce.training.distributed import ALONE, Ranks
 from transduce.training.loss import NO_SMOOTHING
@@ -77,7 +80,9 @@ class Validation:
             decoded = self.scorer(model) if self.scorer is not None else {}
         values = [*found.values()]
         scores = {"perplexity": statistics.geometric_mean(values) if len(values) > 1 else values[0]} | decoded
-        return scores | (found if len(values) > 1 else {})
+        return (
+            scores | block_scores(model, self.store, compute, ranks, most_tokens) | (found if len(values) > 1 else {})
+        )
 
 
 def perplexity(
@@ -98,19 +103,25 @@ def perplexity(
         ranks: the processes, each of which computes its share.
         most_tokens: computed at once, of the target; fewer where memory runs out.
     """
-    was_training = model.training
-    model.eval()
     chosen = slice(None) if rows is None else slice(rows.start, rows.stop)
     plan = store.plan_epoch(_BATCHES, epoch=0, rows=np.arange(len(store))[chosen])
     sums = torch.zeros(len(plan), dtype=torch.float64)
-    with torch.no_grad():
+    with _evaluating(model), torch.no_grad():
         for index in range(ranks.rank, len(plan), ranks.world_size):
             parts = micro_batches(plan.batch(index), store.source_lengths, store.target_lengths, most_tokens)
             sums[index] = sum(_summed_nll(model, store, part, compute) for part in parts)
-    model.train(was_training)
     shared = sums.to(compute.device)
     ranks.sum([shared])
     return math.exp(min(math.fsum(shared.tolist()) / int(store.target_lengths[chosen].sum()), 700.0))
+
+
+@contextlib.contextmanager
+def _evaluating(model: TrainableModel) -> Iterator[None]:
+    """Puts a model into evaluation mode, and afterwards into the mode in which it was."""
+    was_training = model.training
+    model.eval()
+    yield
+    model.train(was_training)
 
 
 def _summed_nll(model: TrainableModel, store: ParallelStore, rows: Indices, compute: Compute) -> float:
@@ -123,6 +134,30 @@ def _summed_nll(model: TrainableModel, store: ParallelStore, rows: Indices, comp
     return_freed_memory(compute.device)
     halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     return sum(_summed_nll(model, store, half, compute) for half in halves)
+
+
+def block_scores(
+    model: TrainableModel,
+    store: ParallelStore,
+    compute: Compute,
+    ranks: Ranks = ALONE,
+    most_tokens: int = BATCH_TOKENS,
+) -> dict[str, float]:
+    """Returns the tokens that a pass of a search with the model's heads gives, and each head's share of right ones.
+
+    Right is what the model itself says there, so many tokens later in the same target. Without heads, it is empty.
+    """
+    if not isinstance(model, Transformer) or model.block_heads is None:
+        return {}
+    plan = store.plan_epoch(_BATCHES, epoch=0)
+    counts = torch.zeros(2 * model.config.block_size, dtype=torch.float64)
+    with _evaluating(model):
+        for index in range(ranks.rank, len(plan), ranks.world_size):
+            for part in micro_batches(plan.batch(index), store.source_lengths, store.target_lengths, most_tokens):
+                counts += pass_counts(model, collate(store, part, compute.device), compute)
+    shared = counts.to(compute.device)
+    ranks.sum([shared])
+    return scores_of_counts(shared.tolist())
 
 
 def decode_shares(

@@ -16,6 +16,7 @@ class LoadOptions(TypedDict, total=False):
     quantization: str | None
     ensemble: Sequence[str | Path]
     shortlist: str
+    draft: str | Path
 
 
 class SearchOptions(DecodeOptions, total=False):

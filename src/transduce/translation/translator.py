@@ -69,22 +69,21 @@ class Translator:
         quantization: str | None = None,
         ensemble: Sequence[str | Path] = (),
         shortlist: str = "off",
+        draft: str | Path = "",
     ) -> Self:
         """Loads a model folder.
 
         Args:
             path: a folder that `transduce train` or `transduce average` wrote.
-            engine: "torch" (the reference), "ctranslate2" (small, quick to start; needs no torch), or "auto". On a GPU
-                "auto" is torch. On a CPU it is ctranslate2, and torch for what ctranslate2 cannot do; the first call
-                that needs torch loads it: docs/guides/engines.md.
+            engine: "torch" (the reference), "ctranslate2" (small, quick to start; needs no torch), or "auto": torch on
+                a GPU, and ctranslate2 on a CPU, with torch for what it cannot do: docs/guides/engines.md.
             device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", …
             threads: CPU threads of the engine; None leaves its default.
-            quantization: the number format to compute with, such as "int8"; None is float32. The ctranslate2 engine
-                converts the model on first use, into a folder next to the model's files.
+            quantization: the numbers to compute with, such as "int8"; None is float32. ctranslate2 converts once.
             ensemble: folders of more models, of the same vocabulary, that translate together with this one; torch only.
-            shortlist: "on" searches only in the pieces that can translate those of the source (`transduce shortlist`
-                learns which). "auto" does so if the folder has a shortlist and the engine is torch. Scores are then
-                over these pieces: docs/guides/shortlist.md.
+            shortlist: "on" searches, and scores, only in the pieces that can translate those of the source. "auto" does
+                so if the folder has a shortlist and the engine is torch: docs/guides/shortlist.md.
+            draft: what makes greedy search faster: "self", "blockwise" or a smaller model; see docs/guides/drafts.md.
 
         Raises:
             BundleError: a folder is incomplete or damaged, a model of the ensemble has another tokenizer, or the
@@ -100,8 +99,7 @@ class Translator:
         for other in others:
             if other.tokenizer.fingerprint != bundle.tokenizer.fingerprint:
                 raise BundleError(
-                    f"{other.path}: its tokenizer is not that of {bundle.path}. Models of one ensemble must share a "
-                    "vocabulary: train them from one prepared corpus."
+                    f"{other.path}: its tokenizer is not that of {bundle.path}. An ensemble needs one vocabulary."
                 )
         choice = choose_engine(
             engine,
@@ -110,6 +108,7 @@ class Translator:
             model=bundle.config.model,
             num_models=1 + len(others),
             shortlist=shortlist,
+            draft=draft,
         )
         loaded = load_engine(
             bundle,
@@ -119,6 +118,7 @@ class Translator:
             quantization=quantization,
             others=others,
             shortlist=shortlist,
+            draft=draft,
         )
         read = checksums_of(bundle, others, with_shortlist=uses_shortlist(bundle, choice.name, shortlist))
         return cls(loaded, bundle.tokenizer, bundle.config.decode, bundle, read)

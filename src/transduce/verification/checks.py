@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from transduce.bundle import Bundle
 from transduce.export.exported_folder import ExportedFolder
-from transduce.verification import folder, greedy, invariances, kernels, search
+from transduce.verification import drafts, folder, greedy, invariances, kernels, search
 from transduce.verification.engines import OTHERS, Other
 from transduce.verification.exports import certified_again, certified_files
 from transduce.verification.findings import Finding
@@ -126,6 +126,12 @@ CHECKS: tuple[Check[ModelUnderTest], ...] = (
         "a beam of 1 is greedy search: the most probable token at each step",
         greedy.greedy,
         _SEARCH_FAULT,
+    ),
+    Check(
+        "drafts = greedy",
+        "greedy search with drafts writes what greedy search writes for each sentence alone",
+        drafts.drafts,
+        "do not use --draft with this model for now, and report it with the file that --report writes",
     ),
     _of_search("n-best", _N_BEST, search.n_best),
     _of_search("scores = forced", _SCORES, search.scores),

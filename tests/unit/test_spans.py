@@ -1,0 +1,212 @@
+"""Decoding steps of several tokens: the logits are those of the whole target, and of ordinary steps."""
+
+import dataclasses
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from made_models import KINDS, made_bundle
+from transduce.bundle import Bundle
+from transduce.config import DecodeConfig
+from transduce.config.choices import Precision
+from transduce.config.special_ids import BOS, EOS
+from transduce.decoding.proposals import PassCosts
+from transduce.engines.interface import TokenConstraints
+from transduce.engines.torch import TorchEngine, load_model
+from transduce.errors import ConfigError
+from transduce.model import Transformer, prepack
+from transduce.model.spans import SpanState, step_span
+
+SOURCES = [[30, 31, 32, 33, 34], [40, 41], [50, 51, 52, 53, 54, 55, 56]]
+
+
+def encoded(model: Transformer, sources: list[list[int]]) -> Any:
+    longest = max(map(len, sources)) + 1
+    rows = [[*source, EOS] + [0] * (longest - len(source) - 1) for source in sources]
+    return model.encode(torch.tensor(rows), torch.tensor([len(source) + 1 for source in sources]))
+
+
+def in_spans(model: Transformer, sources: list[list[int]], targets: list[list[int]], seed: int) -> list[Tensor]:
+    """Returns the logits after BOS and each token, from spans of random length of which a part counts."""
+    chance = random.Random(seed)
+    state, found = SpanState.start(model, encoded(model, sources)), [[] for _ in sources]  # type: ignore[var-annotated]
+    inputs = [[BOS, *target] for target in targets]
+    while any(len(rows) < len(target) for rows, target in zip(found, inputs, strict=True)):
+        width = chance.randint(1, 5)
+        counts, tokens = [], []
+        for rows, target in zip(found, inputs, strict=True):
+            counts.append(min(chance.randint(1, width), len(target) - len(rows)))
+            right = target[len(rows) : len(rows) + counts[-1]]
+            tokens.append(right + [chance.randint(20, 60) for _ in range(width - len(right))])
+        logits_BKV, state = step_span(model, torch.tensor(tokens), state)
+        state = state.accept(counts)
+        for rows, logits_KV, count in zip(found, logits_BKV, counts, strict=True):
+            rows += [*logits_KV[:count]]
+    return [torch.stack(rows) for rows in found]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_logits_are_those_of_the_whole_target(tmp_path: Path, kind: str) -> None:
+    model = load_model(made_bundle(tmp_path / "model", **KINDS[kind])).eval()
+    chance = random.Random(5)
+    targets = [[chance.randint(20, 60) for _ in range(length)] for length in (17, 3, 9)]
+    with torch.inference_mode():
+        for sources, given in ((SOURCES, targets), (SOURCES[:1], targets[:1])):
+            found = in_spans(model, sources, given, seed=7)
+            for source, target, logits_TV in zip(sources, given, found, strict=True):
+                expected_TV = model.decode(encoded(model, [source]), torch.tensor([[*target, EOS]]))[0]
+                torch.testing.assert_close(logits_TV, expected_TV, rtol=1e-4, atol=1e-4)
+
+
+def test_a_cache_grows_and_sentences_can_be_dropped(tmp_path: Path) -> None:
+    model = load_model(made_bundle(tmp_path / "model")).eval()
+    chance = random.Random(5)
+    targets = [[chance.randint(20, 60) for _ in range(150)] for _ in SOURCES]
+    with torch.inference_mode():
+        state = SpanState.start(model, encoded(model, SOURCES))
+        inputs = torch.tensor([[BOS, *target] for target in targets])
+        for start in range(0, 120, 40):
+            _, state = step_span(model, inputs[:, start : start + 40], state)
+            state = state.accept([40] * 3)
+        state = state.keep([2, 0])
+        logits_BKV, state = step_span(model, inputs[[2, 0], 120:], state)
+        assert state.lengths == (120, 120)
+        for row, sentence in enumerate((2, 0)):
+            expected_TV = model.decode(encoded(model, [SOURCES[sentence]]), torch.tensor([[*targets[sentence], EOS]]))[
+                0
+            ]
+            torch.testing.assert_close(logits_BKV[row], expected_TV[120:], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+def test_of_one_sentence_in_few_bits_each_bit_is_that_of_an_ordinary_step(tmp_path: Path, precision: Precision) -> None:
+    bundle = made_bundle(tmp_path / "model", d_model=64, d_ff=128)
+    try:
+        model = prepack(load_model(bundle), precision)
+    except ConfigError as error:
+        pytest.skip(str(error))
+    chance = random.Random(3)
+    with torch.inference_mode():
+        for source in SOURCES:
+            target = [chance.randint(20, 60) for _ in range(40)]
+            state = model.start(encoded(model, [source]), max_steps=50)
+            ordinary = []
+            for token in [BOS, *target]:
+                logits_1V, state = model.step(torch.tensor([token]), state)
+                ordinary.append(logits_1V[0].clone())
+            [found_TV] = in_spans(model, [source], [target], seed=len(source))
+            assert torch.equal(found_TV, torch.stack(ordinary))
+
+
+# --- the engine -----------------------------------------------------------------------------------------------
+
+
+def sources(number: int) -> list[list[int]]:
+    chance = random.Random(11)
+    return [[chance.randint(20, 290) for _ in range(chance.randint(1, 12))] for _ in range(number)]
+
+
+def drafting(bundle: Bundle, draft: Any) -> TorchEngine:
+    """An engine to which more tokens in a pass seem to cost nothing, so that it drafts wherever it can."""
+    engine = TorchEngine.load(bundle, "cpu", draft=draft)
+    assert engine.drafts is not None
+    engine.drafts.costs = PassCosts([(1, 1.0), (1000, 1.0)])
+    return engine
+
+
+def assert_same(engine: TorchEngine, ordinary: TorchEngine, options: DecodeConfig, *given: Any) -> None:
+    """The outputs of a batch with drafts are those of each sentence alone without."""
+    alone = dataclasses.replace(options, batch_size=1)
+    expected = ordinary.translate(given[0], alone, 1, *given[1:])
+    for _ in range(2):  # the second time, n-grams know the outputs
+        found = engine.translate(given[0], options, 1, *given[1:])
+        for [a], [b] in zip(found, expected, strict=True):
+            assert (a.ids, a.finished) == (b.ids, b.finished)
+            assert a.score == pytest.approx(b.score, abs=1e-4)
+    assert engine.drafts is not None
+    assert engine.drafts.counts.passes > 0
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 32])
+@pytest.mark.parametrize("draft", ["self", "blockwise", "model"])
+@pytest.mark.parametrize("kind", ["post-norm", "learned positions", "start from zero", "as M2M100"])
+def test_the_engine_writes_what_it_writes_for_each_sentence_alone(
+    tmp_path: Path, kind: str, draft: str, batch_size: int
+) -> None:
+    bundle = made_bundle(tmp_path / "model", ending=0.4, block_size=4, **KINDS[kind])
+    other = made_bundle(tmp_path / "draft", ending=0.4, num_decoder_layers=1) if draft == "model" else draft
+    options = DecodeConfig(beam_size=1, batch_size=batch_size)
+    assert_same(drafting(bundle, other), TorchEngine.load(bundle, "cpu"), options, sources(16))
+
+
+@pytest.mark.parametrize("batch_size", [1, 5])
+@pytest.mark.parametrize("draft", ["self", "blockwise", "model"])
+def test_prefixes_forbidden_words_and_limits_act_as_without_drafts(tmp_path: Path, draft: str, batch_size: int) -> None:
+    bundle = made_bundle(tmp_path / "model", ending=0.4, block_size=4)
+    other = made_bundle(tmp_path / "draft", ending=0.4, num_decoder_layers=1) if draft == "model" else draft
+    ordinary, given = TorchEngine.load(bundle, "cpu"), sources(8)
+    written = [found[0].ids for found in ordinary.translate(given, DecodeConfig(beam_size=1))]
+    constraints = [
+        [
+            TokenConstraints(forbidden=((ids[0],), tuple(ids[1:3]) or (5,))),
+            TokenConstraints(prefix=(30, 31, 32, 33, 34), completions=((), (), (50, 51, 52), ())),
+            TokenConstraints(prefix=tuple(range(20, 110)), forbidden=((25, 26),)),
+            TokenConstraints(),
+        ][number % 4]
+        for number, ids in enumerate(written)
+    ]
+    assert_same(drafting(bundle, other), ordinary, DecodeConfig(beam_size=1, batch_size=batch_size), given, constraints)
+    for changes in ({"min_tokens": 9}, {"no_repeat_ngram": 2}, {"max_tokens": 4}, {"max_extra_tokens": 0}):
+        options = DecodeConfig(beam_size=1, batch_size=batch_size, **changes)
+        assert_same(drafting(bundle, other), ordinary, options, given)
+
+
+def test_a_long_prefix_takes_few_passes(tmp_path: Path) -> None:
+    bundle = made_bundle(tmp_path / "model", ending=0.4)
+    engine = TorchEngine.load(bundle, "cpu", draft="self")
+    options = DecodeConfig(beam_size=1, max_tokens=60)
+    engine.translate([[30, 40, 50]], options, 1, [TokenConstraints(prefix=tuple(range(20, 80)))])
+    assert engine.drafts is not None
+    assert engine.drafts.counts.passes == 1
+
+
+@pytest.mark.parametrize("changes", [{"beam_size": 2}, {"temperature": 1.0}])
+def test_other_searches_are_as_without_a_draft(tmp_path: Path, changes: dict[str, Any]) -> None:
+    bundle = made_bundle(tmp_path / "model", ending=0.4)
+    engine, ordinary = drafting(bundle, "self"), TorchEngine.load(bundle, "cpu")
+    options = DecodeConfig(**{"beam_size": 1, **changes})
+    assert engine.translate(sources(6), options) == ordinary.translate(sources(6), options)
+    required = [TokenConstraints(required=(((77,),),))] * 6
+    options = DecodeConfig(beam_size=2)
+    assert engine.translate(sources(6), options, 1, required) == ordinary.translate(sources(6), options, 1, required)
+    assert engine.drafts is not None
+    assert engine.drafts.counts.passes == 0
+
+
+def test_where_many_sentences_make_drafts_worthless_the_search_is_the_ordinary_one(tmp_path: Path) -> None:
+    engine = TorchEngine.load(made_bundle(tmp_path / "model", ending=0.4), "cpu", draft="self")
+    assert engine.drafts is not None
+    engine.drafts.costs = PassCosts([(1, 1.0), (2, 1.1), (16, 1.6), (32, 3.2)])  # beyond 16, in proportion
+    engine.translate(sources(32), DecodeConfig(beam_size=1, batch_size=32))
+    assert engine.drafts.counts.passes == 0
+    engine.translate(sources(32), DecodeConfig(beam_size=1, batch_size=1))
+    assert engine.drafts.counts.passes > 0
+
+
+def test_costs_are_measured_and_grow(tmp_path: Path) -> None:
+    engine = TorchEngine.load(made_bundle(tmp_path / "model", d_model=64, d_ff=128), "cpu", draft="self")
+    assert engine.drafts is not None
+    assert 0 < engine.drafts.costs(1) < engine.drafts.costs(128) < 1
+
+
+def test_models_with_restricted_attention_and_ensembles_are_refused(tmp_path: Path) -> None:
+    bundle = made_bundle(tmp_path / "model", attention_window=4)
+    with pytest.raises(ConfigError, match="attention_window"):
+        TorchEngine.load(bundle, "cpu", draft="self")
+    plain = made_bundle(tmp_path / "plain")
+    with pytest.raises(ConfigError, match="one model"):
+        TorchEngine.load(plain, "cpu", others=[plain], draft="self")
