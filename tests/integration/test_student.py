@@ -16,7 +16,7 @@ from made_models import made_bundle
 from small_recipe import RECIPE, lines
 from text_engine import text_translator
 from transduce.augmentation import student as students
-from transduce.augmentation.made_corpus import MadeCorpus
+from transduce.augmentation.distilled_data import with_distilled_data
 from transduce.augmentation.student import Student, StudentJob, make_student, student_config
 from transduce.augmentation.student_measurement import Comparison
 from transduce.bundle import Bundle
@@ -219,10 +219,10 @@ def test_corpora_keep_their_names_and_weights(folder: Path) -> None:
         CorpusConfig(files=("dev.en", "dev.de"), name="b"),
     )
     job = replace(job, config=replace(job.config, data=replace(job.config.data, train=(), corpora=corpora)))
-    made = [MadeCorpus(job.output / str(number), 0, 0, {}, {}) for number in (1, 2)]
-    found = students._with_distilled_data(job, made).data.corpora
+    found = with_distilled_data(job.config, job.output).data.corpora
     assert [(each.name, each.weight) for each in found] == [("train", 0.5), ("b", 1.0)]
-    assert [each.files for each in found] == [("1/source.txt", "1/target.txt"), ("2/source.txt", "2/target.txt")]
+    files = [tuple(f"distilled/{number}/{side}.txt" for side in ("source", "target")) for number in (1, 2)]
+    assert [each.files for each in found] == files
 
 
 def test_a_signal_ends_the_job_after_a_checkpoint(

@@ -77,8 +77,11 @@ def test_a_sound_model_passes_every_check(kind: str, tmp_path: Path) -> None:
     report = verify(path, sentences=LINES, settings=SETTINGS, device="cpu", other_engines=False)
     assert report.passed, report.to_text()
     assert [result.name for result in report.checks] == [c.name for c in (*FOLDER_CHECKS, *CHECKS)]
-    assert all(result.outcome == "passed" for result in report.checks)
-    assert all(result.finding.compared and result.promise and result.advice for result in report.checks)
+    made = [result for result in report.checks if (kind, result.name) != ("window", "drafts = greedy")]
+    assert all(result.outcome == "passed" for result in made)
+    assert [result.outcome for result in report.checks if result not in made] == ["skipped"] * (kind == "window")
+    assert all(result.promise and result.advice for result in report.checks)
+    assert all(result.finding.compared for result in made)
     assert all(result.finding.worst < 1e-4 for result in report.checks if result.finding.worst is not None)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from transduce.config.special_ids import BOS, EOS, PAD
 from transduce.decoding.drafting import DraftCounts, DraftSearch, DraftTask
 from transduce.decoding.online_drafts import OnlineDrafter, OutputMemory
-from transduce.decoding.proposals import MOST_PROPOSED, Chances, Output, PassCosts, Proposal
+from transduce.decoding.proposals import MOST_PROPOSED, Chances, FasterWay, Output, PassCosts, Proposal
 
 VOCABULARY = 12
 
@@ -206,7 +206,7 @@ def test_an_output_that_nothing_may_continue_ends_unfinished() -> None:
 
 def test_chances_are_the_shares_that_were_right_of_late() -> None:
     chances = Chances()
-    assert chances["new"] == chances.first == 0.5
+    assert chances["new"] == 0.5
     assert chances.gains(2) == [1.0, 0.5, 0.25]
     for right in (True, True, False):
         chances.note("a", right)
@@ -248,6 +248,20 @@ def test_no_more_is_proposed_than_allowed() -> None:
     ids, _, _ = greedy(model, 0, 20, (PAD, BOS))
     _, counts = search_of(model, [20], Scripted(lambda output: [*ids[len(output.ids) :]]), most=2)
     assert counts.passes == 7  # three tokens each
+
+
+def test_the_faster_way_is_that_with_less_seconds_a_token_for_as_many_sentences() -> None:
+    faster = FasterWay()
+    assert faster(1)  # 1: neither is known
+    faster.note(True, 1, 10, 1.0)
+    assert not faster(1)  # 2: the other one
+    faster.note(False, 1, 100, 9.0)
+    assert [faster(1) for _ in range(3)] == [False] * 3  # 3 … 5: 0.09 seconds a token against 0.1
+    assert faster(8)  # 6: of so many, neither is known
+    faster.note(True, 1, 1000, 10.0)  # 0.011 now
+    assert [faster(1) for _ in range(9)] == [True] * 9  # 7 … 15
+    assert not faster(1)  # 16: the slower way again
+    assert faster(1)
 
 
 # --- bans and prefixes ----------------------------------------------------------------------------------------

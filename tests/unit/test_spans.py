@@ -14,7 +14,8 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.choices import Precision
 from transduce.config.special_ids import BOS, EOS
-from transduce.decoding.proposals import PassCosts
+from transduce.decoding.online_drafts import OnlineDrafter
+from transduce.decoding.proposals import FasterWay, PassCosts
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine, load_model
 from transduce.errors import ConfigError
@@ -114,8 +115,13 @@ def drafting(bundle: Bundle, draft: Any) -> TorchEngine:
     """An engine to which more tokens in a pass seem to cost nothing, so that it drafts wherever it can."""
     engine = TorchEngine.load(bundle, "cpu", draft=draft)
     assert engine.drafts is not None
-    engine.drafts.costs = PassCosts([(1, 1.0), (1000, 1.0)])
+    engine.drafts.costs, engine.drafts.faster = PassCosts([(1, 1.0), (1000, 1.0)]), AlwaysDrafts()
     return engine
+
+
+class AlwaysDrafts(FasterWay):
+    def __call__(self, num_sentences: int) -> bool:
+        return True
 
 
 def assert_same(engine: TorchEngine, ordinary: TorchEngine, options: DecodeConfig, *given: Any) -> None:
@@ -187,14 +193,20 @@ def test_other_searches_are_as_without_a_draft(tmp_path: Path, changes: dict[str
     assert engine.drafts.counts.passes == 0
 
 
-def test_where_many_sentences_make_drafts_worthless_the_search_is_the_ordinary_one(tmp_path: Path) -> None:
+def test_the_engine_searches_in_the_faster_way_and_drafts_learn_from_both(tmp_path: Path) -> None:
     engine = TorchEngine.load(made_bundle(tmp_path / "model", ending=0.4), "cpu", draft="self")
-    assert engine.drafts is not None
-    engine.drafts.costs = PassCosts([(1, 1.0), (2, 1.1), (16, 1.6), (32, 3.2)])  # beyond 16, in proportion
-    engine.translate(sources(32), DecodeConfig(beam_size=1, batch_size=32))
-    assert engine.drafts.counts.passes == 0
-    engine.translate(sources(32), DecodeConfig(beam_size=1, batch_size=1))
-    assert engine.drafts.counts.passes > 0
+    drafts = engine.drafts
+    assert drafts is not None
+    drafts.faster.note(True, 1, 100, 9.0)
+    drafts.faster.note(False, 1, 100, 1.0)
+    options = DecodeConfig(beam_size=1, batch_size=1)
+    engine.translate(sources(15), options)
+    assert drafts.counts.passes == 0
+    drafter = drafts.begin()
+    assert isinstance(drafter, OnlineDrafter)
+    assert len(drafter._memory._following) > 0, "from ordinary searches"
+    engine.translate(sources(1), options)
+    assert drafts.counts.passes > 0, "the sixteenth search tries the slower way"
 
 
 def test_costs_are_measured_and_grow(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from transduce.config.special_ids import EOS, PAD
 from transduce.decoding.candidates import log_probabilities_, top
-from transduce.decoding.proposals import FIRST, PREFIX, Chances, Drafter, Output, PassCosts, Proposal, numbered
+from transduce.decoding.proposals import PREFIX, Chances, Drafter, Output, PassCosts, Proposal, numbered
 from transduce.decoding.scores import Hypothesis, hypothesis
 
 _SHRINK_SHARE = 1 / 8  # dropping finished sentences copies the caches of the others
@@ -165,8 +165,6 @@ class DraftSearch:
             if not margin > self._task.tolerance:
                 token, gain = self._repeated(output)
             self._counts.tokens += 1
-            if number == 0 and not certain:
-                self._chances.note(FIRST, bool(drafts) and drafts[0].token == token)
             stuck = gain == -math.inf
             finished = token == EOS and not stuck
             if finished or stuck or len(output.ids) == output.limit:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 MOST_PROPOSED = 8  # tokens of a sentence in one pass
 PREFIX = "prefix"  # the kind of proposals that are certain
-FIRST = "first"  # the kind of which a sentence has one in each pass: right if its first proposal is
+_TRIED_AGAIN = 16  # every so many searches, the slower way is tried
 _MOST_OF_A_PREFIX = 64  # of its tokens in one pass: they are certain
-_DECAY = 0.995  # of what earlier proposals say of the next
+_DECAY = 0.995  # of what earlier proposals and searches say of the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +95,6 @@ class Chances:
         """Returns the tokens that a pass gives a sentence by its own choice, by a first proposal, by a second, …"""
         return list(itertools.accumulate((self[numbered(number)] for number in range(most)), operator.mul, initial=1.0))
 
-    @property
-    def first(self) -> float:
-        """The chance that a sentence has a proposal, and that its first is right."""
-        return self[FIRST]
-
     def note(self, kind: str, right: bool) -> None:
         """Notes whether a proposal was right."""
         self._right[kind] = _DECAY * self._right.get(kind, 0.0) + right
@@ -110,6 +105,35 @@ class Chances:
 def numbered(number: int) -> str:
     """Returns the kind of all proposals that come after so many others."""
     return f"after {number} others"
+
+
+class FasterWay:
+    """Which of two ways to search is the faster one, by their times of late, for like numbers of sentences.
+
+    The outputs are the same, so it is free to choose. The slower way is tried again now and then.
+    """
+
+    def __init__(self) -> None:
+        # Of each way and power of two of sentences: decayed sums of seconds and of tokens.
+        self._seconds: dict[tuple[bool, int], float] = {}
+        self._tokens: dict[tuple[bool, int], float] = {}
+        self._searches = 0
+
+    def __call__(self, num_sentences: int) -> bool:
+        """Returns whether to search so many sentences with drafts."""
+        self._searches += 1
+        size = num_sentences.bit_length()
+        for way in (True, False):
+            if (way, size) not in self._seconds:
+                return way
+        paces = [self._seconds[way, size] / self._tokens[way, size] for way in (False, True)]
+        return (paces[True] < paces[False]) != (self._searches % _TRIED_AGAIN == 0)
+
+    def note(self, with_drafts: bool, num_sentences: int, num_tokens: int, seconds: float) -> None:
+        """Notes how long a search took that wrote so many tokens."""
+        key = with_drafts, num_sentences.bit_length()
+        self._seconds[key] = _DECAY * self._seconds.get(key, 0.0) + seconds
+        self._tokens[key] = _DECAY * self._tokens.get(key, 0.0) + num_tokens
 
 
 @dataclass(frozen=True)

@@ -172,10 +172,11 @@ class TorchEngine:
                     memories = []
                     for model in self.models:
                         memories.append(model.encode(batch.source_BS, batch.lengths_B))
-                    if self.drafts is not None and self.drafts.serve(batch, options):
-                        found = self.drafts.search(self.model, batch, memories[0], options).run()
+                    ordinary = search(batch, self.models, memories, options, each, self.graph_decoders)
+                    if self.drafts is None:
+                        found = ordinary.run()
                     else:
-                        found = search(batch, self.models, memories, options, each, self.graph_decoders).run()
+                        found = self.drafts.run(self.model, batch, memories[0], options, ordinary.run)
                 for index, hypotheses in zip(rows, found, strict=True):
                     part = batch.vocabulary
                     results[index] += hypotheses if part is None else map(part.with_ids, hypotheses)

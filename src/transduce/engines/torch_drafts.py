@@ -16,7 +16,8 @@ from transduce.decoding.banned_tokens import banned_tokens
 from transduce.decoding.candidates import log_probabilities_, top
 from transduce.decoding.drafting import DraftCounts, DraftSearch, DraftTask
 from transduce.decoding.online_drafts import OnlineDrafter, OutputMemory
-from transduce.decoding.proposals import MOST_PROPOSED, Chances, Drafter, Output, PassCosts, Proposal
+from transduce.decoding.proposals import MOST_PROPOSED, Chances, Drafter, FasterWay, Output, PassCosts, Proposal
+from transduce.decoding.scores import Hypothesis
 from transduce.engines.batching import output_limit
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch_search import Batch, last_position, padded
@@ -33,7 +34,6 @@ _TOLERANCES: dict[Precision, float] = {"float32": 1e-3, "int8": 0.02, "bfloat16"
 
 DRAFT = "--draft"  # in messages
 _MARGIN_STEPS, _MOST_STEPS = 1.5, 6  # in which it is told apart how far a head's best token is from its second
-_HOPED_FOR = 0.25  # the chance of a first proposal at least, so that drafts are tried again where they found little
 # Sentences and their tokens in the passes that are measured, how often, and how long the sources are.
 _MEASURED_PASSES = ((1, 1), (1, 2), (1, 3), (1, 5), (1, 9), (8, 2), (8, 4), (16, 4), (32, 4))
 _MEASURED_TIMES = 8
@@ -42,7 +42,7 @@ _MEASURED_LENGTH = 16
 
 @dataclass
 class Drafts:
-    """What the torch engine needs to search with drafts.
+    """What the torch engine needs to search with drafts, and what it has learned of them.
 
     Attributes:
         begin: makes what proposes tokens, for one search.
@@ -50,6 +50,7 @@ class Drafts:
         costs: of the model's passes.
         most: proposals for a sentence in one pass.
         chances: of proposals, by their kind.
+        faster: which search is, the ordinary one or that with drafts.
         counts: what the drafts were worth so far.
     """
 
@@ -58,20 +59,35 @@ class Drafts:
     costs: PassCosts
     most: int = MOST_PROPOSED
     chances: Chances = field(default_factory=Chances)
+    faster: FasterWay = field(default_factory=FasterWay)
     counts: DraftCounts = field(default_factory=DraftCounts)
 
-    def serve(self, batch: Batch, options: DecodeConfig) -> bool:
-        """Returns whether a batch is to be searched with drafts.
+    def run(
+        self,
+        model: Transformer,
+        batch: Batch,
+        memory: Memory,
+        options: DecodeConfig,
+        ordinary: Callable[[], list[list[Hypothesis]]],
+    ) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each sentence of a batch: with drafts, where they can find them and are faster.
 
-        They find only what greedy search finds, without required phrases. For many sentences a pass over more tokens
-        takes as much more time, so nothing is won there; unless a prefix is read in one pass.
+        They find only what greedy search finds, without required phrases. A prefix is read in one pass.
         """
         if options.beam_size > 1 or options.temperature or any(each.required for each in batch.constraints):
-            return False
+            return ordinary()
         if any(each.prefix for each in batch.constraints):
-            return True
-        chance = max(self.chances.first, _HOPED_FOR)
-        return self.costs.worthwhile(len(batch.sources), [chance**number for number in range(self.most + 1)]) > 0
+            return self.search(model, batch, memory, options).run()
+        num_sentences, begin = len(batch.sources), time.perf_counter()
+        if with_drafts := self.faster(num_sentences):
+            found = self.search(model, batch, memory, options).run()
+        else:
+            found, drafter = ordinary(), self.begin()
+            for number, (source, [best]) in enumerate(zip(batch.sources, found, strict=True)):
+                drafter.learn(Output(number, source, 0, best.ids, 0))
+        num_tokens = sum(len(best.ids) + 1 for [best] in found)
+        self.faster.note(with_drafts, num_sentences, num_tokens, time.perf_counter() - begin)
+        return found
 
     def search(self, model: Transformer, batch: Batch, memory: Memory, options: DecodeConfig) -> DraftSearch:
         """Returns the search over a batch that drafts serve.
