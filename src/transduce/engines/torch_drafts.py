@@ -33,6 +33,7 @@ from transduce.model.spans import SpanState, step_span
 _TOLERANCES: dict[Precision, float] = {"float32": 1e-3, "int8": 0.02, "bfloat16": 0.02}
 
 DRAFT = "--draft"  # in messages
+_LEARNED_FROM = 4  # sentences of an ordinary search at most: learning from more costs time, and drafts are seldom used
 _MARGIN_STEPS, _MOST_STEPS = 1.5, 6  # in which it is told apart how far a head's best token is from its second
 # Sentences and their tokens in the passes that are measured, how often, and how long the sources are.
 _MEASURED_PASSES = ((1, 1), (1, 2), (1, 3), (1, 5), (1, 9), (8, 2), (8, 4), (16, 4), (32, 4))
@@ -82,9 +83,11 @@ class Drafts:
         if with_drafts := self.faster(num_sentences):
             found = self.search(model, batch, memory, options).run()
         else:
-            found, drafter = ordinary(), self.begin()
-            for number, (source, [best]) in enumerate(zip(batch.sources, found, strict=True)):
-                drafter.learn(Output(number, source, 0, best.ids, 0))
+            found = ordinary()
+            if num_sentences <= _LEARNED_FROM:
+                drafter = self.begin()
+                for number, (source, [best]) in enumerate(zip(batch.sources, found, strict=True)):
+                    drafter.learn(Output(number, source, 0, best.ids, 0))
         num_tokens = sum(len(best.ids) + 1 for [best] in found)
         self.faster.note(with_drafts, num_sentences, num_tokens, time.perf_counter() - begin)
         return found
