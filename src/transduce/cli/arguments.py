@@ -131,9 +131,9 @@ def add_shortlist(parser: argparse.ArgumentParser) -> None:
 def add_draft(parser: argparse.ArgumentParser) -> None:
     """Declares what proposes tokens to greedy search."""
     about = (
-        "faster greedy search (--beam-size 1) with the same output: the model verifies several tokens at once, which "
-        "come from earlier outputs and the source (self), from its heads for later tokens (blockwise), or from a "
-        "smaller MODEL"
+        "greedy search (--beam-size 1) that verifies several tokens at once, with the same output, where that is "
+        "faster: they come from earlier outputs and the source (self), from the model's heads for later tokens "
+        "(blockwise), or from a smaller MODEL"
     )
     add_text(parser, "--draft", "self|blockwise|MODEL", about, default="")
 

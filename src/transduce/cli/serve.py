@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_choice(machine, "--quantization", QUANTIZATIONS, quantization, metavar="TYPE")
     add_number(machine, "--threads", THREADS, "N", "CPU threads of each model")
     add_choice(machine, "--shortlist", SHORTLIST_CHOICES, "default: off")
-    draft = "faster greedy search with the same output: what proposes tokens, as in 'transduce translate --draft'"
+    draft = "what proposes tokens to greedy search, as in 'transduce translate --draft'"
     add_text(machine, "--draft", "self|blockwise|MODEL", draft)
     keys = parser.add_argument_group("keys")
     add_path(keys, "--keys", "FILE", "each client needs a key of this file")

@@ -65,7 +65,7 @@ class EngineConfig:
     quantization: str = ""  # "": float32
     threads: Threads = 0  # 0: the engine's default
     shortlist: str = "off"
-    draft: str = ""  # "self", "blockwise" or a smaller model: faster greedy search with the same output; "": none
+    draft: str = ""  # what proposes tokens to greedy search: "self", "blockwise" or a smaller model; "": nothing
 
     def __post_init__(self) -> None:
         require_engine(self.engine, self.quantization or None)

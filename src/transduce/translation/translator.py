@@ -83,7 +83,7 @@ class Translator:
             ensemble: folders of more models, of the same vocabulary, that translate together with this one; torch only.
             shortlist: "on" searches, and scores, only in the pieces that can translate those of the source. "auto" does
                 so if the folder has a shortlist and the engine is torch: docs/guides/shortlist.md.
-            draft: what makes greedy search faster: "self", "blockwise" or a smaller model; see docs/guides/drafts.md.
+            draft: what proposes tokens to greedy search: "self", "blockwise" or a smaller model: docs/guides/drafts.md.
 
         Raises:
             BundleError: a folder is incomplete or damaged, a model of the ensemble has another tokenizer, or the
