@@ -17,8 +17,8 @@ from transduce.errors import DataError
 METAVARS = {"DIR", "DOCUMENT", "FILE", "FOLDER", "JSON", "MODEL", "PATH", "RECIPE", "RUN", "RUN|MODEL", "TEACHER"}
 METAVARS |= {"TREES", "TSV"}
 # What is read; a new option belongs here or in `OUTPUTS`.
-INPUTS = """ancestor baseline compare data description document ensemble export forbid forbid_by_line forward backward
-    glossary list mirror model path prefix raw recipe recipes reference require_by_line run_folder
+INPUTS = """ancestor baseline blockwise compare data description document ensemble export forbid forbid_by_line
+    forward backward glossary list mirror model path prefix raw recipe recipes reference require_by_line run_folder
     silver source subject target text tokenizer train trees validation"""
 
 

@@ -38,7 +38,7 @@ def test_a_sound_model_passes_with_a_readable_report(
     assert "✓ causality" in out
     assert "✗" not in out
     assert f"5, from {tmp_path / 'test.en.gz'}" in out
-    assert out.splitlines()[-1].startswith("PASSED: 17 checks, all hold")
+    assert out.splitlines()[-1].startswith("PASSED: 18 checks, all hold")
     values = json.loads(report.read_text())
     assert values["passed"] is True
     assert values["versions"].keys() >= {"transduce", "torch", "python"}
@@ -59,7 +59,7 @@ def test_a_broken_model_fails_and_the_report_says_what_to_do(
     assert "✗ checksums" in out
     assert "tokenizer.json: changed or damaged" in out
     assert "to do: get the folder again" in out
-    assert out.splitlines()[-1].startswith("FAILED: 2 of 17 checks (checksums, loads)")
+    assert out.splitlines()[-1].startswith("FAILED: 2 of 18 checks (checksums, loads)")
 
 
 def test_a_tolerance_below_rounding_fails(bundle: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
