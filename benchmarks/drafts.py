@@ -1,7 +1,7 @@
 """What drafts are worth: greedy search with them against greedy search, and whether the outputs are the same.
 
-Every way of proposing tokens is measured by turns with the same engine's greedy search, and with CTranslate2's, chunk
-by chunk of the same sentences, in processor time of one thread. Outputs are compared with those of greedy search for
+Every way of proposing tokens alternates with the same engine's greedy search, and with CTranslate2's, chunk after chunk
+of the same sentences. Times are processor time of one thread. Outputs are compared with those of greedy search for
 each sentence alone; each that differs is listed, with how far the two best tokens were apart where the outputs part.
 
     python benchmarks/drafts.py MODEL test.en [--lines 3000] [--drafts self blockwise STUDENT] [--most 1 2 4 7] \\

@@ -120,7 +120,7 @@ def drafting(bundle: Bundle, draft: Any) -> TorchEngine:
 
 
 class AlwaysDrafts(FasterWay):
-    def __call__(self, num_sentences: int) -> bool:
+    def __call__(self, kind: object) -> bool:
         return True
 
 
@@ -197,8 +197,8 @@ def test_the_engine_searches_in_the_faster_way_and_drafts_learn_from_both(tmp_pa
     engine = TorchEngine.load(made_bundle(tmp_path / "model", ending=0.4), "cpu", draft="self")
     drafts = engine.drafts
     assert drafts is not None
-    drafts.faster.note(True, 1, 100, 9.0)
-    drafts.faster.note(False, 1, 100, 1.0)
+    drafts.faster.note(True, (1, False), 100, 9.0)
+    drafts.faster.note(False, (1, False), 100, 1.0)
     options = DecodeConfig(beam_size=1, batch_size=1)
     engine.translate(sources(15), options)
     assert drafts.counts.passes == 0

@@ -30,7 +30,7 @@ _END = 0.3  # in place of EOS's lexical probability
 _NEARNESS = [math.exp(-distance / 3) for distance in range(12)]  # weight of a source token by its distance
 _LEARNED_NEARNESS = [math.exp(-distance / 4) for distance in range(24)]  # the same, while learning
 _LEAST_SCORE = 1e-4  # of a proposal
-_STEPS = 8  # of a proposal's share of all candidates, by which proposals are told apart
+_STEPS = 8  # of a proposal's share of all candidates, by which proposals are grouped
 _MOST_KEPT = 200_000  # keys of a table; the oldest half is dropped beyond
 
 K = TypeVar("K")

@@ -2,7 +2,7 @@
 
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import pairwise
@@ -77,7 +77,7 @@ class Drafter(Protocol):
         """Returns at most so many proposals for each output; `newest` is `SpanState.newest` of them."""
 
     def learn(self, output: Output) -> None:
-        """Is told of each output that has ended."""
+        """Learns from an output that has ended."""
 
 
 class Chances:
@@ -108,30 +108,29 @@ def numbered(number: int) -> str:
 
 
 class FasterWay:
-    """Which of two ways to search is the faster one, by their times of late, for like numbers of sentences.
+    """Which of two ways to search is the faster one, by their times of late, for searches of a kind.
 
     The outputs are the same, so it is free to choose. The slower way is tried again now and then.
     """
 
     def __init__(self) -> None:
-        # Of each way and power of two of sentences: decayed sums of seconds and of tokens.
-        self._seconds: dict[tuple[bool, int], float] = {}
-        self._tokens: dict[tuple[bool, int], float] = {}
+        # Of each way and kind: decayed sums of seconds and of tokens.
+        self._seconds: dict[tuple[bool, Hashable], float] = {}
+        self._tokens: dict[tuple[bool, Hashable], float] = {}
         self._searches = 0
 
-    def __call__(self, num_sentences: int) -> bool:
-        """Returns whether to search so many sentences with drafts."""
+    def __call__(self, kind: Hashable) -> bool:
+        """Returns whether to search with drafts."""
         self._searches += 1
-        size = num_sentences.bit_length()
         for way in (True, False):
-            if (way, size) not in self._seconds:
+            if (way, kind) not in self._seconds:
                 return way
-        paces = [self._seconds[way, size] / self._tokens[way, size] for way in (False, True)]
+        paces = [self._seconds[way, kind] / self._tokens[way, kind] for way in (False, True)]
         return (paces[True] < paces[False]) != (self._searches % _TRIED_AGAIN == 0)
 
-    def note(self, with_drafts: bool, num_sentences: int, num_tokens: int, seconds: float) -> None:
+    def note(self, with_drafts: bool, kind: Hashable, num_tokens: int, seconds: float) -> None:
         """Notes how long a search took that wrote so many tokens."""
-        key = with_drafts, num_sentences.bit_length()
+        key = with_drafts, kind
         self._seconds[key] = _DECAY * self._seconds.get(key, 0.0) + seconds
         self._tokens[key] = _DECAY * self._tokens.get(key, 0.0) + num_tokens
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -172,11 +173,12 @@ class TorchEngine:
                     memories = []
                     for model in self.models:
                         memories.append(model.encode(batch.source_BS, batch.lengths_B))
-                    ordinary = search(batch, self.models, memories, options, each, self.graph_decoders)
+                    # Made only where it is run: it prepares a cache, which a search with drafts does not use.
+                    ordinary = partial(search, batch, self.models, memories, options, each, self.graph_decoders)
                     if self.drafts is None:
-                        found = ordinary.run()
+                        found = ordinary().run()
                     else:
-                        found = self.drafts.run(self.model, batch, memories[0], options, ordinary.run)
+                        found = self.drafts.run(self.model, batch, memories[0], options, ordinary)
                 for index, hypotheses in zip(rows, found, strict=True):
                     part = batch.vocabulary
                     results[index] += hypotheses if part is None else map(part.with_ids, hypotheses)

@@ -4,7 +4,7 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from transduce.decoding.drafting import DraftCounts, DraftSearch, DraftTask
 from transduce.decoding.online_drafts import OnlineDrafter, OutputMemory
 from transduce.decoding.proposals import MOST_PROPOSED, Chances, Drafter, FasterWay, Output, PassCosts, Proposal
 from transduce.decoding.scores import Hypothesis
+from transduce.decoding.search import Search
 from transduce.engines.batching import output_limit
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch_search import Batch, last_position, padded
@@ -34,7 +35,10 @@ _TOLERANCES: dict[Precision, float] = {"float32": 1e-3, "int8": 0.02, "bfloat16"
 
 DRAFT = "--draft"  # in messages
 _LEARNED_FROM = 4  # sentences of an ordinary search at most: learning from more costs time, and drafts are seldom used
-_MARGIN_STEPS, _MOST_STEPS = 1.5, 6  # in which it is told apart how far a head's best token is from its second
+_MARGIN_STEPS, _MOST_STEPS = (
+    1.5,
+    6,
+)  # steps by which proposals are grouped: how far a head's best token is from its second
 # Sentences and their tokens in the passes that are measured, how often, and how long the sources are.
 _MEASURED_PASSES = ((1, 1), (1, 2), (1, 3), (1, 5), (1, 9), (8, 2), (8, 4), (16, 4), (32, 4))
 _MEASURED_TIMES = 8
@@ -69,27 +73,29 @@ class Drafts:
         batch: Batch,
         memory: Memory,
         options: DecodeConfig,
-        ordinary: Callable[[], list[list[Hypothesis]]],
+        ordinary: Callable[[], Search[Any]],
     ) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each sentence of a batch: with drafts, where they can find them and are faster.
 
-        They find only what greedy search finds, without required phrases. A prefix is read in one pass.
+        They find only what greedy search finds, without required phrases. Searches are compared with those of about as
+        many sentences, and with prefixes, which drafts read in one pass, or without. Where passes over more tokens cost
+        too much for any gain, as with many sentences on a CPU, drafts are not tried.
         """
         if options.beam_size > 1 or options.temperature or any(each.required for each in batch.constraints):
-            return ordinary()
-        if any(each.prefix for each in batch.constraints):
-            return self.search(model, batch, memory, options).run()
+            return ordinary().run()
         num_sentences, begin = len(batch.sources), time.perf_counter()
-        if with_drafts := self.faster(num_sentences):
+        kind = num_sentences.bit_length(), any(each.prefix for each in batch.constraints)
+        promising = kind[1] or self.costs.worthwhile(num_sentences, self.chances.gains(self.most)) > 0
+        if with_drafts := promising and self.faster(kind):
             found = self.search(model, batch, memory, options).run()
         else:
-            found = ordinary()
+            found = ordinary().run()
             if num_sentences <= _LEARNED_FROM:
                 drafter = self.begin()
                 for number, (source, [best]) in enumerate(zip(batch.sources, found, strict=True)):
                     drafter.learn(Output(number, source, 0, best.ids, 0))
         num_tokens = sum(len(best.ids) + 1 for [best] in found)
-        self.faster.note(with_drafts, num_sentences, num_tokens, time.perf_counter() - begin)
+        self.faster.note(with_drafts, kind, num_tokens, time.perf_counter() - begin)
         return found
 
     def search(self, model: Transformer, batch: Batch, memory: Memory, options: DecodeConfig) -> DraftSearch:
