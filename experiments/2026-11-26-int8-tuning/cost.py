@@ -1,4 +1,4 @@
-"""What a tuned step costs: the same batches with and without tuning, by turns, in one process; writes JSON.
+"""What a tuned step costs: the same batches with tuning and without, alternating in one process; writes JSON.
 
 python cost.py RUN OUTPUT.json [BATCHES]
 
