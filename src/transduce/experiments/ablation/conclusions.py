@@ -131,19 +131,19 @@ def _compare(comparison: Comparison, measure: Measure, results: Results) -> tupl
     if isinstance(comparison, Worse):
         lost = sign * other.mean - sign * ours.mean
         holds, fails = lost > margin, lost < -margin
-        found = lost
+        wanted = lost
     else:
         difference = abs(ours.mean - other.mean)
         allowed = _ALIKE_BLEU if measure == "bleu" else _ALIKE_PERPLEXITY_SHARE * other.mean
         holds, fails = difference + margin <= allowed, difference - margin > allowed
-        found = allowed - difference
+        wanted = allowed - difference
     verdict: Verdict = "holds" if holds else "does not hold" if fails else "undecided"
     seen = results.statistic(comparison.row, "epochs")
     if comparison.takes_long and seen is not None and seen.mean < LONG_TRAINING:
         verdict = "not testable"
     bounds = f" ± {margin:.2f}" if margin else ""
-    if verdict == "undecided" and spread and found:
-        seeds = math.floor(2 * (_STANDARD_ERRORS * spread / found) ** 2) + 1
+    if verdict == "undecided" and spread and wanted:
+        seeds = math.floor(2 * (_STANDARD_ERRORS * spread / wanted) ** 2) + 1
         bounds += f" (with {seeds} seeds of each, such a difference would decide)"
     return verdict, (
         f"{comparison.row} {ours.mean:.2f}, {best} {other.mean:.2f}: "
