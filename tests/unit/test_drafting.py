@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from transduce.config.special_ids import BOS, EOS, PAD
+from transduce.decoding.candidates import log_probabilities_, top
 from transduce.decoding.drafting import DraftCounts, DraftSearch, DraftTask
 from transduce.decoding.online_drafts import OnlineDrafter, OutputMemory
 from transduce.decoding.proposals import MOST_PROPOSED, Chances, FasterWay, Output, PassCosts, Proposal
@@ -20,8 +21,8 @@ VOCABULARY = 12
 class TableModel:
     """A model that is a function of the sentence's number and of the last two tokens it has read."""
 
-    def __init__(self, seed: int) -> None:
-        shape = (5, VOCABULARY, VOCABULARY, VOCABULARY)
+    def __init__(self, seed: int, vocabulary: int = VOCABULARY) -> None:
+        shape = (5, vocabulary, vocabulary, vocabulary)
         self.table = torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 3
 
     def logits(self, sentence: int, read: Sequence[int]) -> Tensor:
@@ -187,6 +188,25 @@ def test_where_two_tokens_are_near_the_sentence_decides_alone() -> None:
     assert found[0].ids == [9, 8]
     assert asked[0] == (0, [BOS, 9])
     assert counts.repeated == len(asked)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_equal_tokens_it_takes_the_one_that_greedy_search_takes(seed: int) -> None:
+    """In 16 bits many logits are equal: of the two best ones and of the best one alone, another may come first."""
+    model = TableModel(seed, vocabulary=64)
+    model.table.round_()
+    model.table[..., EOS] = -50.0
+
+    def alone(sentence: int) -> Callable[[Sequence[int]], Tensor]:
+        return lambda read: model.logits(sentence, read)[None]
+
+    expected = [BOS]
+    while len(expected) <= 20:  # as `GreedySearch.pick`
+        gains = log_probabilities_(alone(0)(expected), (PAD, BOS))
+        expected.append(int(top(gains, 1)[1]))
+    found, counts = search_of(model, [20], Scripted(lambda output: expected[1 + len(output.ids) :]), alone=alone)
+    assert found[0].ids == expected[1:]
+    assert counts.repeated > 0
 
 
 def test_an_output_that_nothing_may_continue_ends_unfinished() -> None:

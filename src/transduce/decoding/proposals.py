@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from itertools import pairwise
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 MOST_PROPOSED = 8  # tokens of a sentence in one pass
@@ -56,6 +57,11 @@ class Output:
     def ids(self) -> list[int]:
         """The output's tokens."""
         return self.read[self.num_first :]
+
+    def apply_bans_(self, gains_1V: Tensor) -> None:
+        """Sets the log-probabilities of tokens that may not follow to -inf, in place."""
+        if self.ban_ is not None:
+            self.ban_(gains_1V, torch.tensor([self.ids], dtype=torch.long, device=gains_1V.device))
 
     def rest_of_prefix(self) -> list[Proposal]:
         """Returns what certainly comes next: the rest of the prefix, as far as one pass reads it."""
