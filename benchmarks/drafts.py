@@ -5,11 +5,11 @@ of the same sentences. Times are processor time of one thread. Outputs are compa
 each sentence alone; each that differs is listed, with how far the two best tokens were apart where the outputs part.
 
     python benchmarks/drafts.py MODEL test.en [--lines 3000] [--drafts self blockwise STUDENT] [--most 1 2 4 7] \\
-        [--always] [--beams 4] [--quantizations float32 int8] [--batch-sizes 1 8 32] [--reference test.de] \\
-        [--output result.json]
+        [--always] [--prefixes] [--beams 4] [--quantizations float32 int8] [--batch-sizes 1 8 32] \\
+        [--reference test.de] [--output result.json]
 
 With --always, every search has drafts, and every pass as many proposals as it may: what they are worth, and not what
-the engine makes of them.
+the engine makes of them. With --prefixes, the first half of greedy search's output is given, as on the service's page.
 """
 
 import argparse
@@ -25,7 +25,8 @@ import torch
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.data.readers import read_lines
-from transduce.engines.interface import Engine
+from transduce.decoding.drafting import DraftCounts
+from transduce.engines.interface import Engine, TokenConstraints
 from transduce.engines.loading import EngineChoice, load_engine
 from transduce.engines.torch import TorchEngine
 from transduce.evaluation import bleu
@@ -44,9 +45,12 @@ class Way:
         self.name, self.engine, self.beam_size = name, engine, beam_size
         self.seconds, self.ids = 0.0, []  # type: float, list[list[int]]
 
-    def translate(self, sources: list[list[int]], batch_size: int) -> None:
+    def translate(
+        self, sources: list[list[int]], batch_size: int, constraints: list[TokenConstraints] | None = None
+    ) -> None:
+        options = DecodeConfig(beam_size=self.beam_size, batch_size=batch_size)
         begin = time.process_time()
-        found = self.engine.translate(sources, DecodeConfig(beam_size=self.beam_size, batch_size=batch_size))
+        found = self.engine.translate(sources, options, constraints=constraints)
         self.seconds += time.process_time() - begin
         self.ids += [list(best.ids) for best, *_ in found]
 
@@ -60,7 +64,9 @@ def ways_of(bundle: Bundle, quantization: str, args: argparse.Namespace) -> list
     ways = [Way(GREEDY, engine("torch"))]
     if quantization != "bfloat16":
         ways.append(Way(CTRANSLATE2, engine("ctranslate2")))
-    ways += [Way(f"{way.engine.name}, beam {size}", way.engine, size) for way in list(ways) for size in args.beams]
+    ways += [
+        Way(way.name.replace(GREEDY, f"beam {size}"), way.engine, size) for way in list(ways) for size in args.beams
+    ]
     for draft, most in itertools.product(args.drafts, args.most or [None]):
         found = engine("torch", draft)
         assert isinstance(found, TorchEngine)
@@ -117,10 +123,17 @@ def timed_ways(bundle: Bundle, sources: list[list[int]], quantization: str, batc
     for way in ways:
         way.translate([source[::-1] for source in sources[:WARM_UP]], batch_size)
         way.seconds, way.ids = 0.0, []
-    chunks = [sources[start : start + CHUNK] for start in range(0, len(sources), CHUNK)]
-    for number, chunk in enumerate(chunks):
+        if isinstance(way.engine, TorchEngine) and way.engine.drafts is not None:
+            way.engine.drafts.counts = DraftCounts()
+    constraints = None
+    if args.prefixes:
+        found = ways[0].engine.translate(sources, DecodeConfig(beam_size=1, batch_size=batch_size))
+        constraints = [TokenConstraints(prefix=tuple(best.ids[: len(best.ids) // 2])) for [best] in found]
+    for number, start in enumerate(range(0, len(sources), CHUNK)):
+        chunk = slice(start, start + CHUNK)
         for turn in range(len(ways)):  # another order each time
-            ways[(turn + number) % len(ways)].translate(chunk, batch_size)
+            way = ways[(turn + number) % len(ways)]
+            way.translate(sources[chunk], batch_size, constraints and constraints[chunk])
     return ways
 
 
@@ -158,6 +171,7 @@ def main() -> None:
     parser.add_argument("--drafts", nargs="+", default=["self"])
     parser.add_argument("--most", nargs="+", type=int, default=[])
     parser.add_argument("--always", action="store_true")
+    parser.add_argument("--prefixes", action="store_true")
     parser.add_argument("--beams", nargs="+", type=int, default=[], help="also measure beam search of these widths")
     parser.add_argument("--quantizations", nargs="+", default=["float32"])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1])

@@ -234,6 +234,16 @@ def test_chances_are_the_shares_that_were_right_of_late() -> None:
     assert chances["a"] == pytest.approx((0.995**2 + 0.995 + 1) / (0.995**2 + 0.995 + 1 + 2))
 
 
+def test_chances_that_are_not_tried_are_forgotten() -> None:
+    chances = Chances()
+    chances.note("a", right=False)
+    assert chances["a"] == pytest.approx(1 / 3)
+    for _ in range(100):
+        chances.forget()
+    assert chances["a"] == pytest.approx(1 / (2 + 0.98**100))
+    assert chances["new"] == 0.5
+
+
 def test_costs_lie_on_lines_between_what_was_measured() -> None:
     costs = PassCosts([(1, 1.0), (5, 1.4), (9, 2.4)])
     assert [costs(tokens) for tokens in (1, 3, 5, 7, 9)] == pytest.approx([1.0, 1.2, 1.4, 1.9, 2.4])

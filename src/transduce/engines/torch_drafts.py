@@ -77,11 +77,11 @@ class Drafts:
     ) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each sentence of a batch: with drafts, where they can find them and are faster.
 
-        They find only what greedy search finds, without required phrases. Searches are compared with those of about as
-        many sentences, and with prefixes, which drafts read in one pass, or without. Where passes over more tokens cost
-        too much for any gain, as with many sentences on a CPU, drafts are not tried.
+        They find only what greedy search finds; required phrases need a beam. Searches are compared with those of
+        about as many sentences, and with prefixes, which drafts read in one pass, or without. Where passes over more
+        tokens cost too much for any gain, as with many sentences on a CPU, drafts are not tried.
         """
-        if options.beam_size > 1 or options.temperature or any(each.required for each in batch.constraints):
+        if options.beam_size > 1 or options.temperature:
             return ordinary().run()
         num_sentences, begin = len(batch.sources), time.perf_counter()
         kind = num_sentences.bit_length(), any(each.prefix for each in batch.constraints)
@@ -90,6 +90,7 @@ class Drafts:
             found = self.search(model, batch, memory, options).run()
         else:
             found = ordinary().run()
+            self.chances.forget()
             if num_sentences <= _LEARNED_FROM:
                 drafter = self.begin()
                 for number, (source, [best]) in enumerate(zip(batch.sources, found, strict=True)):
