@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from transduce.config.special_ids import BOS, EOS, PAD
+from transduce.decoding.candidates import log_probabilities_, top
 from transduce.decoding.drafting import DraftCounts, DraftSearch, DraftTask
 from transduce.decoding.online_drafts import OnlineDrafter, OutputMemory
 from transduce.decoding.proposals import MOST_PROPOSED, Chances, FasterWay, Output, PassCosts, Proposal
@@ -20,8 +21,8 @@ VOCABULARY = 12
 class TableModel:
     """A model that is a function of the sentence's number and of the last two tokens it has read."""
 
-    def __init__(self, seed: int) -> None:
-        shape = (5, VOCABULARY, VOCABULARY, VOCABULARY)
+    def __init__(self, seed: int, vocabulary: int = VOCABULARY) -> None:
+        shape = (5, vocabulary, vocabulary, vocabulary)
         self.table = torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 3
 
     def logits(self, sentence: int, read: Sequence[int]) -> Tensor:
@@ -189,6 +190,25 @@ def test_where_two_tokens_are_near_the_sentence_decides_alone() -> None:
     assert counts.repeated == len(asked)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_of_equal_tokens_it_takes_the_one_that_greedy_search_takes(seed: int) -> None:
+    """In 16 bits many logits are equal: of the two best ones and of the best one alone, another may come first."""
+    model = TableModel(seed, vocabulary=64)
+    model.table.round_()
+    model.table[..., EOS] = -50.0
+
+    def alone(sentence: int) -> Callable[[Sequence[int]], Tensor]:
+        return lambda read: model.logits(sentence, read)[None]
+
+    expected = [BOS]
+    while len(expected) <= 20:  # as `GreedySearch.pick`
+        gains = log_probabilities_(alone(0)(expected), (PAD, BOS))
+        expected.append(int(top(gains, 1)[1]))
+    found, counts = search_of(model, [20], Scripted(lambda output: expected[1 + len(output.ids) :]), alone=alone)
+    assert found[0].ids == expected[1:]
+    assert counts.repeated > 0
+
+
 def test_an_output_that_nothing_may_continue_ends_unfinished() -> None:
     model = TableModel(1)
     found, _ = search_of(
@@ -212,6 +232,16 @@ def test_chances_are_the_shares_that_were_right_of_late() -> None:
         chances.note("a", right)
     # (0.995² + 0.995 + 1) / (… + 2), of which two were right
     assert chances["a"] == pytest.approx((0.995**2 + 0.995 + 1) / (0.995**2 + 0.995 + 1 + 2))
+
+
+def test_chances_that_are_not_tried_are_forgotten() -> None:
+    chances = Chances()
+    chances.note("a", right=False)
+    assert chances["a"] == pytest.approx(1 / 3)
+    for _ in range(100):
+        chances.forget()
+    assert chances["a"] == pytest.approx(1 / (2 + 0.98**100))
+    assert chances["new"] == 0.5
 
 
 def test_costs_lie_on_lines_between_what_was_measured() -> None:

@@ -15,12 +15,13 @@ from transduce.config import DecodeConfig
 from transduce.config.choices import Precision
 from transduce.config.special_ids import BOS, EOS
 from transduce.decoding.online_drafts import OnlineDrafter
-from transduce.decoding.proposals import FasterWay, PassCosts
+from transduce.decoding.proposals import PassCosts, numbered
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine, load_model
 from transduce.errors import ConfigError
 from transduce.model import Transformer, prepack
 from transduce.model.spans import SpanState, step_span
+from transduce.verification.drafts import propose_always
 
 SOURCES = [[30, 31, 32, 33, 34], [40, 41], [50, 51, 52, 53, 54, 55, 56]]
 
@@ -115,13 +116,8 @@ def drafting(bundle: Bundle, draft: Any) -> TorchEngine:
     """An engine to which more tokens in a pass seem to cost nothing, so that it drafts wherever it can."""
     engine = TorchEngine.load(bundle, "cpu", draft=draft)
     assert engine.drafts is not None
-    engine.drafts.costs, engine.drafts.faster = PassCosts([(1, 1.0), (1000, 1.0)]), AlwaysDrafts()
+    propose_always(engine.drafts)
     return engine
-
-
-class AlwaysDrafts(FasterWay):
-    def __call__(self, kind: object) -> bool:
-        return True
 
 
 def assert_same(engine: TorchEngine, ordinary: TorchEngine, options: DecodeConfig, *given: Any) -> None:
@@ -207,6 +203,22 @@ def test_the_engine_searches_in_the_faster_way_and_drafts_learn_from_both(tmp_pa
     assert len(drafter._memory._following) > 0, "from ordinary searches"
     engine.translate(sources(1), options)
     assert drafts.counts.passes > 0, "the sixteenth search tries the slower way"
+
+
+def test_wrong_proposals_at_the_beginning_do_not_end_drafts(tmp_path: Path) -> None:
+    """A pass over two tokens takes 1.3 times as long as one over one: it pays where a proposal in three is right."""
+    engine = TorchEngine.load(made_bundle(tmp_path / "model", ending=0.4), "cpu", draft="self")
+    drafts, options = engine.drafts, DecodeConfig(beam_size=1, batch_size=1)
+    assert drafts is not None
+    drafts.costs = PassCosts([(1, 1.0), (2, 1.3), (1000, 1000.0)])
+    drafts.faster.note(True, (1, False), 100, 1.0)
+    drafts.faster.note(False, (1, False), 100, 9.0)
+    for _ in range(6):
+        drafts.chances.note(numbered(0), right=False)
+    engine.translate(sources(8), options)
+    assert drafts.counts.passes == 0, "one in eight, it seems"
+    engine.translate(sources(100), options)
+    assert drafts.counts.passes > 0
 
 
 def test_costs_are_measured_and_grow(tmp_path: Path) -> None:

@@ -186,12 +186,17 @@ class DraftSearch:
         return len(drafts)
 
     def _repeated(self, output: Output) -> tuple[int, float]:
-        """Returns the next token and its log-probability, by ordinary steps over the sentence alone."""
+        """Returns the next token and its log-probability, by ordinary steps over the sentence alone.
+
+        Of equally good tokens, it takes the one that `GreedySearch` takes.
+        """
         self._counts.repeated += 1
         if output.sentence not in self._alone:
             self._alone[output.sentence] = self._task.alone(output.sentence)
-        token, gain, _ = _Choices(self._alone[output.sentence](output.read)[None], self._task.never).after(0, output)
-        return token, gain
+        gains_1V = log_probabilities_(self._alone[output.sentence](output.read), self._task.never)
+        output.apply_bans_(gains_1V)
+        gain, token = top(gains_1V, 1)
+        return int(token), float(gain)
 
     def _drop_ended(self, state: Any, unread: list[list[int]]) -> tuple[Any, list[list[int]]]:
         """Drops the sentences that have ended, where that pays."""
@@ -218,7 +223,7 @@ class _Choices:
         if output.ban_ is None:
             return self._found[row]
         gains_1V = self._gains_RV[row : row + 1]
-        output.ban_(gains_1V, torch.tensor([output.ids], dtype=torch.long, device=gains_1V.device))
+        output.apply_bans_(gains_1V)
         [found] = _two_best(gains_1V)
         return found
 

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from itertools import pairwise
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 MOST_PROPOSED = 8  # tokens of a sentence in one pass
@@ -15,6 +16,7 @@ PREFIX = "prefix"  # the kind of proposals that are certain
 _TRIED_AGAIN = 16  # every so many searches, the slower way is tried
 _MOST_OF_A_PREFIX = 64  # of its tokens in one pass: they are certain
 _DECAY = 0.995  # of what earlier proposals and searches say of the next
+_FORGETTING = 0.98  # the same for proposals, in each search that has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class Output:
     def ids(self) -> list[int]:
         """The output's tokens."""
         return self.read[self.num_first :]
+
+    def apply_bans_(self, gains_1V: Tensor) -> None:
+        """Sets the log-probabilities of tokens that may not follow to -inf, in place."""
+        if self.ban_ is not None:
+            self.ban_(gains_1V, torch.tensor([self.ids], dtype=torch.long, device=gains_1V.device))
 
     def rest_of_prefix(self) -> list[Proposal]:
         """Returns what certainly comes next: the rest of the prefix, as far as one pass reads it."""
@@ -99,6 +106,12 @@ class Chances:
         """Notes whether a proposal was right."""
         self._right[kind] = _DECAY * self._right.get(kind, 0.0) + right
         self._tried[kind] = _DECAY * self._tried.get(kind, 0.0) + 1
+
+    def forget(self) -> None:
+        """Trusts the tries less, after a search without any: else what proposes badly at first is never tried again."""
+        for kind in self._tried:
+            self._right[kind] *= _FORGETTING
+            self._tried[kind] *= _FORGETTING
 
 
 @cache

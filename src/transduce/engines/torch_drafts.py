@@ -30,8 +30,9 @@ from transduce.model.spans import SpanState, step_span
 
 # How close two log-probabilities may be for a step to be computed again. In float32 a hundred times the greatest
 # difference that sums in another order made. In 8 and 16 bits a sentence alone is exact (`model/spans.py`); in a batch
-# an activation may round to another level. That is rare, and too large to be covered: a few outputs may differ.
-_TOLERANCES: dict[Precision, float] = {"float32": 1e-3, "int8": 0.02, "bfloat16": 0.02}
+# an activation may round to another level. In 16 bits the tolerance covers one step of a logit between 8 and 16; in 8
+# bits the difference is rare, and too large to be covered: a few outputs may differ.
+_TOLERANCES: dict[Precision, float] = {"float32": 1e-3, "int8": 0.02, "bfloat16": 0.07}
 
 DRAFT = "--draft"  # in messages
 _LEARNED_FROM = 4  # sentences of an ordinary search at most: learning from more costs time, and drafts are seldom used
@@ -77,11 +78,11 @@ class Drafts:
     ) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each sentence of a batch: with drafts, where they can find them and are faster.
 
-        They find only what greedy search finds, without required phrases. Searches are compared with those of about as
-        many sentences, and with prefixes, which drafts read in one pass, or without. Where passes over more tokens cost
-        too much for any gain, as with many sentences on a CPU, drafts are not tried.
+        They find only what greedy search finds; required phrases need a beam. Searches are compared with those of
+        about as many sentences, and with prefixes, which drafts read in one pass, or without. Where passes over more
+        tokens cost too much for any gain, as with many sentences on a CPU, drafts are not tried.
         """
-        if options.beam_size > 1 or options.temperature or any(each.required for each in batch.constraints):
+        if options.beam_size > 1 or options.temperature:
             return ordinary().run()
         num_sentences, begin = len(batch.sources), time.perf_counter()
         kind = num_sentences.bit_length(), any(each.prefix for each in batch.constraints)
@@ -90,6 +91,7 @@ class Drafts:
             found = self.search(model, batch, memory, options).run()
         else:
             found = ordinary().run()
+            self.chances.forget()
             if num_sentences <= _LEARNED_FROM:
                 drafter = self.begin()
                 for number, (source, [best]) in enumerate(zip(batch.sources, found, strict=True)):

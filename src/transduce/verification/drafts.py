@@ -6,6 +6,7 @@ from typing import Literal
 from transduce.config import DecodeConfig
 from transduce.decoding.proposals import FasterWay, PassCosts
 from transduce.engines.torch import TorchEngine
+from transduce.engines.torch_drafts import Drafts
 from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
 from transduce.verification.findings import Finding
@@ -18,6 +19,11 @@ _FREE_TOKENS = PassCosts([(1, 1.0), (1000, 1.0)])  # so that as much as possible
 class _AlwaysDrafts(FasterWay):
     def __call__(self, kind: object) -> bool:
         return True
+
+
+def propose_always(drafts: Drafts) -> None:
+    """Makes every search one with drafts, and every pass propose as much as it may, whatever it costs."""
+    drafts.costs, drafts.faster = _FREE_TOKENS, _AlwaysDrafts()
 
 
 def drafts(tested: ModelUnderTest) -> Finding:
@@ -40,7 +46,7 @@ def drafts(tested: ModelUnderTest) -> Finding:
         tags = tested.bundle.tokenizer.target.tags.values()
         engine = TorchEngine(tested.engine.model, tags=tags, record_steps=False, prepacking=False)
         found = engine.use_drafts(way, tested.plain, "float32")
-        found.costs, found.faster = _FREE_TOKENS, _AlwaysDrafts()
+        propose_always(found)
         for size in _BATCH_SIZES * 2:
             outputs = tested.begun(engine).translate(search.sources, replace(one_beam, batch_size=size))
             for index, ([one], [two]) in enumerate(zip(expected, outputs, strict=True)):
