@@ -21,7 +21,9 @@ from transduce.config import Config, DataConfig, TrainConfig
 from transduce.config.corpora import CorpusConfig, PhaseConfig
 from transduce.config.modifiers import MODIFIERS, ModifierConfig
 from transduce.data.mixture import CorpusRows
+from transduce.data.modifiers import modified
 from transduce.data.modifiers.modified import Modifiers
+from transduce.data.modifiers.packed import PackedIds
 from transduce.data.modifiers.workers import LostWorkersError, Workers
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.text.subword import SubwordTokenizer
@@ -68,12 +70,29 @@ def test_a_worker_imports_neither_the_program_that_trains_nor_pytorch(workers: W
     assert "torch" in sys.modules
 
 
-def test_workers_make_the_lines_of_an_epoch(workers: Workers, modifiers: Modifiers) -> None:
-    ours, theirs = modifiers.epoch(3), modifiers.epoch(3, None, workers)
+def test_workers_make_the_lines_of_an_epoch(
+    workers: Workers, modifiers: Modifiers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In several blocks, which two processes make; a request to end is for the training."""
+    for process in both(workers):
+        os.kill(process, signal.SIGTERM)
+        os.kill(process, signal.SIGINT)
+    ours = modifiers.epoch(3)
+    monkeypatch.setattr(modified, "_BLOCK_LINES", 7)
+    monkeypatch.setattr(Modifiers, "_changed", None)  # nothing is made here
+    theirs = modifiers.epoch(3, None, workers)
     lines = np.arange(len(ours))
     for of_ours, of_theirs in zip(ours.pairs(lines), theirs.pairs(lines), strict=True):
         assert [ids.tolist() for ids in of_ours] == [ids.tolist() for ids in of_theirs]
     assert theirs.source_lengths.tolist() == [len(ids) + 1 for ids in ours.pairs(lines)[0]]
+
+
+def test_packed_ids_are_the_sequences_that_were_packed() -> None:
+    parts = [[[5, 70_000], []], [], [[9], np.array([1, 2, 3])]]
+    packed = PackedIds.joined([PackedIds.of(part, 100_000) for part in parts])
+    assert [packed[index].tolist() for index in range(4)] == [[5, 70_000], [], [9], [1, 2, 3]]
+    assert packed.lengths.tolist() == [2, 0, 1, 3]
+    assert PackedIds.of([[1, 2], [3]], 60_000).ids.nbytes == 6
 
 
 def test_the_next_epoch_is_made_while_one_trains_also_where_a_phase_begins(modifiers: Modifiers) -> None:

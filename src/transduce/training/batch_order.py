@@ -105,12 +105,12 @@ class BatchOrder:
             TrainingError: the epoch has no such batch.
         """
         plan = self.plan(progress.step, progress.epoch)
-        self._make_ahead(progress)
         if progress.batch >= len(plan):
             raise TrainingError(
                 f"batch {progress.batch} of epoch {progress.epoch} is next, and an epoch has {len(plan)}: the "
                 "checkpoint is of other data, or damaged."
             )
+        self._make_ahead(progress)
         return plan.batch(progress.batch)
 
     def rows_after_next(self, progress: Progress) -> np.ndarray | None:
