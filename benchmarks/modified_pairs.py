@@ -15,6 +15,8 @@ import json
 import time
 from pathlib import Path
 
+import torch  # noqa: F401  # as a training has: its objects make Python's garbage collection take longer
+
 from transduce.config import load_recipe
 from transduce.data.modifiers import modified
 from transduce.data.prepared import load_prepared
