@@ -131,8 +131,11 @@ def _note_waits(func: Any, args: Any, kwargs: dict[str, Any], local: list[Tensor
     to = kwargs.get("device")
     if func is _aten._to_copy.default and to is not None and torch.device(to).type == "cpu":
         waits.append("to the CPU")
-    if func is _aten.copy_.default and local and isinstance(args[1], _Away):
-        waits.append("to the CPU")
+    if func is _aten.copy_.default and local:
+        if isinstance(args[1], _Away):
+            waits.append("to the CPU")
+        elif args[1].dim() > 0 and args[1] not in _pinned:
+            waits.append("from pageable memory")
 
 
 @contextlib.contextmanager

@@ -1,7 +1,14 @@
 """Training with modifiers: the update of modified text, an exact resume, and what a resume refuses."""
 
+import contextlib
+import errno
 import json
 import math
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +29,7 @@ from transduce.cli.main import main as command_line
 from transduce.config import Config, load_recipe
 from transduce.config.modifiers import MODIFIERS, ModifierConfig
 from transduce.data.modifiers import modified
+from transduce.data.modifiers.modified import Modifiers
 from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.text import load_tokenizer
@@ -30,6 +38,8 @@ from transduce.training.outcome import End
 
 pytestmark = pytest.mark.computes
 
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc, which lists processes")
+ENTRIES = [f'{{name = "{name}", probability = 0.25}}' for name in MODIFIERS]
 ALL = tuple(ModifierConfig(name=name, probability=0.25) for name in MODIFIERS)
 
 
@@ -41,22 +51,122 @@ def data(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("step", "exact_lines"), [(1, 0), (6, 500_000), (11, 0), (17, 500_000)])
+@pytest.mark.parametrize(
+    ("step", "exact_lines", "workers"),
+    [(1, 0, (0, 0)), (6, 500_000, (1, 2)), (11, 0, (2, 1)), (17, 500_000, (2, 0)), (17, 0, (1, 0))],
+)
 def test_a_resumed_training_with_all_modifiers_is_the_uninterrupted_one_bit_for_bit(
-    config: Config, data: Path, tmp_path: Path, step: int, exact_lines: int, monkeypatch: pytest.MonkeyPatch
+    config: Config,
+    data: Path,
+    tmp_path: Path,
+    step: int,
+    exact_lines: int,
+    workers: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Over several epochs, each with other lines; planned by real lengths, or by estimates as long epochs."""
+    """Over several epochs, each with other lines; planned by real lengths, or by estimates as long epochs.
+
+    With any number of worker processes before and after, the lines are those that the training would make itself.
+    """
     monkeypatch.setattr(modified, "_EXACT_LINES", exact_lines)
     config = with_train(config, modifiers=ALL, max_steps=24)
     whole = make_trainer(config, tmp_path / "whole", data)
     assert whole.fit().end == End.MAX_STEPS
     assert whole.progress.epoch >= 2
-    stop_after(make_trainer(config, tmp_path / "run", data), step)
-    resumed = make_trainer(config, tmp_path / "run", data)
+    made_here: list[int] = []
+    changed = Modifiers._changed
+
+    def noted(*arguments: Any) -> Any:
+        made_here.append(1)
+        return changed(*arguments)
+
+    monkeypatch.setattr(Modifiers, "_changed", noted)
+    stop_after(make_trainer(with_train(config, num_workers=workers[0]), tmp_path / "run", data), step)
+    assert bool(made_here) == (workers[0] == 0)
+    resumed = make_trainer(with_train(config, num_workers=workers[1]), tmp_path / "run", data)
     assert resumed.resume()
     assert resumed.fit().end == End.MAX_STEPS
+    assert worker_processes(os.getpid()) == []
     assert_identical(state_of(resumed), state_of(whole))
     assert without_clock(resumed.progress) == without_clock(whole.progress)
+
+
+def worker_processes(parent: int) -> list[int]:
+    """Returns the children of a process that run the program of a worker."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            is_child = (path / "stat").read_text().rpartition(")")[2].split()[1] == str(parent)
+            if is_child and b"transduce.data.modifiers.worker" in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+    return found
+
+
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_workers_end_with_the_training(number: signal.Signals, recipe: Path, data: Path, tmp_path: Path) -> None:
+    words = f"train.modifiers=[{', '.join(ENTRIES)}]", "train.num_workers=2", "train.max_steps=1000000"
+    settings = [word for setting in words for word in ("--set", setting)]
+    arguments = ["train", str(recipe), "--data", str(data), "--output", str(tmp_path / "run"), "--quiet", *settings]
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    with subprocess.Popen(
+        [sys.executable, "-m", "transduce.cli.main", *arguments],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while not (metrics.is_file() and metrics.stat().st_size):
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.1)
+        workers = worker_processes(process.pid)
+        process.send_signal(number)
+        said = process.communicate(timeout=300)[1]
+    assert process.returncode == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[number], said
+    assert len(workers) == 2
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@needs_proc
+def test_workers_end_where_a_training_fails_and_a_killed_one_changes_no_weight(
+    config: Config, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modified, "_EXACT_LINES", 0)  # as in a long epoch, each batch has work for them
+    config = with_train(config, modifiers=ALL, max_steps=12)
+    whole = make_trainer(config, tmp_path / "whole", data)
+    whole.fit()
+    trainer = make_trainer(with_train(config, num_workers=1, max_steps=6), tmp_path / "run", data)
+    train_step = trainer.train_step
+
+    def killing(rows: np.ndarray) -> Any:
+        for worker in worker_processes(os.getpid()):
+            os.kill(worker, signal.SIGKILL)
+        return train_step(rows)
+
+    trainer.train_step = killing  # type: ignore[method-assign]
+    trainer.fit()
+    assert capfd.readouterr().err.count("has ended (signal 9)") == 1
+
+    def failing(rows: np.ndarray) -> Any:
+        if trainer.progress.step + 1 == 9:
+            assert len(worker_processes(os.getpid())) == 2
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return train_step(rows)
+
+    for fails in (True, False):
+        trainer = make_trainer(with_train(config, num_workers=2), tmp_path / "run", data)
+        assert trainer.resume()
+        train_step = trainer.train_step
+        if fails:
+            trainer.train_step = failing  # type: ignore[method-assign]
+            with pytest.raises(OSError, match="No space left"):
+                trainer.fit()
+        else:
+            trainer.fit()
+        assert worker_processes(os.getpid()) == []
+    assert_identical(state_of(trainer), state_of(whole))
 
 
 @pytest.mark.parametrize("micro_batch_tokens", [0, 60])

@@ -85,13 +85,15 @@ def test_any_number_of_processes_has_the_same_losses(
     """In float64, over 50 steps of several epochs: batches of fewer pairs than processes are among them.
 
     With modifiers, each process has another ratio of real to planned target tokens, and all divide by the real ones.
+    Two processes then have a worker each, which makes their own pairs.
     """
     assert batches_an_epoch(config, data) < 50
     program = tmp_path / "exact.py"
     program.write_text(EXACT)
     for world_size in (1, 2, 3):
         run = tmp_path / str(world_size)
-        arguments = [str(program), str(recipe), str(data), str(run), "50", setting]
+        settings = [setting, f"train.num_workers={int(world_size == 2)}"]
+        arguments = [str(program), str(recipe), str(data), str(run), "50", *settings]
         for code, said in finish(start(world_size, arguments)):
             assert code == 0, said
     alone = noted(tmp_path / "1", "loss")

@@ -248,9 +248,9 @@ def test_ranges_and_how_they_are_said() -> None:
 MAY_BE_0 = {
     ModelConfig: "dropout attention_dropout ffn_dropout attention_window target_vocab_size first_position max_length "
     "position_deviation",
-    TrainConfig: "max_minutes micro_batch_tokens label_smoothing guided_attention cooldown_steps int8_tuning_steps "
-    "adam_beta1 adam_beta2 max_gradient_norm spike_deviations seed checkpoint_steps checkpoint_minutes validate_steps "
-    "early_stopping",
+    TrainConfig: "max_minutes micro_batch_tokens num_workers label_smoothing guided_attention cooldown_steps "
+    "int8_tuning_steps adam_beta1 adam_beta2 max_gradient_norm spike_deviations seed checkpoint_steps "
+    "checkpoint_minutes validate_steps early_stopping",
     DecodeConfig: "length_penalty coverage_penalty max_extra_tokens max_tokens min_tokens no_repeat_ngram "
     "diversity_penalty temperature top_k seed",
     DataConfig: "temperature max_ratio ratio_slack_tokens",

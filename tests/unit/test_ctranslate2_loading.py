@@ -53,7 +53,7 @@ def test_threads_are_one_a_batch(
 ) -> None:
     seen: dict[str, Any] = {}
     monkeypatch.setattr("ctranslate2.Translator", lambda path, **options: seen.update(options, path=path))
-    monkeypatch.setattr(loading, "_num_cores", lambda: cores)
+    monkeypatch.setattr(loading, "num_cores", lambda: cores)
     loading.load_model(Path("folder"), kind, 2, "int8_float32", threads)
     assert seen == {
         "path": "folder",

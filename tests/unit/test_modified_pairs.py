@@ -20,7 +20,7 @@ from transduce.data.modifiers import modified as modified_module
 from transduce.data.modifiers.lines import merged_lines, single_lines
 from transduce.data.modifiers.modified import ModifiedPairs, Modifiers
 from transduce.data.prepare import prepare
-from transduce.data.store import ParallelStore, StoreWriter, plan_pairs
+from transduce.data.store import ParallelStore, StoreWriter, plan_lengths
 from transduce.errors import ConfigError, DataError
 from transduce.text import Tokenizer, load_tokenizer
 from transduce.text.subword import SubwordTokenizer
@@ -262,7 +262,7 @@ def test_planned_lengths_are_the_real_ones_or_what_few_exceed_and_batches_keep_t
         assert (real > planned).mean() < 0.05
         assert 0.9 < real.sum() / planned.sum() < 1.01
     budget = dataclasses.replace(config.train, source_batch_tokens=600, target_batch_tokens=600)
-    plan = plan_pairs(pairs, budget, 0)
+    plan = plan_lengths((pairs.source_lengths, pairs.target_lengths), budget, 0)
     assert sorted(plan.rows.tolist()) == [*range(len(pairs))]
     for index in range(len(plan)):
         rows = plan.batch(index)

@@ -20,7 +20,7 @@ FREE = (
     "train.checkpoint_steps=7 train.checkpoint_minutes=2 train.keep_checkpoints=6 train.average_last=2 "
     "train.validate_steps=4 train.validate_bleu=false train.validate_bleu_sentences=8 train.validate_beam_size=2 "
     "train.early_stopping=3 train.best_by=perplexity train.max_skipped_steps=2 train.spike_deviations=0 "
-    "train.micro_batch_tokens=64 train.activation_checkpointing=true train.rounded_shapes=true "
+    "train.micro_batch_tokens=64 train.activation_checkpointing=true train.rounded_shapes=true train.num_workers=2 "
     "name=other data.folder=elsewhere data.source_language=en data.target_language=de data.test.news=['x.tsv'] "
     "decode.beam_size=2 decode.length_penalty=0.5 decode.max_extra_tokens=9 decode.batch_size=4"
 )

@@ -132,6 +132,8 @@ class TrainConfig:
     smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
     phases: tuple[PhaseConfig, ...] = ()  # from which step on other weights of the corpora hold
     modifiers: tuple[ModifierConfig, ...] = ()  # how training pairs are changed as batches are made
+    # Processes that make modified pairs ahead of training. "auto": up to 4 on a GPU, by its share of the cores; else 0.
+    num_workers: Literal["auto"] | CountOrNone = "auto"
     learning_rate_factor: Factor = 1.0  # multiplies eq. 3
     warmup_steps: Count = 4000  # warmup of eq. 3
     cooldown_steps: CountOrNone = 0  # the learning rate falls to 0 over the last steps; 0 disables (the paper)

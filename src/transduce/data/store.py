@@ -145,14 +145,15 @@ class ParallelStore:
 
     def plan_epoch(self, train: TrainConfig, epoch: int, rows: Indices | None = None) -> BatchPlan:
         """Returns the batches of an epoch over these pairs, or over `rows` of them, within the budgets of `train`."""
-        return plan_pairs(self, train, epoch, rows)
+        return plan_lengths((self.source_lengths, self.target_lengths), train, epoch, rows)
 
 
-def plan_pairs(pairs: Pairs, train: TrainConfig, epoch: int, rows: Indices | None = None) -> BatchPlan:
-    """Returns the batches of an epoch over pairs, or over `rows` of them, within the budgets of `train`."""
+def plan_lengths(
+    lengths: tuple[Lengths, Lengths], train: TrainConfig, epoch: int, rows: Indices | None = None
+) -> BatchPlan:
+    """Returns the batches of an epoch over pairs of these lengths, or `rows` of them, within the budgets of `train`."""
     return plan_epoch(
-        pairs.source_lengths,
-        pairs.target_lengths,
+        *lengths,
         source_budget=train.source_batch_tokens,
         target_budget=train.target_batch_tokens,
         seed=train.seed,

@@ -1,4 +1,7 @@
-"""What memory the libraries below PyTorch keep: glibc freed memory, oneDNN kernels for shapes that it has met."""
+"""The cores of a process, and what memory the libraries below PyTorch keep.
+
+glibc keeps freed memory, oneDNN kernels for shapes that it has met.
+"""
 
 import contextlib
 import ctypes
@@ -7,6 +10,11 @@ import sys
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
 _TOP_PAD_BYTES = 64 << 20
+
+
+def num_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def keep_memory() -> bool:

@@ -9,6 +9,7 @@ from typing import IO
 
 import ctranslate2
 
+from transduce.engines.allocator import num_cores
 from transduce.errors import BundleError, ConfigError
 
 _MAX_THREADS = 8  # by default
@@ -26,7 +27,7 @@ def load_model(
     Raises:
         BundleError: CTranslate2 cannot load it.
     """
-    threads = threads or min(_MAX_THREADS, _num_cores())
+    threads = threads or min(_MAX_THREADS, num_cores())
     in_folder = isinstance(converted, Path)
     try:
         return ctranslate2.Translator(
@@ -63,10 +64,6 @@ def _keep_models() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_keep_models)
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def choose_device(name: str) -> tuple[str, int]:

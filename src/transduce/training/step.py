@@ -12,6 +12,7 @@ from transduce.config import Config
 from transduce.config.choices import longest_sequence
 from transduce.data.store import ParallelStore
 from transduce.errors import DataError
+from transduce.model.device import send
 from transduce.training.batch import Batch
 from transduce.training.block_heads import states_of_head
 from transduce.training.device import Compute
@@ -60,7 +61,7 @@ class StepSums:
 
     def finish(self, *, lowered: bool) -> None:
         """Enters the counts of this process, once all its micro-batches are added."""
-        self.tensor[2:] = torch.tensor([lowered, *self._counts], dtype=torch.float64)
+        self.tensor[2:] = send(torch.tensor([lowered, *self._counts], dtype=torch.float64), self.tensor.device)
 
     def rescale(self, gradients: Iterable[Tensor], planned: int) -> None:
         """Makes gradients of a sum divided by `planned` target tokens those of the sum divided by the real number."""

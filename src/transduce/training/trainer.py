@@ -72,7 +72,7 @@ class Trainer:
         self.optimizer = make_optimizer(model.parameters(), config.train)
         self.checkpoint_schedule = CheckpointSchedule(config.train)
         self.progress = Progress()
-        self.order = BatchOrder(train, config)
+        self.order = BatchOrder(train, config, self.ranks, self.compute.device)
         links = guidance.alignment.links if guidance is not None else None
         self.splits = BatchSplits(run, config.train, model, train, self.compute.device, self.ranks, links)
         self.prefetch = Prefetch(self.order, self.splits)
@@ -164,7 +164,8 @@ class Trainer:
             TrainingError: weights or gradients are not finite, memory is short, or a checkpoint cannot be written.
             LostPeerError: another process has failed; the main one has written a checkpoint.
         """
-        with StopSignals() as stop, self.log, contextlib.closing(self.quarantine), self.writer:
+        closing = contextlib.closing
+        with StopSignals() as stop, self.log, closing(self.order), closing(self.quarantine), self.writer:
             self.log.begin(self.progress.step, is_validated=self._is_validated())
             self.quarantine.begin(self.progress.step)
             self.checkpoint_schedule.start()

@@ -5,10 +5,12 @@ their text is modified and encoded again; tags in front of a side stay. All othe
 """
 
 import zlib
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +20,15 @@ from transduce.config import Config
 from transduce.config.choices import longest_sequence
 from transduce.config.modifiers import MODIFIERS
 from transduce.config.special_ids import UNK
-from transduce.data.batching import Indices, random_numbers_at
+from transduce.data.batching import BatchPlan, Indices, random_numbers_at
 from transduce.data.modifiers.aligned import Links
 from transduce.data.modifiers.applying import ALIGNED, NAMES, FindLinks, Pair, applied
 from transduce.data.modifiers.lengths import Growth, sample_rows
 from transduce.data.modifiers.lines import Lines, merged_lines, single_lines
+from transduce.data.modifiers.packed import PackedIds
+from transduce.data.modifiers.workers import Workers
 from transduce.data.prepared import TOKENIZER, require_aligner
-from transduce.data.store import Ids, ParallelStore
+from transduce.data.store import Ids, Lengths, ParallelStore, plan_lengths
 from transduce.data.word_links import links_of_pairs
 from transduce.errors import DataError
 from transduce.text import Tokenizer, load_tokenizer
@@ -32,6 +36,7 @@ from transduce.text import Tokenizer, load_tokenizer
 MERGE = "merge"
 _EXACT_LINES = 500_000  # of an epoch: with more, counting all tokens before its first batch would take too long
 _BLOCK_LINES = 4096
+_KEPT_BATCHES = 4  # of a long epoch: micro-batches read parts of the same batch again
 
 
 @dataclass(frozen=True)
@@ -55,11 +60,12 @@ class Modifiers:
         self, config: Config, store: ParallelStore, tokenizer: Tokenizer, find_links: FindLinks = _unlinked
     ) -> None:
         """Takes the training's configuration and pairs, the tokenizer that made them, and what links their words."""
-        self.store, self.seed, self.find_links = store, config.train.seed, find_links
+        self.config, self.store, self.seed, self.find_links = config, store, config.train.seed, find_links
         self.tokenizer, self.tokenizers = tokenizer, (tokenizer, tokenizer.target)
         self.tags = [np.array([*each.tags.values()], np.int64) for each in self.tokenizers]
         given = {each.name: each.probability for each in config.train.modifiers}
         self.probabilities = {name: given[name] for name in MODIFIERS if name in given}
+        self.names = [name for name in self.probabilities if name in NAMES]
         longest, most = longest_sequence(config.model), config.data.max_tokens + 1  # EOS
         self.most_tokens = most if longest is None else min(most, longest)
 
@@ -89,8 +95,18 @@ class Modifiers:
         aligner = WordAligner.load(require_aligner(store.path.parent))
         return cls(config, store, tokenizer, partial(links_of_pairs, aligner))
 
-    def epoch(self, epoch: int, rows: Indices | None = None) -> "ModifiedPairs":
+    def epoch(self, epoch: int, rows: Indices | None = None, workers: Workers | None = None) -> "ModifiedPairs":
         """Returns the pairs of an epoch: of all rows of the store, or of `rows`, some perhaps several times."""
+        workers = workers or Workers(self)
+        lines, lengths = workers.submit(Modifiers.lines, epoch, rows, _EXACT_LINES)()
+        return ModifiedPairs(self, epoch, lines, lengths, workers)
+
+    def lines(self, epoch: int, rows: Indices | None, exact_lines: int) -> tuple[Lines, tuple[Lengths, Lengths]]:
+        """Returns the lines of an epoch, and the tokens of their sources and targets, EOS counted.
+
+        Those of more than `exact_lines` are estimates where modifiers apply, and those of fewer lines leave out what
+        modifiers add.
+        """
         store = self.store
         lines = single_lines(rows, len(store))
         if MERGE in self.probabilities:
@@ -103,7 +119,24 @@ class Modifiers:
                 seed=self.seed,
                 epoch=epoch,
             )
-        return ModifiedPairs(self, epoch, lines)
+        lengths = lines.lengths(store.source_lengths), lines.lengths(store.target_lengths)
+        if len(lines) > exact_lines:
+            self._add_growth(epoch, lines, lengths)
+        return lines, lengths
+
+    def _add_growth(self, epoch: int, lines: Lines, lengths: tuple[Lengths, Lengths]) -> None:
+        """Adds to the lengths about what modifiers add; a line that would be too long stays as it is."""
+        for name in self.growth.names:
+            for block in _blocks(np.flatnonzero(self.applies(name, self.numbers(name, lines.keys, epoch)))):
+                numbers = self.numbers(name, lines.keys[block], epoch).tolist()
+                added = self.growth.added(name, numbers, self.stored(lines.select(block)))
+                for of_side, each in zip(lengths, added, strict=True):
+                    planned = np.minimum(of_side[block] + each, self.most_tokens).astype(np.int32)
+                    of_side[block] = np.maximum(planned, of_side[block])
+
+    def plan(self, epoch: int, source_lengths: Lengths, target_lengths: Lengths) -> BatchPlan:
+        """Returns the batches of an epoch of lines."""
+        return plan_lengths((source_lengths, target_lengths), self.config.train, epoch)
 
     def numbers(self, name: str, keys: Indices, epoch: int) -> NDArray[np.uint64]:
         """Returns a random number for each line, which says whether a modifier applies to it, and how."""
@@ -112,6 +145,62 @@ class Modifiers:
     def applies(self, name: str, numbers: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Returns to which lines a modifier applies, given their numbers."""
         return numbers.astype(np.float64) < self.probabilities[name] * 2.0**64
+
+    def chosen(self, epoch: int, keys: Indices) -> dict[int, list[tuple[str, int]]]:
+        """Returns by place in `keys` the modifiers that apply to lines, each with its random number."""
+        found: dict[int, list[tuple[str, int]]] = {}
+        for name in self.names:
+            numbers = self.numbers(name, keys, epoch)
+            for place in np.flatnonzero(self.applies(name, numbers)).tolist():
+                found.setdefault(place, []).append((name, int(numbers[place])))
+        return found
+
+    def stored(self, lines: Lines) -> tuple[list[Ids], list[Ids]]:
+        """Returns the ids of lines as they are stored.
+
+        Several pairs are one text: each begins with a space, and only the tags of the first stay.
+        """
+        sides = self.store.pairs(lines.rows[lines.starts[:-1]])
+        for place in np.flatnonzero(np.diff(lines.starts) > 1).tolist():
+            others = self.store.pairs(np.array(lines.of(place)[1:]))
+            for side, parts, tags in zip(sides, others, self.tags, strict=True):
+                side[place] = np.concatenate([side[place], *(each[_num_tags(each, tags) :] for each in parts)])
+        return sides
+
+    def make(self, epoch: int, lines: Lines) -> tuple[PackedIds, PackedIds]:
+        """Returns the sources and the targets of lines once they are modified, without EOS."""
+        sides = self.stored(lines)
+        sequences: list[list[Any]] = [list(side) for side in sides]
+        for place, ids in self._changed(sides, self.chosen(epoch, lines.keys)).items():
+            for side, of_side in zip(sequences, ids, strict=True):
+                side[place] = of_side
+        source, target = (PackedIds.of(side, self.store.vocab_size) for side in sequences)
+        return source, target
+
+    def _changed(
+        self, sides: tuple[list[Ids], list[Ids]], chosen: dict[int, list[tuple[str, int]]]
+    ) -> dict[int, tuple[list[int], list[int]]]:
+        """Returns the new ids of the lines that modifiers change, by their place."""
+        heads, texts = [], []
+        for side, tokenizer, tags in zip(sides, self.tokenizers, self.tags, strict=True):
+            heads.append({place: side[place][: _num_tags(side[place], tags)].tolist() for place in chosen})
+            texts.append(tokenizer.decode_batch([side[place].tolist() for place in chosen]))
+        before: list[Pair] = list(zip(*texts, strict=True))
+        after = applied(before, [*chosen.values()], self.find_links)
+        modified = {place: new for place, old, new in zip(chosen, before, after, strict=True) if new != old}
+        encoded = [
+            tokenizer.encode_batch([pair[side] for pair in modified.values()])
+            for side, tokenizer in enumerate(self.tokenizers)
+        ]
+        return {
+            place: (heads[0][place] + source, heads[1][place] + target)
+            for place, source, target in zip(modified, *encoded, strict=True)
+            if source
+            and target
+            and max(len(heads[0][place] + source), len(heads[1][place] + target)) < self.most_tokens
+            # An imported vocabulary may lack a character: nothing could be copied then.
+            if not any(UNK in new and UNK not in side[place] for new, side in zip((source, target), sides, strict=True))
+        }
 
 
 class ModifiedPairs:
@@ -122,36 +211,32 @@ class ModifiedPairs:
         target_lengths: the same of each target.
     """
 
-    def __init__(self, modifiers: Modifiers, epoch: int, lines: Lines) -> None:
-        self._modifiers, self._epoch, self._lines = modifiers, epoch, lines
-        # The pairs of the last two batches: the micro-batches of a batch read parts of the same pairs again.
-        self._made: dict[int, tuple[Ids, Ids]] = {}
-        self._before: dict[int, tuple[Ids, Ids]] = {}
-        self.source_lengths = lines.lengths(modifiers.store.source_lengths)
-        self.target_lengths = lines.lengths(modifiers.store.target_lengths)
-        if len(lines) <= _EXACT_LINES:
-            self._count_tokens()
-        else:
-            self._estimate_tokens()
+    def __init__(
+        self, modifiers: Modifiers, epoch: int, lines: Lines, lengths: tuple[Lengths, Lengths], workers: Workers
+    ) -> None:
+        self._modifiers, self._epoch, self._lines, self._workers = modifiers, epoch, lines, workers
+        self.source_lengths, self.target_lengths = lengths
+        self.is_long = len(lines) > _EXACT_LINES
+        self.num_ahead = 2 * workers.count + 1 if self.is_long and workers.count else 0  # batches that workers make
+        # Modified lines: those of a short epoch in one part, or those of the batches before and after this one.
+        self._made: deque[_Made] = deque(maxlen=self.num_ahead + _KEPT_BATCHES)
+        if not self.is_long:
+            self._make_all()
 
-    def _count_tokens(self) -> None:
-        """Makes all lines that modifiers apply to, once, to know their lengths."""
-        names = (name for name in self._modifiers.probabilities if name in NAMES)
-        lines = np.unique(np.concatenate([np.zeros(0, np.int64), *map(self.lines_with, names)]))
-        for block in _blocks(lines):
-            self.source_lengths[block], self.target_lengths[block] = self.lengths(block)
-        self._made, self._before = {}, {}
+    def _make_all(self) -> None:
+        """Makes all lines that modifiers apply to, for the plan to have their real lengths, and keeps them."""
+        lines = np.flatnonzero(self._are_modified(np.arange(len(self))))
+        parts = [self._begin(block) for block in _blocks(lines) or [lines]]
+        source, target = (PackedIds.joined(side) for side in zip(*(part.sides for part in parts), strict=True))
+        self._made.append(_Made(lines, lambda: (source, target)))
+        self.source_lengths[lines], self.target_lengths[lines] = source.lengths + 1, target.lengths + 1
 
-    def _estimate_tokens(self) -> None:
-        """Adds to the lengths about what modifiers add; a line that would be too long stays as it is."""
-        modifiers, keys = self._modifiers, self._lines.keys
-        for name in modifiers.growth.names:
-            for block in _blocks(self.lines_with(name)):
-                numbers = modifiers.numbers(name, keys[block], self._epoch).tolist()
-                added = modifiers.growth.added(name, numbers, self._stored(block))
-                for lengths, each in zip((self.source_lengths, self.target_lengths), added, strict=True):
-                    planned = np.minimum(lengths[block] + each, modifiers.most_tokens).astype(np.int32)
-                    lengths[block] = np.maximum(planned, lengths[block])
+    def _begin(self, lines: Indices) -> "_Made":
+        return _Made(lines, self._workers.submit(Modifiers.make, self._epoch, self._lines.select(lines)))
+
+    def make_ahead(self, indices: Indices) -> None:
+        """Has workers make the lines of a batch, before it is time for it."""
+        self._made.append(self._begin(np.unique(indices[self._are_modified(indices)])))
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -169,96 +254,82 @@ class ModifiedPairs:
 
     def pairs(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
         """Returns the sources and the targets of lines, without EOS, in the order of `indices`."""
-        known, lines = self._before | self._made, indices.tolist()
-        if unknown := [line for line in dict.fromkeys(lines) if line not in known]:
-            made = dict(zip(unknown, zip(*self._make(np.array(unknown)), strict=True), strict=True))
-            known |= made
-            self._before, self._made = self._made, made
-        return [known[line][0] for line in lines], [known[line][1] for line in lines]
-
-    def lengths(self, indices: Indices) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns the real numbers of tokens of the sources and of the targets of lines, EOS counted."""
-        source, target = (np.array([len(ids) + 1 for ids in side], np.int32) for side in self.pairs(indices))
-        return source, target
-
-    def _make(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
-        """Makes the sources and the targets of lines."""
-        sides = self._stored(indices)
-        for place, ids in self._changed(sides, self._chosen(indices)).items():
+        sides = self._modifiers.stored(self._lines.select(indices))
+        for place, ids in self._modified(indices).items():
             for side, of_side in zip(sides, ids, strict=True):
-                side[place] = np.array(of_side)
+                side[place] = of_side
         return sides
+
+    def lengths(self, indices: Indices) -> tuple[Lengths, Lengths]:
+        """Returns the real numbers of tokens of the sources and of the targets of lines, EOS counted."""
+        found = self.source_lengths[indices], self.target_lengths[indices]
+        if self.is_long:
+            for place, ids in self._modified(indices).items():
+                for lengths, of_side in zip(found, ids, strict=True):
+                    lengths[place] = len(of_side) + 1
+        return found
+
+    def _modified(self, indices: Indices) -> dict[int, tuple[Ids, Ids]]:
+        """Returns by their place in `indices` the lines that modifiers apply to: the source and the target of each."""
+        places = np.flatnonzero(self._are_modified(indices))
+        found: dict[int, tuple[Ids, Ids]] = {}
+        for made in self._made:
+            if len(found) < len(places):
+                found |= made.find(indices, places)
+        if len(found) < len(places):
+            missing = [place for place in places.tolist() if place not in found]
+            self._made.append(self._begin(np.unique(indices[missing])))
+            found |= self._made[-1].find(indices, places)
+        return found
+
+    def _are_modified(self, indices: Indices) -> NDArray[np.bool_]:
+        modifiers, keys = self._modifiers, self._lines.keys[indices]
+        found = np.zeros(len(indices), np.bool_)
+        for name in modifiers.names:
+            found |= modifiers.applies(name, modifiers.numbers(name, keys, self._epoch))
+        return found
 
     def texts(self, indices: Indices) -> list[ModifiedText]:
         """Returns the text of those lines that are modified, before and after."""
-        before, chosen, after = self._stored(indices), self._chosen(indices), self.pairs(indices)
+        lines = self._lines.select(indices)
+        before, after = self._modifiers.stored(lines), self.pairs(indices)
+        chosen = self._modifiers.chosen(self._epoch, lines.keys)
         tokenizer, texts = self._modifiers.tokenizer, []
         for place, index in enumerate(indices.tolist()):
             (old, new) = (
                 (tokenizer.decode(each[0][place].tolist()), tokenizer.target.decode(each[1][place].tolist()))
                 for each in (before, after)
             )
-            names = [MERGE] if len(self._lines.of(index)) > 1 else []
+            names = [MERGE] if len(lines.of(place)) > 1 else []
             names += [name for name, _ in chosen.get(place, ())] if old != new else []
             if names:
                 texts.append(ModifiedText(index, tuple(names), old, new))
         return texts
 
-    def _stored(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
-        """Returns the ids of lines as they are stored; those of several pairs are joined."""
-        lines = [self._lines.of(index) for index in indices.tolist()]
-        stored = self._modifiers.store.pairs(np.array([row for line in lines for row in line], np.int64))
-        starts = [0, *accumulate(map(len, lines))]
-        sources, targets = (
-            [_joined(side[start:end], tags) for start, end in pairwise(starts)]
-            for side, tags in zip(stored, self._modifiers.tags, strict=True)
-        )
-        return sources, targets
 
-    def _chosen(self, indices: Indices) -> dict[int, list[tuple[str, int]]]:
-        """Returns by place in `indices` the modifiers that apply, each with its random number."""
-        keys, modifiers = self._lines.keys[indices], self._modifiers
-        found: dict[int, list[tuple[str, int]]] = {}
-        for name in (name for name in modifiers.probabilities if name in NAMES):
-            numbers = modifiers.numbers(name, keys, self._epoch)
-            for place in np.flatnonzero(modifiers.applies(name, numbers)).tolist():
-                found.setdefault(place, []).append((name, int(numbers[place])))
-        return found
+@dataclass(frozen=True)
+class _Made:
+    """Modified lines, in rising order, and what waits for their sources and targets."""
 
-    def _changed(
-        self, sides: tuple[list[Ids], list[Ids]], chosen: dict[int, list[tuple[str, int]]]
-    ) -> dict[int, tuple[list[int], list[int]]]:
-        """Returns the new ids of the lines that modifiers change, by their place."""
-        tokenizers, all_tags, most = self._modifiers.tokenizers, self._modifiers.tags, self._modifiers.most_tokens
-        heads, texts = [], []
-        for side, tokenizer, tags in zip(sides, tokenizers, all_tags, strict=True):
-            heads.append({place: side[place][: _num_tags(side[place], tags)].tolist() for place in chosen})
-            texts.append(tokenizer.decode_batch([side[place].tolist() for place in chosen]))
-        before: list[Pair] = list(zip(*texts, strict=True))
-        after = applied(before, [*chosen.values()], self._modifiers.find_links)
-        modified = {place: new for place, old, new in zip(chosen, before, after, strict=True) if new != old}
-        encoded = [
-            tokenizer.encode_batch([pair[side] for pair in modified.values()])
-            for side, tokenizer in enumerate(tokenizers)
-        ]
+    lines: Indices
+    wait: Callable[[], tuple[PackedIds, PackedIds]]
+
+    @cached_property
+    def sides(self) -> tuple[PackedIds, PackedIds]:
+        return self.wait()
+
+    def find(self, indices: Indices, places: Indices) -> dict[int, tuple[Ids, Ids]]:
+        """Returns those of the lines at `places` of `indices` that are here, by their place."""
+        at = np.searchsorted(self.lines, indices[places])
+        here = np.flatnonzero(np.append(self.lines, -1)[at] == indices[places])
         return {
-            place: (heads[0][place] + source, heads[1][place] + target)
-            for place, source, target in zip(modified, *encoded, strict=True)
-            if source and target and max(len(heads[0][place] + source), len(heads[1][place] + target)) < most
-            # An imported vocabulary may lack a character: nothing could be copied then.
-            if not any(UNK in new and UNK not in side[place] for new, side in zip((source, target), sides, strict=True))
+            place: (self.sides[0][number], self.sides[1][number])
+            for place, number in zip(places[here].tolist(), at[here].tolist(), strict=True)
         }
 
 
 def _blocks(lines: Indices) -> list[Indices]:
     return [lines[start : start + _BLOCK_LINES] for start in range(0, len(lines), _BLOCK_LINES)]
-
-
-def _joined(parts: Sequence[Ids], tags: NDArray[np.int64]) -> Ids:
-    """Returns the ids of several texts as those of one: each begins with a space, and the tags of the first stay."""
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate([parts[0], *(each[_num_tags(each, tags) :] for each in parts[1:])])
 
 
 def _num_tags(ids: Ids, tags: NDArray[np.int64]) -> int:

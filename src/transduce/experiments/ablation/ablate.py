@@ -22,6 +22,7 @@ from pathlib import Path
 
 from transduce import files
 from transduce.data.prepare import prepare
+from transduce.engines.allocator import num_cores
 from transduce.errors import DataError
 from transduce.experiments import store
 from transduce.experiments.ablation.report import draw, render
@@ -150,15 +151,11 @@ def shared_environment(environment: Mapping[str, str], slot: int, jobs: int) -> 
     own = dict(environment)
     if jobs == 1:
         return own
-    own["OMP_NUM_THREADS"] = str(max(1, int(own.get("OMP_NUM_THREADS") or _num_cores()) // jobs))
+    own["OMP_NUM_THREADS"] = str(max(1, int(own.get("OMP_NUM_THREADS") or num_cores()) // jobs))
     devices = [device for device in own.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
     if len(devices) > 1:
         own["CUDA_VISIBLE_DEVICES"] = devices[slot % len(devices)]
     return own
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _failure(trial: Trial, code: int) -> str:
