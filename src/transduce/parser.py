@@ -97,6 +97,7 @@ class Parser:
         Args:
             constrained: whether the torch engine, where it is the one that parses, searches among well-formed trees
                 over the words only. Outputs of the other engine are repaired where they are none.
+                DEVIATION: the paper constrains no parse.
 
         Raises:
             BundleError: the folder is incomplete or damaged, or its model is no parser; and what `Translator.load`
