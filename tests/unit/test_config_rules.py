@@ -246,7 +246,8 @@ def test_ranges_and_how_they_are_said() -> None:
 
 # By section: numbers that may be 0, those that must be at least 1, those between 0 and 1.
 MAY_BE_0 = {
-    ModelConfig: "dropout attention_dropout ffn_dropout attention_window target_vocab_size first_position max_length",
+    ModelConfig: "dropout attention_dropout ffn_dropout attention_window target_vocab_size first_position max_length "
+    "position_deviation",
     TrainConfig: "max_minutes micro_batch_tokens label_smoothing guided_attention cooldown_steps int8_tuning_steps "
     "adam_beta1 adam_beta2 max_gradient_norm spike_deviations seed checkpoint_steps checkpoint_minutes validate_steps "
     "early_stopping",
@@ -269,6 +270,11 @@ AT_LEAST_1 = {
 BELOW_1 = "dropout attention_dropout ffn_dropout label_smoothing adam_beta1 adam_beta2"
 UP_TO_1 = "layer_norm_epsilon adam_epsilon top_p max_copied min_alignment min_similarity learning_rate"
 ABOVE_0 = "layer_norm_epsilon adam_epsilon top_p max_copied learning_rate learning_rate_factor"
+
+
+def test_sinusoids_have_no_deviation() -> None:
+    with pytest.raises(ConfigError, match=r"model\.position_deviation = 0\.5: must be 0 for sinusoids"):
+        ModelConfig(position_deviation=0.5)
 
 
 def test_which_numbers_may_be_0_or_1() -> None:

@@ -556,7 +556,8 @@ def test_what_differs_from_table_3_names_its_own_training(tmp_path: Path) -> Non
     assert "- BLEU: a BLEU;" in text
     assert "scores cannot." in text
     assert (
-        "- Not trained here: rows A1, A2, A3, A4, B1, B2, C1, C2, C3, C4, C5, C6, C7, D1, D2, D3, D4, E, big." in text
+        "- Not trained here: rows A1, A2, A3, A4, B1, B2, C1, C2, C3, C4, C5, C6, C7, D1, D2, D3, D4, E, E2, big."
+        in text
     )
 
 

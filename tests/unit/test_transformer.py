@@ -62,6 +62,13 @@ def test_embeddings_are_shared_as_configured_and_normal(tie: str) -> None:
         assert float(table.detach().std()) == pytest.approx(64**-0.5, rel=0.03)
 
 
+def test_learned_positions_start_at_the_scale_that_the_configuration_says() -> None:
+    torch.manual_seed(1)
+    model = Transformer(replace(SHAPE, positions="learned", position_deviation=0.7))
+    assert float(model.source_positions.table.detach().std()) == pytest.approx(0.7, rel=0.03)
+    assert float(model.source_embedding.detach().std()) == pytest.approx(64**-0.5, rel=0.03)
+
+
 def test_the_target_space_is_one_learned_vector_on_the_encoders_input() -> None:
     torch.manual_seed(1)
     model = Transformer(replace(SHAPE, target_space_embedding=True))

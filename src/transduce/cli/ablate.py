@@ -11,7 +11,7 @@ examples:
 grids:
   table3           the paper's base and its nineteen variations, in proportion to the recipe's own model: base, A1 to
                    A4 (heads), B1 and B2 (d_k), C1 to C7 (size), D1 to D4 (dropout, label smoothing), E (learned
-                   positions), big
+                   positions), big; and E2 (learned positions that start at the scale of sinusoids)
   label-smoothing  0.0, 0.1, 0.2
   FILE.toml        your own rows, or the product of axes: docs/guides/ablations.md
 

@@ -30,6 +30,7 @@ from transduce.config.quantities import (
     Norm,
     Pieces,
     Rate,
+    Ratio,
     Seed,
     Vocabulary,
     VocabularyOrNone,
@@ -68,6 +69,7 @@ class ModelConfig:
     sinusoid_layout: Literal["interleaved", "concatenated"] = "interleaved"  # alternating, or sines first
     first_position: LengthOrNone = 0  # the sinusoid of a sequence's first token: 0 in the paper, 2 in fairseq
     max_positions: Length = 1024  # rows of a learned position table; sinusoids have no limit
+    position_deviation: Ratio = 0.0  # standard deviation of learned positions at the start; 0: 1/√d_model
     max_length: LengthOrNone = 0  # longest sequence with sinusoids, EOS counted, where they have a limit; 0: none
     tie_embeddings: Literal["all", "target", "none"] = "all"  # all: source, target and output (§3.4)
     norm: Literal["post", "pre"] = "post"  # after each sub-layer (§3.1), or before it, and after each stack
@@ -85,6 +87,8 @@ class ModelConfig:
             raise refused(self, "model.d_model", "even for sinusoidal positions, which pair each sine with a cosine")
         if self.positions == "learned" and self.first_position:
             raise refused(self, "model.first_position", "0 for learned positions: the table begins with the first one")
+        if self.positions != "learned" and self.position_deviation:
+            raise refused(self, "model.position_deviation", "0 for sinusoids, which are not drawn")
         if self.tie_embeddings == "all" and self.target_vocab_size:
             raise refused(
                 self, "model.target_vocab_size", "0 where model.tie_embeddings = 'all': both sides share a table"

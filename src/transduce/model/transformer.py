@@ -101,6 +101,8 @@ class Transformer(nn.Module):
     def initialise(self) -> None:
         """Draws all weights: Xavier uniform for each matrix, N(0, 1/d_model) for embeddings (as the released code).
 
+        Learned positions are drawn as embeddings are, unless `model.position_deviation` says otherwise.
+
         W_Q, W_K and W_V are one matrix and are drawn as one, as in that code. Drawn separately, queries and keys would
         start larger, and post-norm models would learn to attend to the source far later (docs/lab-log.md).
 
@@ -111,7 +113,8 @@ class Transformer(nn.Module):
         deviation = self.config.d_model**-0.5
         for name, parameter in self.named_parameters():
             if name.endswith(("embedding", "table", "target_space")):
-                nn.init.normal_(parameter, 0.0, deviation)
+                of_positions = self.config.position_deviation if name.endswith("table") else 0.0
+                nn.init.normal_(parameter, 0.0, of_positions or deviation)
             elif name.endswith("bias") or name.startswith("block_heads.outer"):
                 nn.init.zeros_(parameter)
             elif parameter.dim() == 1:

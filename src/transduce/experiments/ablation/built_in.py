@@ -71,6 +71,8 @@ def _whole(value: Fraction | int, key: str) -> int:
     return int(value)
 
 
+SINUSOIDS_DEVIATION = 0.5**0.5  # the root mean square of sines and cosines
+
 _HALF, _QUARTER = Fraction(1, 2), Fraction(1, 4)
 
 TABLE3 = Grid(
@@ -95,6 +97,8 @@ TABLE3 = Grid(
         Row("D3", constant({"train": {"label_smoothing": 0.0}}), {"perplexity": 4.67, "bleu": 25.3}),
         Row("D4", _more("train", "label_smoothing"), {"perplexity": 5.47, "bleu": 25.7}),
         Row("E", constant({"model": {"positions": "learned"}}), {"perplexity": 4.92, "bleu": 25.7}),
+        # Not in the paper: E changes the kind and the scale of positions, this one the kind alone.
+        Row("E2", constant({"model": {"positions": "learned", "position_deviation": SINUSOIDS_DEVIATION}}), {}),
         Row("big", _big, {"perplexity": 4.33, "bleu": 26.4, "parameters": 213}),
     ),
 )

@@ -2,8 +2,8 @@
 
 A conclusion is a set of comparisons between rows. A comparison holds, by a measure, if the difference has the paper's
 direction and exceeds two standard errors: σ √(1/n + 1/m) for means over n and m seeds, σ from `Results.pooled_spread`.
-It does not hold if the difference is that large in the other direction; otherwise it is undecided. With one seed there
-is no spread, and any difference counts.
+It does not hold if the difference is that large in the other direction; otherwise it is undecided, and the number of
+seeds is given with which such a difference would decide. With one seed there is no spread, and any difference counts.
 
 Some conclusions take long training: a model that has seen a corpus twice does not over-fit, and has not learned to use
 more layers. After fewer than `LONG_TRAINING` epochs, what was measured says nothing about them: "not testable".
@@ -82,6 +82,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         _by_both("(D) dropout helps to avoid over-fitting", Worse("D1", ("base",), takes_long=True)),
         _smoothing_claim("D3", "base"),
         _by_both("(E) learned positions give nearly identical results", Alike("E", ("base",))),
+        _by_both("(E2) so do learned positions that start at the scale of sinusoids", Alike("E2", ("base",))),
     ),
     "label-smoothing": (_smoothing_claim("smoothing-0.0", "smoothing-0.1"),),
 }
@@ -130,15 +131,20 @@ def _compare(comparison: Comparison, measure: Measure, results: Results) -> tupl
     if isinstance(comparison, Worse):
         lost = sign * other.mean - sign * ours.mean
         holds, fails = lost > margin, lost < -margin
+        found = lost
     else:
         difference = abs(ours.mean - other.mean)
         allowed = _ALIKE_BLEU if measure == "bleu" else _ALIKE_PERPLEXITY_SHARE * other.mean
         holds, fails = difference + margin <= allowed, difference - margin > allowed
+        found = allowed - difference
     verdict: Verdict = "holds" if holds else "does not hold" if fails else "undecided"
     seen = results.statistic(comparison.row, "epochs")
     if comparison.takes_long and seen is not None and seen.mean < LONG_TRAINING:
         verdict = "not testable"
     bounds = f" ± {margin:.2f}" if margin else ""
+    if verdict == "undecided" and spread and found:
+        seeds = math.floor(2 * (_STANDARD_ERRORS * spread / found) ** 2) + 1
+        bounds += f" (with {seeds} seeds of each, such a difference would decide)"
     return verdict, (
         f"{comparison.row} {ours.mean:.2f}, {best} {other.mean:.2f}: "
         f"a difference of {ours.mean - other.mean:+.2f}{bounds}, {verdict}"

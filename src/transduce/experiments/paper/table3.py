@@ -168,6 +168,8 @@ def parameter_rows() -> list[list[str]]:
     """Returns for each row of Table 3 its parameters × 10⁶: as printed, and of both families of presets."""
     rows = []
     for row in GRID.rows:
+        if not row.printed:  # not in the paper
+            continue
         printed = row.printed.get("parameters")
         models = (preset(f"{family}-{row.name.lower()}").model for family in ("t2t-2017", "paper"))
         counts = [f"{count_parameters(model) / 1e6:.2f}" for model in models]
@@ -210,7 +212,8 @@ def _differences(study: Study, measured: Measured) -> list[str]:
         lines.append(
             "- Row E: the two kinds of positions start at different scales. Sinusoids have a root mean square of 0.71 "
             f"a component, learned positions start at {model.d_model**-0.5:.3f} (1/√d_model), but embeddings at 1. "
-            "So the row changes two things at once. The paper does not say how its learned positions started."
+            "So the row changes two things at once; in row E2, learned positions start at 0.71. The paper does not "
+            "say how its own started."
         )
     left_out = [row.name for row in GRID.rows if row.name not in measured]
     return [*lines, f"- Not trained here: rows {', '.join(left_out)}."] if left_out else lines
@@ -225,8 +228,10 @@ def _draw(study: Study, measured: Measured, folder: Path) -> None:
     for panel, (measure, label) in zip(panels, _MEASURES.items(), strict=True):
         panel.axvline(0.0, color=GREY, linewidth=1)
         for index, name in enumerate(names):
-            there = printed[name][measure] - printed["base"][measure]
-            panel.plot([there], [index - 0.12], "o", color=GREY, markersize=5, label="printed" if index == 0 else None)
+            if printed[name]:
+                there = printed[name][measure] - printed["base"][measure]
+                legend = "printed" if index == 0 else None
+                panel.plot([there], [index - 0.12], "o", color=GREY, markersize=5, label=legend)
             base, row = results.statistic("base", measure), results.statistic(name, measure)
             if base is not None and row is not None:
                 here = [row.mean - base.mean]
