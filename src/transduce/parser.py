@@ -15,12 +15,18 @@ from transduce.bundle import Bundle
 from transduce.config import DataConfig, DecodeConfig
 from transduce.data.progress import progress_bar
 from transduce.data.treebank_reader import sentence_reader
+from transduce.decoding.constraints import BracketPieces, Brackets
+from transduce.engines.capabilities import ENGINES, WELL_FORMED
+from transduce.engines.loading import choose_engine
 from transduce.errors import BundleError
+from transduce.text import Tokenizer
+from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 from transduce.treebank import Tree
 from transduce.treebank.brackets import parse_scores
 from transduce.treebank.pairs import from_output, sentence_words, tree_words
+from transduce.treebank.trees import MAX_HEIGHT, is_atom
 
 # A sentence is never split: one that is longer than the model reads is cut short.
 _WHOLE_SENTENCES = TextOptions(split="never")
@@ -38,11 +44,37 @@ class Parse:
     source_truncated: bool  # whether the sentence is longer than the model reads: the rest has no structure
 
 
+def bracket_pieces(tokenizer: Tokenizer) -> BracketPieces | None:
+    """Returns which pieces of a parser's vocabulary write brackets and leaves.
+
+    A label has an opening and a closing bracket of one piece each: rarer ones, which the vocabulary would spell, are
+    left out. A tag may have several pieces, the first of which is more than a space. None: there is no label.
+    """
+    spelled = tokenizer.piece_bytes(range(tokenizer.vocab_size))
+    ids = {piece: index for index, piece in enumerate(spelled)}
+    closing, leaves, continuing = {}, [], []
+    for index, piece in enumerate(spelled):
+        text = piece.decode("latin-1")  # a character for each byte: pieces may end within a letter
+        if text.startswith(" (") and is_atom(text[2:]) and (closed := ids.get(b" )" + piece[2:])) is not None:
+            closing[index] = closed
+        elif text.startswith(" ") and is_atom(text[1:]):
+            leaves.append(index)
+        elif is_atom(text):
+            continuing.append(index)
+    return BracketPieces(tokenizer.vocab_size, closing, leaves, continuing, MAX_HEIGHT) if closing else None
+
+
 class Parser:
     """Parses tokenised sentences with one model."""
 
-    def __init__(self, translator: Translator) -> None:
-        self.translator = translator  # from words to brackets, as text
+    def __init__(self, translator: Translator, *, constrained: bool = False) -> None:
+        """Takes what turns words into brackets, as text, and whether it searches among well-formed trees only.
+
+        An engine without this search refuses it, and so does one with a shortlist. A vocabulary without a label whose
+        brackets are one piece each has no such search: its outputs are repaired.
+        """
+        self.translator = translator
+        self._pieces = bracket_pieces(translator.tokenizer.target) if constrained else None
         data = translator.bundle.config.data if translator.bundle is not None else DataConfig(format="trees")
         self._read = sentence_reader(data, translator.tokenizer)
 
@@ -58,19 +90,28 @@ class Parser:
         device: str = "auto",
         threads: int | None = None,
         quantization: str | None = None,
+        constrained: bool = True,
     ) -> Self:
-        """Loads a model folder that was trained on trees; for the arguments see `Translator.load`.
+        """Loads a model folder that was trained on trees; for other arguments see `Translator.load`.
+
+        Args:
+            constrained: whether the torch engine, where it is the one that parses, searches among well-formed trees
+                over the words only. Outputs of the other engine are repaired where they are none.
+                DEVIATION: the paper constrains no parse.
 
         Raises:
             BundleError: the folder is incomplete or damaged, or its model is no parser; and what `Translator.load`
                 raises.
         """
-        if Bundle.load(path).config.data.format != "trees":
+        bundle = Bundle.load(path)
+        if bundle.config.data.format != "trees":
             raise BundleError(
                 f"{path}: this model was not trained on trees (data.format). 'transduce parse train' makes a parser; "
                 "this one is for 'transduce translate'."
             )
-        return cls(Translator.load(path, engine=engine, device=device, threads=threads, quantization=quantization))
+        translator = Translator.load(path, engine=engine, device=device, threads=threads, quantization=quantization)
+        chosen = choose_engine(engine, quantization, device=device, model=bundle.config.model).name
+        return cls(translator, constrained=constrained and ENGINES[chosen].has(WELL_FORMED))
 
     def parse(
         self,
@@ -97,12 +138,22 @@ class Parser:
 
     def stream(self, sentences: Iterable[str], *, options: DecodeConfig | None = None) -> Iterator[Parse]:
         """Yields the parse of each sentence, for input of any length in bounded memory."""
-        ours, theirs = itertools.tee(map(sentence_words, sentences))
-        sentences = (self._read(" ".join(words)) for words in theirs)
-        outputs = self.translator.stream(sentences, options=options, text_options=_WHOLE_SENTENCES)
-        for words, [best] in zip(ours, outputs, strict=True):
+        given, read, bound = itertools.tee(map(sentence_words, sentences), 3)
+        outputs = self.translator.stream(
+            (self._read(" ".join(words)) for words in read),
+            options=options,
+            text_options=_WHOLE_SENTENCES,
+            constraints=map(self._constraints, bound) if self._pieces is not None else None,
+        )
+        for words, [best] in zip(given, outputs, strict=True):
             tree, repaired = from_output(best.text, words) if words else (None, False)
             yield Parse(tuple(words), tree, repaired, best.score, best.finished, best.source_truncated)
+
+    def _constraints(self, words: Sequence[str]) -> Constraints:
+        """Returns the form of a sentence's output."""
+        if self._pieces is None or not words:
+            return Constraints()
+        return Constraints(brackets=Brackets(self._pieces, len(words)))
 
     def reparse(
         self, trees: Sequence[Tree], *, options: DecodeConfig | None = None, label: str = ""

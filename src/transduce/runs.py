@@ -339,8 +339,8 @@ def read_test_trees(config: Config) -> dict[str, list[Tree]]:
 
 
 def measure_parser(bundle: Bundle, tests: Mapping[str, Sequence[Tree]], *, show_progress: bool = True) -> Bundle:
-    """Parses the words of known trees; adds the scores on each set to the model's metrics and card."""
-    parser = Parser.load(bundle.path, device=bundle.config.train.device)
+    """Parses the words of known trees, as validation does; adds the scores on each set to the metrics and the card."""
+    parser = Parser.load(bundle.path, device=bundle.config.train.device, constrained=False)
     metrics = bundle.metrics
     for name, trees in tests.items():
         scores = parser.score(trees, label=f"parsing {name}" if show_progress else "")

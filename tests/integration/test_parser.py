@@ -21,11 +21,12 @@ from transduce.data.origins import origins
 from transduce.data.prepare import prepare
 from transduce.data.prepared import load_prepared
 from transduce.data.treebank_reader import read_treebank
-from transduce.errors import BundleError, DataError
+from transduce.errors import BundleError, ConfigError, DataError
 from transduce.model import Transformer
 from transduce.parser import Parse
 from transduce.text import SubwordTokenizer
 from transduce.training.run_folder import checkpoints
+from transduce.translation.translator import Translator
 from transduce.treebank import normalise, parse_trees
 from transduce.treebank.pairs import WHOLE, sentence_words, tree_words
 
@@ -155,7 +156,7 @@ def test_the_model_knows_what_it_is_and_how_it_did(run: Path, recipe: Path) -> N
     assert {"validation_perplexity", "validation_f1", "validation_repaired", "steps"} <= metrics.keys()
     assert not [key for key in metrics if "bleu" in key]
     gold = [tree for tree in map(normalise, read_treebank([recipe.parent / "test.trees"])) if tree]
-    scores = Parser.load(run / "model", engine="torch", device="cpu").score(gold)
+    scores = Parser.load(run / "model", engine="torch", device="cpu", constrained=False).score(gold)
     assert {key: metrics[f"test_made_{key}"] for key in scores} == scores
     assert metrics["test_made_sentences"] == 6
     card = (run / "model" / "README.md").read_text(encoding="utf-8")
@@ -179,6 +180,50 @@ def test_run_on_text(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         output = capsys.readouterr().out.split("\n")[:-1]
         assert_trees_over(output, SENTENCES)
         assert changes[0] != "--batch-size" or output == lines
+
+
+def test_the_torch_engine_writes_trees_only(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in SENTENCES), encoding="utf-8")
+    arguments = ["parse", "run", str(run / "model"), "--source", str(tmp_path / "text"), "--engine", "torch"]
+    arguments += ["--device", "cpu"]
+    outputs = []
+    for changes in ([], ["--batch-size", "1"], ["--beam-size", "1"], ["--max-extra-tokens", "2"]):
+        assert main([*arguments, *changes]) == 0
+        shown = capsys.readouterr()
+        outputs.append(shown.out.split("\n")[:-1])
+        assert_trees_over(outputs[-1], SENTENCES)
+        assert shown.err == (
+            "6 sentences; 0 outputs (0.0%) were not a tree over their words and were repaired; 0 reached the length "
+            "limit\n"
+        )
+    assert outputs[0] == outputs[1]
+    assert main([*arguments, "--unconstrained"]) == 0
+    unconstrained = Parser.load(run / "model", engine="torch", device="cpu", constrained=False)
+    parses = list(unconstrained.stream(SENTENCES))
+    assert any(parse.repaired for parse in parses)
+    assert capsys.readouterr().out.split("\n")[:-1] == [str(parse.tree) if parse.tree else "" for parse in parses]
+
+
+def test_a_limit_below_any_tree_is_kept_and_the_output_repaired(run: Path) -> None:
+    parser = Parser.load(run / "model", engine="torch", device="cpu")
+    options = parser.translator.with_options(max_tokens=7)  # a tree needs two more tokens than its sentence has words
+    first, second = parser.stream(["the dog sees a ball", "the dog sees a big ball"], options=options)
+    assert (first.repaired, first.finished) == (False, True)
+    assert second.repaired
+    assert second.tree is not None
+    assert tree_words(second.tree) == ["the", "dog", "sees", "a", "big", "ball"]
+
+
+def test_drafts_and_the_automatic_engine_find_the_same_trees(run: Path) -> None:
+    def loaded(**options: Any) -> Parser:
+        return Parser(Translator.load(run / "model", device="cpu", **options), constrained=True)
+
+    plain, drafted = loaded(engine="torch"), loaded(engine="torch", draft="self")
+    expected = plain.parse(SENTENCES, beam_size=1)
+    assert drafted.parse(SENTENCES, beam_size=1) == expected
+    assert loaded().parse(SENTENCES, beam_size=1) == expected  # the engine that can is loaded for it
+    with pytest.raises(ConfigError, match="ctranslate2 engine has no search among well-formed trees only"):
+        loaded(engine="ctranslate2").parse(SENTENCES)
 
 
 def test_only_well_formed_leaves_out_what_was_repaired(
@@ -278,6 +323,12 @@ def test_an_untrained_model_writes_trees_over_the_words(tmp_path: Path, seed: in
     weights = {name: weight.numpy() for name, weight in Transformer(shape).weights().items()}
     data = DataConfig(format="trees")
     save_bundle(tmp_path / "model", Config(model=shape, data=data), weights, tokenizer, {})
+    constrained = Parser.load(tmp_path / "model", device="cpu", engine="torch")
+    for changes in ({"beam_size": 1}, {"beam_size": 21, "length_penalty": 0.3}, {"temperature": 1.0}):
+        options = constrained.translator.with_options(max_extra_tokens=30, **changes)
+        parses = list(constrained.stream(SENTENCES, options=options))
+        assert_trees_over([str(parse.tree) if parse.tree else "" for parse in parses], SENTENCES)
+        assert all(parse.finished and not parse.repaired for parse in parses)
     parser = Parser.load(tmp_path / "model", device="cpu")
     for beam_size in (1, 3):
         options = parser.translator.with_options(beam_size, 0.3, 30, 4)

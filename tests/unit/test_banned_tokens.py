@@ -217,7 +217,7 @@ def test_where_nothing_may_follow_what_was_open_comes_back_unfinished() -> None:
 
 
 def test_without_rules_nothing_is_banned() -> None:
-    assert banned_tokens(DecodeConfig(), [TokenConstraints(), TokenConstraints()]) is None
+    assert banned_tokens(DecodeConfig(), [TokenConstraints(), TokenConstraints()], [1, 1]) is None
 
 
 # --- a bonus, such as a coverage penalty ----------------------------------------------------------------------

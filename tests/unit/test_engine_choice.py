@@ -98,7 +98,7 @@ def test_what_only_the_second_line_needs_is_lacking_too() -> None:
     lines = [TokenConstraints(), TokenConstraints(forbidden=((5,),))]
     lack = without.lack(DecodeConfig(), lines)
     assert lack is not None
-    assert lack.reason == "ctranslate2 has no forbidden phrases: 'forbidden' phrases"
+    assert lack.reason == "ctranslate2 has no forbidden phrases: the constraint 'forbidden'"
     assert without.lack(DecodeConfig(), lines[:1]) is CTRANSLATE2.lack(DecodeConfig(), lines) is None
 
 

@@ -455,7 +455,7 @@ def test_a_parser_of_table_4_learns_from_its_own_trees(monkeypatch: pytest.Monke
         table4, "trained", lambda config, run, say, show_progress: trained.append((config, run, show_progress))
     )
     monkeypatch.setattr(table4.Bundle, "load", lambda model: SimpleNamespace(config=config, metrics={}))
-    monkeypatch.setattr(table4.Parser, "load", lambda model: None)
+    monkeypatch.setattr(table4.Parser, "load", lambda model, constrained: None)
     monkeypatch.setattr(table4, "read_test_trees", lambda config: {})
     semi = replace(config, train=replace(config.train, max_steps=9))
     task = table4.Task(config, semi, tmp_path, None, Path("silver"), False, True)

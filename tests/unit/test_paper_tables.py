@@ -479,7 +479,7 @@ def stub_parser(monkeypatch: pytest.MonkeyPatch, whole: int) -> None:
                 tree = Tree("S", (Leaf("CD", words[0]), Leaf(".", words[1])))
                 yield Parse(words, tree, number >= whole, 0.0, True, False)
 
-    monkeypatch.setattr(table4.Parser, "load", lambda path: Stub())
+    monkeypatch.setattr(table4.Parser, "load", lambda path, constrained: Stub())
 
 
 def test_at_the_papers_scale_silver_trees_have_a_recipe_of_their_own(

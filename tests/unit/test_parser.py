@@ -3,13 +3,16 @@
 import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from transduce import Parser
 from transduce.config import DecodeConfig
 from transduce.data.progress import progress_bar
+from transduce.decoding.constraints import TokenConstraints
 from transduce.decoding.scores import Hypothesis
+from transduce.parser import bracket_pieces
 from transduce.text import SubwordTokenizer
 from transduce.translation.translator import Translator
 from transduce.treebank import Tree, parse_trees
@@ -24,6 +27,8 @@ _ANSWERS = {
 _TOKENIZER = SubwordTokenizer.train(
     [text for pair in _ANSWERS.items() for text in pair], algorithm="bpe", vocab_size=300, whole=WHOLE
 )
+
+_FIXTURE = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0" / "parser"
 
 
 class ToldEngine:
@@ -158,7 +163,67 @@ def test_a_parser_is_loaded_as_it_was_asked_for(monkeypatch: pytest.MonkeyPatch)
         return Translator(ToldEngine(), _TOKENIZER, DecodeConfig())
 
     monkeypatch.setattr(Translator, "load", classmethod(load))
-    path = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0" / "parser"
     given = {"engine": "torch", "device": "cpu", "threads": 3, "quantization": "int8"}
-    Parser.load(path, **given)  # type: ignore[arg-type]
-    assert asked == [((path,), given)]
+    Parser.load(_FIXTURE, **given)  # type: ignore[arg-type]
+    assert asked == [((_FIXTURE,), given)]
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "constrained"),
+    [
+        ("torch", {}, True),
+        ("torch", {"constrained": False}, False),
+        ("ctranslate2", {}, False),
+        ("auto", {}, False),  # the faster engine of a CPU
+        ("auto", {"quantization": "bfloat16"}, True),  # the other one
+    ],
+)
+def test_the_engine_that_can_is_constrained_unless_told_otherwise(
+    engine: str, options: dict[str, Any], constrained: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    class SeenParser(Parser):
+        def __init__(self, translator: Translator, *, constrained: bool) -> None:
+            seen.append(constrained)
+
+    monkeypatch.setattr(Translator, "load", lambda *_, **__: None)
+    SeenParser.load(_FIXTURE, engine=engine, device="cpu", **options)
+    assert seen == [constrained]
+
+
+def test_the_pieces_of_brackets() -> None:
+    """Only NP is a piece with both brackets; a leaf begins with a space; white space or a bracket is no part of one."""
+    spelled = _TOKENIZER.piece_bytes(range(_TOKENIZER.vocab_size))
+    pieces = bracket_pieces(_TOKENIZER)
+    assert pieces is not None
+    assert [(spelled[one], spelled[other]) for one, other in pieces.closing.items()] == [(b" (NP", b" )NP")]
+    leaves, continuing = ({spelled[index] for index in ids} for ids in (pieces.leaves, pieces.continuing))
+    assert b" NN" in leaves
+    assert {b"N", b".", b"\xc3"} <= continuing
+    assert not leaves & continuing
+    assert all(piece.startswith(b" ") and piece != b" " for piece in leaves)
+    assert not {b"", b" ", b"(", b")", b"\n", b"\t", b" (", b" )"} & (leaves | continuing)
+    without = SubwordTokenizer.train(["A dog runs."] * 3, algorithm="bpe", vocab_size=270)
+    assert bracket_pieces(without) is None
+
+
+def test_a_constrained_parser_asks_for_a_leaf_each_word() -> None:
+    asked: list[TokenConstraints] = []
+
+    class BoundEngine(ToldEngine):
+        def translate(  # type: ignore[override]
+            self,
+            sources: Sequence[Sequence[int]],
+            options: DecodeConfig,
+            n_best: int,
+            constraints: Sequence[TokenConstraints],
+        ) -> list[list[Hypothesis]]:
+            asked.extend(constraints)
+            return super().translate(sources, options, n_best)
+
+    parser = Parser(Translator(BoundEngine(), _TOKENIZER, DecodeConfig()), constrained=True)
+    sentences = ["The dog  barks\t.", "", "f(x) 10\u00a0mg", "( )"]
+    assert [tree and len(tree.leaves()) for tree in parser.parse(sentences)] == [4, None, 2, 2]
+    assert [each.brackets and each.brackets.num_leaves for each in asked] == [4, None, 2, 2]
+    assert {each.brackets.pieces.max_depth for each in asked if each.brackets} == {200}

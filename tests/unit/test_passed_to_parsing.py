@@ -52,7 +52,7 @@ def test_parse_run(
     given = ["parse", "run", "m", "--source", source, "--engine", "torch", "--device", "cpu", "--threads", "2"]
     assert main([*given, "--only-well-formed"]) == 0
     machine = {"engine": "torch", "device": "cpu", "threads": 2, "quantization": None}
-    assert loaded == [((Path("m"),), machine)]
+    assert loaded == [((Path("m"),), {**machine, "constrained": False})]
     assert streamed == [(["a", "b", "", "c"], {"options": _SEARCH})]
     shown = capsys.readouterr()
     assert shown.out == "(S (NN a))\n\n\n(S (NN a))\n"
@@ -62,6 +62,10 @@ def test_parse_run(
         "length limit\n"
     )
     assert main([*given, "--output", str(tmp_path / "o")]) == 0
+    assert loaded[1:] == [((Path("m"),), {**machine, "constrained": True})]
+    assert main([*given, "--unconstrained"]) == 0
+    assert loaded[2:] == loaded[:1]
+    capsys.readouterr()
     assert (tmp_path / "o").read_text() == "(S (NN a))\n(S (NN a))\n\n(S (NN a))\n"
     assert main([*given, "--output", str(tmp_path / "o")]) == 3
     updates: list[None] = []

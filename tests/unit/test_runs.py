@@ -218,7 +218,7 @@ def test_scores_of_test_sets_are_added_to_a_parsers_metrics(noting: Noting, tmp_
     tests: Any = {"wsj": ["tree"] * 3, "brown": ["tree"]}
     assert runs.measure_parser(bundle, tests, show_progress=False) is bundle
     runs.measure_parser(bundle, tests)
-    assert loaded[0] == ((tmp_path,), {"device": "cpu"})
+    assert loaded[0] == ((tmp_path,), {"device": "cpu", "constrained": False})
     assert [label for _, label in scored] == ["", "", "parsing wsj", "parsing brown"]
     assert saved[0][0][1] == {
         "steps": 3,

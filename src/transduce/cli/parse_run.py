@@ -1,9 +1,12 @@
 r"""Parses sentences with a trained parser: one output line, a tree in brackets, for each input line.
 
 The input has one sentence per line, tokenised as in the training treebank, with a space between words. Round brackets
-are written as -LRB- and -RRB-. Each output is a well-formed tree over exactly the words of its sentence: malformed
-outputs of the model are repaired, and standard error says how many. An empty line gives an empty line. Lines end with
-"\n" only.
+are written as -LRB- and -RRB-. Each output is a well-formed tree over exactly the words of its sentence. An empty line
+gives an empty line. Lines end with "\n" only.
+
+The torch engine searches among such trees only (--engine torch, and on a GPU); --unconstrained turns this off. Outputs
+of the ctranslate2 engine, the default on a CPU, are repaired where they are no such trees. Standard error says how many
+were.
 
 With --trees the input is a treebank: a file, or a folder of files. The words of its trees are parsed, and parses are
 compared with the trees. Trees that consist of traces are left out, as in 'transduce parse draw --normalise'.
@@ -11,7 +14,7 @@ compared with the trees. Trees that consist of traces are left out, as in 'trans
 examples:
   echo "The dog barks ." | transduce parse run models/wsj
   transduce parse run models/wsj --source raw.tok --output raw.trees --beam-size 1 --batch-size 64
-  transduce parse run models/wsj --trees --source wsj/23 --output wsj23.parsed
+  transduce parse run models/wsj --trees --source wsj/23 --output wsj23.parsed --engine torch
   transduce parse run models/wsj --source raw.tok --output silver.trees --only-well-formed
 """
 
@@ -37,7 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     add_files(parser, "tokenised text, one sentence per line")
     add_switch(parser, "--trees", "the input is trees: parse their words, and score the parses")
-    add_switch(parser, "--only-well-formed", "write an empty line for a repaired parse; for silver training data")
+    silver = "write an empty line for a parse that needs repair, and search unconstrained; for silver training data"
+    add_switch(parser, "--only-well-formed", silver)
+    add_switch(parser, "--unconstrained", "with the torch engine too, search among all outputs, and repair them")
     add_options(parser, "search", paper=DecodeConfig(beam_size=21, length_penalty=0.3, max_extra_tokens=300))  # §6.3
     add_machine(parser)
 
@@ -78,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     gold = list(read_normalised([args.source])) if args.trees else []
     sentences = [" ".join(tree_words(tree)) for tree in gold] if args.trees else read_lines(args.source)
     opened = open_model(args)
-    parser = Parser.load(args.model, **loading_arguments(args, opened.choice))
+    constrained = not (args.unconstrained or args.only_well_formed)
+    parser = Parser.load(args.model, **loading_arguments(args, opened.choice), constrained=constrained)
     say_engine(args, opened, parser.translator.engine)
     counts, scored = _Counts(), []
     shown = args.output is not None and sys.stderr.isatty()  # not between lines of the output

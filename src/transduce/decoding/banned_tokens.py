@@ -1,4 +1,4 @@
-"""What an output must begin with and must not contain: bans on the next token, given the tokens before it.
+"""What an output must begin with, must not contain, and its form: bans on the next token, given the tokens before it.
 
 A ban sets log-probabilities to -inf and changes no others. Allowed tokens keep the model's own probability, so the
 score of an output is what the model gives it, and a bound on scores to come stays a bound. A ban is a function of the
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
+from transduce.decoding.bracket_bans import BracketBans
 from transduce.decoding.constraints import TokenConstraints
 
 
@@ -124,6 +125,7 @@ class BannedTokens:
     no_repeat_ngram: int  # no so many tokens in a row come twice; 0 disables
     forbidden: tuple[Forbidden, ...]
     prefix: Prefix | None
+    brackets: BracketBans | None
 
     def apply_(self, gains_RV: Tensor, past_RT: Tensor) -> None:
         """Sets what may not follow `past_RT` to -inf, in place."""
@@ -140,17 +142,31 @@ class BannedTokens:
             _ban_repeats_(gains_RV, past_RT, self.no_repeat_ngram)
         for each in self.forbidden:
             each.apply_(gains_RV, past_RT)
+        if self.brackets is not None:
+            self.brackets.apply_(gains_RV, past_RT)
 
     def keep(self, sentences_B: Tensor) -> Self:
         """Returns the bans of the given sentences, in the given order."""
         prefix = None if self.prefix is None else self.prefix.keep(sentences_B)
-        return replace(self, forbidden=tuple(each.keep(sentences_B) for each in self.forbidden), prefix=prefix)
+        brackets = None if self.brackets is None else self.brackets.keep(sentences_B)
+        forbidden = tuple(each.keep(sentences_B) for each in self.forbidden)
+        return replace(self, forbidden=forbidden, prefix=prefix, brackets=brackets)
 
 
 def banned_tokens(
-    options: DecodeConfig, constraints: Sequence[TokenConstraints] = (), device: torch.device | str = "cpu"
+    options: DecodeConfig,
+    constraints: Sequence[TokenConstraints],
+    limits: Sequence[int],
+    device: torch.device | str = "cpu",
 ) -> BannedTokens | None:
-    """Returns the bans of a batch, or None where there are none; `constraints` are of each sentence, or none at all."""
+    """Returns the bans of a batch, or None where there are none.
+
+    Args:
+        options: of the search.
+        constraints: of each sentence, or none at all.
+        limits: of each sentence, the greatest number of tokens of its output.
+        device: of the search.
+    """
     forbidden = []
     owned = [(phrase, owner) for owner, each in enumerate(constraints) for phrase in each.forbidden]
     for length in sorted({len(phrase) for phrase, _ in owned}):
@@ -158,6 +174,8 @@ def banned_tokens(
         parts = torch.tensor(phrases, device=device), torch.tensor(owners, device=device)
         forbidden.append(Forbidden(*parts, len(constraints)))
     prefix = Prefix.of(constraints, device) if any(each.prefix for each in constraints) else None
-    if not (options.min_tokens or options.no_repeat_ngram or forbidden or prefix is not None):
+    forms = [each.brackets for each in constraints]
+    brackets = BracketBans.of(forms, limits, device) if any(forms) else None
+    if not (options.min_tokens or options.no_repeat_ngram or forbidden or prefix is not None or brackets is not None):
         return None
-    return BannedTokens(options.min_tokens, options.no_repeat_ngram, tuple(forbidden), prefix)
+    return BannedTokens(options.min_tokens, options.no_repeat_ngram, tuple(forbidden), prefix, brackets)

@@ -1,7 +1,31 @@
 """What the outputs of one source must begin with, must contain and must not contain; needs no torch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, eq=False)
+class BracketPieces:
+    """The token ids that write labelled brackets around leaves: "(S (NP DT NN )NP )S"."""
+
+    vocab_size: int
+    closing: Mapping[int, int]  # of each id that opens a bracket: the id that closes it
+    leaves: Sequence[int]  # ids that begin a leaf
+    continuing: Sequence[int]  # ids that continue a leaf
+    max_depth: int  # brackets that may be open at once
+
+
+@dataclass(frozen=True, slots=True)
+class Brackets:
+    """The form of an output: one bracket around all, none empty, each closed by its own label, and so many leaves."""
+
+    pieces: BracketPieces
+    num_leaves: int  # at least 1
+
+    @property
+    def least_tokens(self) -> int:
+        """The tokens of the shortest output: one bracket, and a piece for each leaf."""
+        return self.num_leaves + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +43,8 @@ class TokenConstraints:
     # What the decoder reads before the output, such as the code of the target's language: neither written nor scored,
     # and of the same length for all sources of a call.
     start: tuple[int, ...] = ()
+    # The form of each output; None: any. Where the limit on its length leaves no such output, the form is free.
+    brackets: Brackets | None = None
 
     def unmet(self, ids: Sequence[int]) -> list[tuple[tuple[int, ...], ...]]:
         """Returns the entries of `required` of which an output holds no phrase."""

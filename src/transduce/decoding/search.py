@@ -98,7 +98,7 @@ class Search(ABC, Generic[S]):
         """Prepares the first step; where anything is banned or required, the tokens of `num_rows` rows are kept."""
         self._step, self._state, self._device = task.step, task.state, task.device
         self._options, self._never, self._num_sentences = options, task.never, len(task.limits)
-        self._banned = banned_tokens(options, task.constraints, task.device)
+        self._banned = banned_tokens(options, task.constraints, task.limits, task.device)
         self._num_tokens = 0  # of every row, so far
         first_B = task.first_tokens_B
         self._last_tokens_R = first_tokens(self._num_sentences, task.device) if first_B is None else first_B

@@ -18,6 +18,7 @@ from transduce.reporting.tables import table
 
 _NO = "no"
 ENSEMBLES = "ensembles (`--ensemble`)"
+WELL_FORMED = "search among well-formed trees only"
 
 
 # The rows of the table: what an engine may be able to do, and the fields of `DecodeConfig` or `TokenConstraints` that
@@ -41,6 +42,7 @@ CAPABILITIES: dict[str, tuple[str, ...]] = {
     "given first words": ("prefix",),
     "forbidden phrases": ("forbidden",),
     "required phrases": ("required", "joining"),
+    WELL_FORMED: ("brackets",),
     "coverage penalty": ("coverage_penalty",),
     "diverse beam search": ("diversity_groups", "diversity_penalty"),
     "sampling": ("temperature", "top_k", "top_p", "seed"),
@@ -114,7 +116,7 @@ class EngineCapabilities:
                 return Lack(self.name, missing[name], name, f"decode.{name} = {value}")
         for name in (field.name for field in fields(TokenConstraints) if field.name in missing):
             if name not in _SECONDARY and any(getattr(each, name) for each in constraints):
-                return Lack(self.name, missing[name], name, f"'{name}' phrases")
+                return Lack(self.name, missing[name], name, f"the constraint '{name}'")
         return self._lack_of_positions(options, model) if model is not None else None
 
     def _lack_of_positions(self, options: DecodeConfig, model: ModelConfig) -> Lack | None:
@@ -140,6 +142,7 @@ TORCH = EngineCapabilities(
         "length penalty": "GNMT's",
         "longest sequence (sinusoidal positions)": "any",
         "required phrases": "yes, with a beam",
+        WELL_FORMED: "yes, without a shortlist",
         "shortlist (`--shortlist on`)": "of each line its own",
     },
     quantizations=("float32", "bfloat16", "int8"),
@@ -163,6 +166,7 @@ CTRANSLATE2 = EngineCapabilities(
         "language codes as first tokens": "yes; an output is empty only where its end is the most probable token",
         "given first words": "yes, in the pieces that they have by themselves",
         "required phrases": "yes, with a beam: outputs are cut before each word, and continued after the phrase",
+        WELL_FORMED: _NO,
         "coverage penalty": _NO,
         "diverse beam search": _NO,
         "sampling": _NO,

@@ -111,8 +111,8 @@ class Drafts:
         last = None if (longest := last_position([model])) is None else longest - num_first
         outputs = []
         for number, (source, each) in enumerate(zip(batch.sources, constraints, strict=True)):
-            banned = banned_tokens(options, [each], device)
             limit = output_limit(len(source), options, each, last)
+            banned = banned_tokens(options, [each], [limit], device)
             ban_ = None if banned is None else banned.apply_
             outputs.append(Output(number, source, limit, [BOS, *each.start], num_first, each.prefix, ban_))
 

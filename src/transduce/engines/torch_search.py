@@ -21,6 +21,7 @@ from transduce.decoding.search import Search, SearchTask, first_tokens
 from transduce.engines.batching import output_limit
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.shortlist.table import Shortlist
+from transduce.errors import ConfigError
 from transduce.model import Transformer
 from transduce.model.cache import DecoderState, Memory
 from transduce.model.cuda_graphs import GraphDecoder
@@ -87,10 +88,15 @@ class Batch:
 
         Starts, prefixes and required phrases are in their sentence's part in any case. Other completions are left out,
         and so are forbidden phrases that cannot occur.
+
+        Raises:
+            ConfigError: outputs must be brackets, and there is a shortlist, which may not hold what closes them.
         """
         source_BS, lengths_B = padded([[*ids, EOS] for ids in sources], device)
         if shortlist is None:
             return cls(sources, source_BS, lengths_B, constraints, never, None)
+        if any(each.brackets for each in constraints):
+            raise ConfigError("the constraint 'brackets' needs the whole vocabulary: load the model with no shortlist.")
         allowed_BV = shortlist.allowed(sources)
         for row, each in enumerate(constraints):
             required = [token for entry in each.required for phrase in entry for token in phrase]

@@ -225,7 +225,7 @@ def _train(task: Task, setting: str, seed: int, say: Say) -> Values:
     config = task.config if setting == SUPERVISED or task.semi is None else _with_silver(task.semi, task.silver)
     config = replace(config, name=f"{config.name}-{setting}", train=replace(config.train, seed=seed))
     model = trained(config, task.run(setting, seed), say, show_progress=task.show_progress)
-    bundle, parser = Bundle.load(model), Parser.load(model)
+    bundle, parser = Bundle.load(model), Parser.load(model, constrained=False)  # as the paper's
     scores, short = {}, {}
     for name, gold in read_test_trees(config).items():
         say(f"parsing {name}")
@@ -293,7 +293,7 @@ def _silver(task: Task, raw: Path, seed: int, say: Say) -> Values:
     Raises:
         TrainingError: nothing was kept.
     """
-    parser = Parser.load(task.run(SUPERVISED, seed) / "model")
+    parser = Parser.load(task.run(SUPERVISED, seed) / "model", constrained=False)
     greedy = parser.translator.with_options(beam_size=1)
     num_sentences = num_whole = num_kept = 0
     with files.atomic_path(task.silver) as temporary, temporary.open("w", encoding="utf-8") as file:

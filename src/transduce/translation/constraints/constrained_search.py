@@ -94,7 +94,10 @@ class _ConstrainedSearch:
             # support required terms refuses them now, even if no line will need the search for them.
             spelled = self._spelled(required, capitals=False)
             self._engine.translate([()], self.options, self.n_best, [TokenConstraints(required=spelled)])
-        self._applied = [prefix_constraints(each.prefix, self._tokenizer) for each in self.constraints]
+        self._applied = [
+            replace(prefix_constraints(each.prefix, self._tokenizer), brackets=each.brackets)
+            for each in self.constraints
+        ]
         self.found = self._engine.translate(self.sources, self.options, self.n_best, self._applied)
         self.without_terms = list(self.found)
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from transduce.decoding.constraints import Brackets
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
 from transduce.text.phrases import phrase_pattern
@@ -17,9 +18,10 @@ class Constraints:
     prefix: str = ""  # its beginning, to the letter; its last word may go on, unless a space ends it
     forbidden: tuple[str, ...] = ()  # phrases that it may not hold, as whole words, case-sensitive
     required: tuple[Choice, ...] = ()  # it must hold one term of each choice, as whole words: see `required_terms`
+    brackets: Brackets | None = None  # the form of a parser's output, in the ids of its vocabulary
 
     def __bool__(self) -> bool:
-        return bool(self.prefix or self.forbidden or self.required)
+        return bool(self.prefix or self.forbidden or self.required or self.brackets)
 
     @property
     def bind_whole_line(self) -> bool:
