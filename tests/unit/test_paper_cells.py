@@ -455,7 +455,8 @@ def test_a_parser_of_table_4_learns_from_its_own_trees(monkeypatch: pytest.Monke
         table4, "trained", lambda config, run, say, show_progress: trained.append((config, run, show_progress))
     )
     monkeypatch.setattr(table4.Bundle, "load", lambda model: SimpleNamespace(config=config, metrics={}))
-    monkeypatch.setattr(table4.Parser, "load", lambda model, constrained: None)
+    loaded: list[Any] = []
+    monkeypatch.setattr(table4.Parser, "load", lambda model, engine, constrained: loaded.append((engine, constrained)))
     monkeypatch.setattr(table4, "read_test_trees", lambda config: {})
     semi = replace(config, train=replace(config.train, max_steps=9))
     task = table4.Task(config, semi, tmp_path, None, Path("silver"), False, True)
@@ -470,6 +471,8 @@ def test_a_parser_of_table_4_learns_from_its_own_trees(monkeypatch: pytest.Monke
     assert both.data.train == (("a",), ("b",), (str(Path("silver").resolve()),))
     assert both.data.repeat == (2, 2, 1)  # 65 silver trees for 30 gold ones
     assert (run, other) == (tmp_path / "runs" / "supervised-seed3", tmp_path / "runs" / "semi-supervised-seed3")
+    table4._train(replace(task, constrained=True), table4.SUPERVISED, 3, print)
+    assert loaded == [("auto", False), ("auto", False), ("torch", True)]
 
 
 def test_trainings_of_table_4_count_on_from_the_seed_of_the_recipe(tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ def test_a_parser_is_scored_on_all_sentences_and_on_short_ones(tmp_path: Path, m
     bundle = SimpleNamespace(config=preset("tiny"), metrics={"steps": 9})
     monkeypatch.setattr(table4, "trained", lambda config, run, *_, **__: trained.append((config, run)))
     monkeypatch.setattr(table4.Bundle, "load", lambda model: bundle)
-    monkeypatch.setattr(table4.Parser, "load", lambda model, constrained: parser)
+    monkeypatch.setattr(table4.Parser, "load", lambda model, engine, constrained: parser)
     monkeypatch.setattr(table4, "read_test_trees", lambda config: {"toy": gold})
     task = table4.Task(Config(name="own"), None, tmp_path, None, tmp_path / "silver", False, False)
     (tmp_path / "runs" / "supervised-seed7").mkdir(parents=True)

@@ -74,6 +74,7 @@ class Task:
     silver: Path  # made from `raw`, or given
     toy: bool
     show_progress: bool
+    constrained: bool = False  # whether test sets are parsed by searches among well-formed trees
 
     def run(self, setting: str, seed: int) -> Path:
         """Returns the run folder of a training."""
@@ -91,6 +92,7 @@ class Table4Options(Options):
     silver: Path | None = None  # silver trees, in place of `raw`; with neither, only the supervised parser is trained
     seeds: int | None = None  # trainings of each
     baseline: Path | None = None  # another parser's results on the same test sets: see `read_baseline`
+    constrained: bool = False  # DEVIATION: test sets are parsed by searches among well-formed trees only
 
 
 def experiment(options: Table4Options) -> Experiment:
@@ -115,6 +117,7 @@ def experiment(options: Table4Options) -> Experiment:
             "semi": comparable(task.semi) if task.semi else None,
             "silver": _identity(options.raw or options.silver),
             "tests": None if task.toy else checksums_of_tests(task.config),  # made when needed, the same each time
+            **({"constrained": True} if task.constrained else {}),
         },
         measurements=list(_measurements(task, num_seeds)),
         render=partial(render, scale, baselines=baselines),
@@ -145,7 +148,16 @@ def _task(chosen: Settings, options: Table4Options) -> Task:
     semi = config if raw is not None or silver is not None else None
     if semi and options.recipe is None and chosen.semi_recipe:
         semi = _semi_recipe(chosen.semi_recipe, config, settings)
-    return Task(config, semi, output, raw, silver or output / "silver.trees", recipe is None, not options.quiet)
+    return Task(
+        config,
+        semi,
+        output,
+        raw,
+        silver or output / "silver.trees",
+        recipe is None,
+        not options.quiet,
+        options.constrained,
+    )
 
 
 def _semi_recipe(recipe: Path, config: Config, settings: Sequence[str]) -> Config:
@@ -225,7 +237,8 @@ def _train(task: Task, setting: str, seed: int, say: Say) -> Values:
     config = task.config if setting == SUPERVISED or task.semi is None else _with_silver(task.semi, task.silver)
     config = replace(config, name=f"{config.name}-{setting}", train=replace(config.train, seed=seed))
     model = trained(config, task.run(setting, seed), say, show_progress=task.show_progress)
-    bundle, parser = Bundle.load(model), Parser.load(model, constrained=False)  # as the paper's
+    engine = "torch" if task.constrained else "auto"  # the other engine constrains no search
+    bundle, parser = Bundle.load(model), Parser.load(model, engine=engine, constrained=task.constrained)
     scores, short = {}, {}
     for name, gold in read_test_trees(config).items():
         say(f"parsing {name}")
@@ -242,7 +255,10 @@ def _train(task: Task, setting: str, seed: int, say: Say) -> Values:
         "silver_trees": _count([task.silver]) if setting == SEMI else 0,
         "parameters": count_parameters(bundle.config.model),
         "model": {key: getattr(bundle.config.model, key) for key in _SHAPE},
-        "decode": {key: getattr(bundle.config.decode, key) for key in ("beam_size", "length_penalty")},
+        "decode": {
+            **{key: getattr(bundle.config.decode, key) for key in ("beam_size", "length_penalty")},
+            "constrained": task.constrained,
+        },
         "metrics": bundle.metrics,
         "scores": scores,
         "short_scores": short,
