@@ -30,6 +30,7 @@ from transduce.config.quantities import (
     Norm,
     Pieces,
     Rate,
+    Ratio,
     Seed,
     Vocabulary,
     VocabularyOrNone,
@@ -63,6 +64,8 @@ class ModelConfig:
     dropout: Rate = 0.1  # on each sub-layer's output and on embedding + position (§5.4)
     attention_dropout: Rate = 0.0  # on attention weights; the parser's only (§6.3)
     ffn_dropout: Rate = 0.0  # between the two layers of the FFN; not in the paper
+    # A query and a key are scored by q · k / √d_k (eq. 1), by q · k, or by w · tanh(q + k) (Bahdanau et al. 2014).
+    attention_score: Literal["scaled_dot", "dot", "additive"] = "scaled_dot"
     attention_window: LengthOrNone = 0  # r: self-attention sees r // 2 positions to each side (§4, Table 1); 0 disables
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # §3.5, Table 3 (E)
     sinusoid_layout: Literal["interleaved", "concatenated"] = "interleaved"  # alternating, or sines first
@@ -89,6 +92,10 @@ class ModelConfig:
             raise refused(
                 self, "model.target_vocab_size", "0 where model.tie_embeddings = 'all': both sides share a table"
             )
+
+        if self.attention_score == "additive" and self.attention_window:
+            demand = "0 where model.attention_score = 'additive': such scores have no form for a window"
+            raise refused(self, "model.attention_window", demand)
 
     @property
     def output_vocab_size(self) -> int:
@@ -128,11 +135,14 @@ class TrainConfig:
     smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
     phases: tuple[PhaseConfig, ...] = ()  # from which step on other weights of the corpora hold
     modifiers: tuple[ModifierConfig, ...] = ()  # how training pairs are changed as batches are made
-    learning_rate_factor: Factor = 1.0  # multiplies eq. 3
+    learning_rate: Ratio = 0.0  # after a warm-up, the rate of all updates, in place of eq. 3; 0: eq. 3
+    learning_rate_factor: Factor = 1.0  # multiplies eq. 3, or the rate in its place
     warmup_steps: Count = 4000  # warmup of eq. 3
     cooldown_steps: CountOrNone = 0  # the learning rate falls to 0 over the last steps; 0 disables (the paper)
     # How many of the last steps compute with weights rounded as int8 inference rounds them; 0 disables (the paper).
     int8_tuning_steps: CountOrNone = 0
+    optimizer: Literal["adam", "nesterov"] = "adam"  # Adam (§5.3), or gradient descent with Nesterov's momentum
+    momentum: Rate = 0.99  # of Nesterov's momentum
     adam_beta1: Rate = 0.9  # β₁ of Adam (§5.3)
     adam_beta2: Rate = 0.98  # β₂ of Adam
     adam_epsilon: Fraction = 1e-9  # ε of Adam
@@ -260,6 +270,8 @@ class Config:
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
     def __post_init__(self) -> None:
+        if self.init.model and self.train.learning_rate:
+            raise ConfigError("train.learning_rate: must be 0 with init.model, whose rate is init.learning_rate.")
         if self.train.phases:
             require_phases(self.train.phases, self.data.training_corpora)
         if self.train.modifiers and self.data.format == "trees":
