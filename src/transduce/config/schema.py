@@ -28,6 +28,7 @@ from transduce.config.quantities import (
     MinimumTokens,
     Minutes,
     Norm,
+    Operations,
     Pieces,
     Rate,
     Ratio,
@@ -123,6 +124,7 @@ class TrainConfig:
 
     max_steps: Count = 100_000  # updates
     max_minutes: Minutes = 0.0  # of training, all resumed parts together; 0: no limit
+    max_flops: Operations = 0.0  # of matrix products, counted, all resumed parts together; 0: no limit
     source_batch_tokens: Count = 25_000  # source tokens of a batch, padding included, over all devices
     target_batch_tokens: Count = 25_000  # target tokens of a batch; it stays within both limits
     # Target tokens of one pass on a device. "auto": as many as fit into its memory; 0: its whole share of the batch.
@@ -177,8 +179,9 @@ class TrainConfig:
             if (steps := getattr(self, key)) > self.max_steps:
                 demand = f"at most train.max_steps ({self.max_steps}): they are the last of these steps"
                 raise refused(self, f"train.{key}", demand)
-            if steps > 0 and (self.max_minutes > 0 or self.early_stopping > 0):
-                demand = "0 with train.max_minutes or train.early_stopping: they are the last before train.max_steps"
+            if steps > 0 and (self.max_minutes > 0 or self.max_flops > 0 or self.early_stopping > 0):
+                others = "train.max_minutes, train.max_flops or train.early_stopping"
+                demand = f"0 with {others}: they are the last before train.max_steps"
                 raise refused(self, f"train.{key}", demand)
         if self.average_last > self.keep_checkpoints:
             demand = f"at most train.keep_checkpoints ({self.keep_checkpoints}): only kept checkpoints can be averaged"

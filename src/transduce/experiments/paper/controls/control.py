@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.config import ModelConfig
+from transduce.config.choices import EMBEDDINGS
 from transduce.config.special_ids import BOS
 from transduce.errors import BundleError, ConfigError
 from transduce.model.attention import mask_bias
@@ -87,7 +88,7 @@ class Control(nn.Module, ABC):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        if config.tie_embeddings != "all" or config.d_model % 2:
+        if len(EMBEDDINGS[config.tie_embeddings]) > 1 or config.d_model % 2:
             raise ConfigError(
                 f"model.tie_embeddings = {config.tie_embeddings!r}, model.d_model = {config.d_model}: a control needs "
                 "'all' and an even number."

@@ -24,6 +24,7 @@ from transduce.model.transformer import padding_mask
 
 KERNEL = 3  # positions
 _HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
+_DEVIATION = 0.1  # of embeddings and positions at first: greater ones would begin with saturated attention
 
 
 class NormedLinear(nn.Module):
@@ -86,7 +87,7 @@ class ConvolutionalTransducer(Control):
         self.source_positions, self.target_positions = Positions(config), Positions(config)
         for name, parameter in self.named_parameters():
             if name.endswith("table"):
-                nn.init.normal_(parameter, 0.0, d**-0.5)
+                nn.init.normal_(parameter)
         self.encoder = nn.ModuleList(Convolution(config) for _ in range(config.num_encoder_layers))
         self.decoder = nn.ModuleList(Convolution(config) for _ in range(config.num_decoder_layers))
         self.attentions = nn.ModuleList(Attention(config) for _ in range(config.num_decoder_layers))
@@ -98,7 +99,8 @@ class ConvolutionalTransducer(Control):
         """Returns the encoder's outputs as keys, and the values, both (B, 1, S, D)."""
         mask = padding_mask(source_lengths_B, source_BS.size(1), source_BS.device)
         real = None if mask is None else mask[:, 0, 0, :, None]
-        embedded = self._dropped(self.embed(source_BS) + self.source_positions(0, source_BS.size(1)))
+        positions_SD = self.source_positions(0, source_BS.size(1))
+        embedded = self._dropped(_DEVIATION * (self.embed(source_BS) + positions_SD))
         x = self.encoder_in(embedded)
         for convolution in cast(Iterable[Convolution], self.encoder):
             shown = self._dropped(x) if real is None else self._dropped(x) * real  # padding is zero for a kernel
@@ -112,7 +114,8 @@ class ConvolutionalTransducer(Control):
 
     def decode_states(self, memory: ControlMemory, inputs_BT: Tensor) -> Tensor:
         """Returns the decoder's output after each of the inputs, (B, T, D)."""
-        embedded = self._dropped(self.embed(inputs_BT) + self.target_positions(0, inputs_BT.size(1)))
+        positions_TD = self.target_positions(0, inputs_BT.size(1))
+        embedded = self._dropped(_DEVIATION * (self.embed(inputs_BT) + positions_TD))
         x = self.decoder_in(embedded)
         for convolution, attention in self._decoder_layers():
             gated = convolution.over(self._dropped(x), KERNEL - 1)
@@ -128,7 +131,8 @@ class ConvolutionalTransducer(Control):
 
     def step(self, tokens_R: Tensor, state: ControlState) -> tuple[Tensor, ControlState]:
         """Feeds one token to each row; returns logits (R, V) and the next state."""
-        embedded_RD = self.embed(tokens_R) + self.target_positions(state.position, state.position + 1)
+        position_1D = self.target_positions(state.position, state.position + 1)
+        embedded_RD = _DEVIATION * (self.embed(tokens_R) + position_1D)
         x_RD, past, bias = self.decoder_in(embedded_RD), list[Tensor](), state.memory.bias()
         for (convolution, attention), seen in zip(self._decoder_layers(), state.past, strict=True):
             window_RKD = torch.cat([seen, x_RD[:, None]], dim=1)
