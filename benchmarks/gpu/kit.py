@@ -2,6 +2,7 @@
 
     python3 benchmarks/gpu/kit.py                          all pieces, for at most nine minutes; run it again to go on
     python3 benchmarks/gpu/kit.py --piece train-speed      one of them
+    python3 benchmarks/gpu/kit.py --piece tests --part test_training    one part of it
     python3 benchmarks/gpu/kit.py --toy --device cpu       the same paths in seconds, without a GPU
 
 A piece is a list of parts, and a part a command that prints JSON. What a part has printed is kept in OUT/parts; a part
@@ -55,6 +56,7 @@ class Options:
     toy: bool
     pack: Path
     train_minutes: float
+    parts: frozenset[str] = frozenset()  # which to run; none means all
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ def machine_parts(options: Options) -> list[Part]:
 def test_parts(options: Options) -> list[Part]:
     """The tests that need a GPU, each file a part."""
     environment = {"TRANSDUCE_TEST_DEVICE": options.device, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment["OMP_NUM_THREADS"] = "2"  # the models are small: with 16 threads the CPU's part took minutes
     common = ["-m", "pytest", "-c", "benchmarks/gpu/pytest.ini", "--rootdir", ".", "--noconftest", "-m", "gpu", "-q"]
     paths = ["tests/gpu/test_training.py", "tests/gpu/test_decoding.py", "tests/parity/test_cuda_graphs.py"]
     paths += ["tests/parity/test_attend.py"]
@@ -99,8 +102,7 @@ def train_speed_parts(options: Options) -> list[Part]:
         for config, precision in runs:
             for system in ("ours", "torch", "huggingface"):
                 command = ["benchmarks/train.py", "--system", system, "--config", config, "--precision", precision]
-                command += ["--device", options.device, "--passes", "1" if options.toy else "4"]
-                command += ["--fused"] if system == "ours" else []
+                command += ["--device", options.device, "--passes", "1" if options.toy else "4", "--fused"]
                 if peak := peaks[0].get("peak_tflops", {}).get(precision):
                     command += ["--peak", str(peak)]
                 needs = {"transformers": "transformers"} if system == "huggingface" else {}
@@ -212,7 +214,7 @@ def run_piece(piece: str, options: Options, deadline: float) -> str:
     failed, done = False, set()
     while part := next((p for p in PIECES[piece](options) if p.name not in done), None):  # made anew: paths may come
         done.add(part.name)
-        if _rows(options.out, piece, part.name):
+        if _rows(options.out, piece, part.name) or (options.parts and part.name not in options.parts):
             continue
         if absent := missing(part.needs, options.out / "site"):
             say(f"{piece}/{part.name}: left out: {', '.join(absent)} not installed (bring it, and name --wheels)")
@@ -338,6 +340,7 @@ def main() -> int:
     begun = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--piece", choices=PIECES, action="append", help="may be repeated; default: all, in this order")
+    parser.add_argument("--part", action="append", default=[], help="only this part of the pieces; may be repeated")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "gpu", help="default: build/gpu")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--toy", action="store_true", help="small models: to try the kit")
@@ -350,7 +353,7 @@ def main() -> int:
     parser.add_argument("--train-minutes", type=float, default=18.0, help="of the training; default: %(default)s")
     args = parser.parse_args()
     out = args.out.resolve()
-    options = Options(out, args.device, args.toy, args.pack.resolve(), args.train_minutes)
+    options = Options(out, args.device, args.toy, args.pack.resolve(), args.train_minutes, frozenset(args.part))
     (out / "site").mkdir(parents=True, exist_ok=True)
     if args.wheels:
         unpack_wheels(args.wheels, out / "site")

@@ -259,7 +259,7 @@ def test_all_controls_are_reached_by_keyboard(browser: Any) -> None:
     with opened(browser) as made:
         made.translate(TEXT, _TRANSLATION)
         made.type_at(len("Ein"), "e")  # there is something to undo
-        made.suggested(" Mann sieht ein Hund.")
+        made.suggested(" Kerl erblickt einen Köter.")
         made.cursor(0)  # where Tab accepts nothing
         made.page.focus("#glossary-toggle")
         reached = []

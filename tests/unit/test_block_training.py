@@ -134,6 +134,15 @@ def test_each_head_has_its_share_of_the_updates() -> None:
     assert all(900 < count < 1100 for count in drawn.values())  # 1000 each, with a deviation of 26
 
 
+@pytest.mark.parametrize("heads", [[1, 2], [1, 2, 3, 4]])
+def test_head_1_has_half_of_the_updates_where_it_learns(heads: list[int]) -> None:
+    drawn = Counter(drawn_head(heads, seed=5, step=step) for step in range(3000))
+    assert drawn.keys() == set(heads)
+    assert 1400 < drawn[1] < 1600  # 1500, with a deviation of 27
+    share = 1500 / (len(heads) - 1)
+    assert all(share - 100 < drawn[head] < share + 100 for head in heads[1:])
+
+
 def test_the_draw_depends_on_seed_and_step_alone() -> None:
     first = [drawn_head([1, 2, 3, 4], 5, step) for step in range(50)]
     np.random.default_rng(1).random()

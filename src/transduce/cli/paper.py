@@ -176,6 +176,7 @@ def _add_figures(experiments: Any) -> None:
         "--scale paper --model runs/wmt14-en-de-base/model",
         '--model runs/m30k/model --sentence "A man who holds two dogs smiles." --word smiles --related man',
         '--model runs/m30k/model --anaphora "A dog chases its tail." --anaphor its --antecedent dog',
+        "--model runs/m30k/model --trees treebanks/gum/test",
     )
     add_path(parser, "--model", "DIR", "model folder")
     add_number(parser, "--layer", whole(1, 1000), "N", "default: the last but one")
@@ -185,6 +186,10 @@ def _add_figures(experiments: Any) -> None:
     add_text(parser, "--anaphora", "TEXT", "of Figures 4 and 5, with --anaphor and --antecedent")
     add_text(parser, "--anaphor", "WORD", "a word of it that refers to another")
     add_text(parser, "--antecedent", "WORD", "that other word")
+    trees = "treebank, on whose sentences all heads of the encoder are scored; may be repeated"
+    add_path(parser, "--trees", "TREES", trees, action="append", default=[])
+    add_number(parser, "--max-sentences", whole(4, 1_000_000), "N", "sentences of it; default: %(default)s")
+    parser.set_defaults(max_sentences=1000)
 
 
 def _names(text: str) -> list[str]:

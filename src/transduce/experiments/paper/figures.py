@@ -6,6 +6,9 @@ The paper's authors chose their heads by eye. Here numbers choose them:
 - Figure 4, anaphora: the two heads that give most weight from the anaphor to its antecedent.
 - Figure 5, sentence structure: heads that attend to single words (a high peak), but not at a fixed distance, for which
   the position alone is enough. The second head also has to attend elsewhere than the first.
+
+One sentence proves little. With a treebank, all heads of the encoder are scored on relations in hundreds of sentences
+(`head_scores`), and a fourth picture is of the heads that were chosen so.
 """
 
 import string
@@ -18,16 +21,18 @@ from typing import Any
 import numpy as np
 
 from transduce.bundle import Bundle
+from transduce.data.treebank_reader import read_normalised
 from transduce.errors import ConfigError
 from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.figures_report import draw, render
+from transduce.experiments.paper.head_scores import heads_to_show, score_heads
+from transduce.experiments.paper.relations import DISTANT, FAR_WORDS
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.trained_models import demo_config, make_demo, trained
 from transduce.inspection import Panel, View, head_statistics, view
 from transduce.inspection.statistics import entropy_bits
 from transduce.translation.translator import Translator
 
-FAR_WORDS = 3  # a word that is more words away than this is distant
 _DIGITS = 4  # of a weight in results.json
 
 
@@ -73,6 +78,8 @@ class FiguresOptions(Options):
     anaphora: str | None = None  # the sentence of Figures 4 and 5, with `anaphor` and `antecedent`
     anaphor: str | None = None  # a word that stands for another
     antecedent: str | None = None  # that other one
+    trees: Sequence[Path] = ()  # a treebank, on whose sentences all heads are scored
+    max_sentences: int = 1000  # of it
 
     @property
     def sentences(self) -> Sentences:
@@ -116,10 +123,16 @@ def experiment(options: FiguresOptions) -> Experiment:
         Measurement("figure4", partial(_figure4, attend, sentences)),
         Measurement("figure5", partial(_figure5, attend, sentences)),
     ]
+    of_trees: Values = {}
+    if options.trees:
+        of_trees = {"trees": [str(path) for path in options.trees], "max_sentences": options.max_sentences}
+        measured.append(
+            Measurement("relations", partial(_relations, folder, sentences, options.trees, options.max_sentences))
+        )
     return Experiment(
         name="figures",
         title="Figures 3 to 5: what heads attend to",
-        settings={"scale": scale, "model": known, "layer": layer, **asdict(sentences)},
+        settings={"scale": scale, "model": known, "layer": layer, **asdict(sentences), **of_trees},
         measurements=measured,
         render=partial(render, scale),
         draw=draw,
@@ -256,6 +269,28 @@ def _figure5(attend: Attend, sentences: Sentences, say: Say) -> Values:
         "scores": _rounded(scores),
         "statistics": {name: _rounded(values) for name, values in own.items()},
     }
+
+
+def _relations(model: Path, sentences: Sentences, trees: Sequence[Path], most: int, say: Say) -> Values:
+    translator = Translator.load(model, engine="torch")
+
+    def attend(sentence: str) -> View:
+        return view(translator.attend(sentence, "."), "encoder", words=True)  # a target, so that none is searched for
+
+    found = score_heads(read_normalised(trees), attend, most, say)
+    shown = []
+    for name in heads_to_show(found["relations"]):
+        sentence = sentences.sentence if name == DISTANT else sentences.anaphora
+        chosen = found["relations"][name]
+        chosen = chosen.get("elsewhere", chosen)
+        seen = attend(sentence)
+        layer, head = chosen["layer"], chosen["head"]
+        words = [unit.label for unit in seen.queries]
+        weights = [_rounded(seen.weights[layer - 1, head - 1].astype(np.float64))]
+        values = {"relation": name, "sentence": sentence, "words": words, "layer": layer, "heads": [head]}
+        values |= {"weights": weights, "num_layers": seen.num_layers, "num_heads": seen.num_heads}
+        shown.append(values)
+    return found | {"shown": shown}
 
 
 def _rounded(values: np.ndarray) -> Any:

@@ -48,6 +48,7 @@ def render(scale: str, measured: Measured) -> str:
         "diagonal and next: it is high for a head that attends to single words, but not at a fixed distance. The first "
         "has the highest score; for the second, the score is multiplied by the share of its weight that goes to other "
         "words than the first's.",
+        *_about_relations(measured.get("relations")),
         differences(_differences(measured), scale, "a model trained for seconds, which has learned next to nothing."),
     )
 
@@ -81,6 +82,47 @@ def _about_claims(third: Values, fourth: Values, fifth: Values) -> list[str]:
     ]
 
 
+def _about_relations(found: Values | None) -> list[str]:
+    """Returns the section about a treebank, if there is one."""
+    if found is None:
+        return []
+    header = ["relation", "cases", "layer.head", "right", "fixed distance", "chance", "gain [95 %]", "verdict"]
+    others = [(name, each) for name, each in _by_gain(found) if "elsewhere" in each]
+    return [
+        "## Relations over a treebank",
+        f"{found['sentences']} sentences. A head is right where it gives its greatest weight from one of the two words "
+        "to the other. Each second sentence chose the head, its direction and the distance that is right most often; "
+        "the others score them. The gain is over the better of a fixed distance and chance, its interval over "
+        "sentences. “distant”: any relation over more than three words. “antecedent”: of a pronoun, by Hobbs' "
+        "algorithm.",
+        table(header, [_relation_row(name, each, _rivals(each)) for name, each in _by_gain(found)]),
+        "Only the pairs at other distances than that, with a head chosen for them; the gain is over chance:",
+        table(
+            [*header[:4], *header[6:]],
+            [_relation_row(name, each["elsewhere"], []) for name, each in others],
+        ),
+        "![](relations.png)",
+        "Heads that these numbers chose, in the sentences above: "
+        + "; ".join(f"{each['layer']}.{each['heads'][0]} for {each['relation']}" for each in found["shown"])
+        + ".",
+    ]
+
+
+def _by_gain(found: Values) -> list[tuple[str, Values]]:
+    return sorted(found["relations"].items(), key=lambda item: -item[1]["gain"][0])
+
+
+def _rivals(each: Values) -> list[str]:
+    return [f"{each['share_at_distance']:.0%} ({each['distance']:+d})", f"{each['chance']:.0%}"]
+
+
+def _relation_row(name: str, each: Values, rivals: Sequence[str]) -> list[str]:
+    head = f"{each['layer']}.{each['head']}, {each['direction']}"
+    gain = "{:+.0%} [{:+.0%}, {:+.0%}]".format(*each["gain"])
+    seen = "seen" if each["seen"] else "not seen"
+    return [name, str(each["cases"]), head, f"{each['share']:.0%}", *rivals, gain, seen]
+
+
 def _by_head(columns: Mapping[str, Sequence[str]], chosen: Sequence[int] = ()) -> str:
     """Returns a table with a row for each head; the chosen heads are bold."""
     cells_by_head = enumerate(zip(*columns.values(), strict=True), start=1)
@@ -107,7 +149,7 @@ def _differences(measured: Measured) -> list[str]:
 
 
 def draw(measured: Measured, folder: Path) -> None:
-    """Writes figure3.png, figure4.png and figure5.png."""
+    """Writes figure3.png, figure4.png, figure5.png, and relations.png where a treebank chose heads."""
     third, fourth, fifth = (measured[name] for name in ("figure3", "figure4", "figure5"))
     row = _view(third)
     columns = [index for index, label in enumerate(third["words"]) if label == third["word"]]
@@ -121,6 +163,11 @@ def draw(measured: Measured, folder: Path) -> None:
     draw_panels(panels, folder / "figure4.png")
     structure = _view(fifth, fifth["heads"])
     draw_panels([Panel(structure, fifth["layer"], [head]) for head in fifth["heads"]], folder / "figure5.png")
+    if "relations" in measured:
+        panels = [
+            Panel(_view(each, each["heads"]), each["layer"], each["heads"]) for each in measured["relations"]["shown"]
+        ]
+        draw_panels(panels, folder / "relations.png")
 
 
 def _view(values: Values, heads: Sequence[int] = ()) -> View:
