@@ -134,12 +134,12 @@ def model_settings(shape: Shape) -> dict[str, Any]:
 def count_flops(shape: Shape, batches: list[tuple[Tensor, Tensor]]) -> int:
     """Returns the operations that the batches' real tokens need, whatever a system spends on padding."""
     from transduce.config import ModelConfig
+    from transduce.model.flops import training_flops
     from transduce.training.batch import Batch
-    from transduce.training.flops import training_flops
 
     config = ModelConfig(**model_settings(shape))
     whole = [Batch(s, (s != PAD).sum(1).cpu(), t, (t != PAD).sum(1).cpu()) for s, t in batches]
-    return sum(training_flops(config, batch) for batch in whole)
+    return sum(training_flops(config, batch.sizes) for batch in whole)
 
 
 class TorchTransformer(nn.Module):

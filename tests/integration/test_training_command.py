@@ -43,12 +43,13 @@ def test_metrics_have_a_line_for_each_record(finished_run: Path, config: Config,
     assert [record["step"] for record in records if record["kind"] == "validation"] == [4, 8, 10]
     for record in trained:
         assert record.keys() == {
-            *("kind", "step", "epoch", "seconds", "target_tokens", "loss", "perplexity"),
+            *("kind", "step", "epoch", "seconds", "target_tokens", "flops", "loss", "perplexity"),
             *("learning_rate", "gradient_norm", "target_tokens_per_second", "source_tokens_per_second"),
         }
         assert 0 < record["loss"] < 2 * math.log(300)
         assert record["learning_rate"] == pytest.approx(16**-0.5 * record["step"] * 20**-1.5)
         assert record["gradient_norm"] > 0
+    assert trained[-1]["flops"] == read_progress(checkpoints(finished_run)[-1]).cost.flops
     assert trained[0]["target_tokens"] < trained[-1]["target_tokens"]
     for record in records:
         if record["kind"] == "validation":

@@ -38,6 +38,8 @@ CONFIGS = {
     "d_k is not d_v": replace(BASE, d_k=3, d_v=10, num_heads=4, tie_embeddings="none", num_decoder_layers=3),
     # Four positions back in each of two layers: less than the past, and enough to reach all of eight.
     "attention window": replace(BASE, attention_window=8, norm="pre"),
+    "dot product": replace(BASE, attention_score="dot", d_k=3),
+    "additive": replace(BASE, attention_score="additive", d_k=3, norm="pre"),
     "untied source": replace(BASE, tie_embeddings="target", norm="pre", decoder_start="zero"),
 }
 BOS = 1

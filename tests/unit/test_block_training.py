@@ -155,9 +155,9 @@ class Saying:
     """A model whose heads say what a table has: (heads, positions)."""
 
     def __init__(self, table: list[list[int]]) -> None:
-        self.config = SimpleNamespace(block_size=len(table), output_vocab_size=100)
+        self.output_embedding = torch.zeros(100, 1)
         self.table = torch.tensor(table)
-        self.block_heads = SimpleNamespace(head=lambda number, states_ND: states_ND + number - 1)
+        self.block_heads = SimpleNamespace(block_size=len(table), head=lambda number, states_ND: states_ND + number - 1)
 
     def __call__(self, *_: Any) -> Tensor:
         num_positions = self.table.size(1)

@@ -55,7 +55,8 @@ def test_every_exporter_refuses_what_it_does_not_know(tmp_path: Path, writer: st
 
 def test_the_keys_that_are_choices_are_declared_by_all() -> None:
     assert choices().keys() == {
-        "activation", "positions", "sinusoid_layout", "tie_embeddings", "norm", "decoder_start", "source_end"
+        "activation", "positions", "sinusoid_layout", "tie_embeddings", "norm", "decoder_start", "source_end",
+        "attention_score",
     }  # fmt: skip
     assert IN_EVERY_FORMAT.keys() <= choices().keys()
     for key, kinds in IN_EVERY_FORMAT.items():
@@ -73,7 +74,7 @@ def test_the_model_itself_refuses_it(tmp_path: Path, key: str) -> None:
 
     with pytest.raises((AssertionError, KeyError)):
         run()
-    if key in ("positions", "tie_embeddings", "norm"):  # they have weights
+    if key in ("positions", "tie_embeddings", "norm", "attention_score"):  # they have weights
         for count in (count_parameters, weight_shapes):
             with pytest.raises((AssertionError, KeyError)):
                 count(config)

@@ -215,7 +215,7 @@ def test_an_unknown_preset_is_refused_with_the_nearest(name: str, nearest: str) 
         ),
         (
             lambda: TrainConfig(int8_tuning_steps=9, early_stopping=2),
-            "train.int8_tuning_steps = 9: must be 0 with train.max_minutes or train.early_stopping",
+            "train.int8_tuning_steps = 9: must be 0 with train.max_minutes, train.max_flops or train.early_stopping",
         ),
         (lambda: TrainConfig(guided_attention=-1), "train.guided_attention = -1: must be from 0 to 1,000."),
         (lambda: DecodeConfig(beam_size=0), "decode.beam_size = 0: must be from 1 to 1,024."),

@@ -153,7 +153,7 @@ def test_values_that_do_not_go_together(section: Any, values: dict[str, Any], sa
     ("section", "values"),
     [
         (TrainConfig, {"cooldown_steps": 100_000, "int8_tuning_steps": 100_000}),
-        (TrainConfig, {"cooldown_steps": 0, "max_minutes": 1.0, "early_stopping": 2}),
+        (TrainConfig, {"cooldown_steps": 0, "max_flops": 1e9, "max_minutes": 1.0, "early_stopping": 2}),
         (TrainConfig, {"average_last": 5, "keep_checkpoints": 5, "skip_steps": (1, 1_000_000_000)}),
         (DecodeConfig, {"temperature": 0.001, "top_k": 3, "top_p": 0.5}),
         (DecodeConfig, {"max_tokens": 5, "min_tokens": 5}),
@@ -248,8 +248,8 @@ def test_ranges_and_how_they_are_said() -> None:
 MAY_BE_0 = {
     ModelConfig: "dropout attention_dropout ffn_dropout attention_window target_vocab_size first_position max_length "
     "position_deviation",
-    TrainConfig: "max_minutes micro_batch_tokens num_workers label_smoothing guided_attention cooldown_steps "
-    "int8_tuning_steps adam_beta1 adam_beta2 max_gradient_norm spike_deviations seed checkpoint_steps "
+    TrainConfig: "max_minutes max_flops momentum micro_batch_tokens num_workers label_smoothing "
+    "guided_attention cooldown_steps int8_tuning_steps adam_beta1 adam_beta2 max_gradient_norm spike_deviations seed checkpoint_steps "
     "checkpoint_minutes validate_steps early_stopping",
     DecodeConfig: "length_penalty coverage_penalty max_extra_tokens max_tokens min_tokens no_repeat_ngram "
     "diversity_penalty temperature top_k seed",
@@ -267,7 +267,7 @@ AT_LEAST_1 = {
     FilterOptions: "max_words",
     TextConfig: "min_frequency sample_pairs",
 }
-BELOW_1 = "dropout attention_dropout ffn_dropout label_smoothing adam_beta1 adam_beta2"
+BELOW_1 = "dropout attention_dropout ffn_dropout label_smoothing adam_beta1 adam_beta2 momentum"
 UP_TO_1 = "layer_norm_epsilon adam_epsilon top_p max_copied min_alignment min_similarity learning_rate"
 ABOVE_0 = "layer_norm_epsilon adam_epsilon top_p max_copied learning_rate learning_rate_factor"
 

@@ -43,6 +43,8 @@ def test_auto_on_a_cpu_is_the_faster_engine_that_can_do_it() -> None:
         "torch", "ctranslate2 has no sampling: decode.temperature = 1.0"
     )
     assert chosen("auto", num_models=2) == chosen("auto", model=ModelConfig(attention_window=4)) == "torch"
+    for score in ("dot", "additive"):
+        assert chosen("auto", model=ModelConfig(attention_score=score)) == "torch"  # type: ignore[arg-type]
     assert chosen("auto", shortlist="on") == "torch"
     assert chosen("auto", shortlist="auto") == "ctranslate2"
 

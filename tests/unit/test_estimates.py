@@ -10,9 +10,9 @@ from transduce.config import ModelConfig, preset
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.weights import count_parameters
 from transduce.model import Transformer
+from transduce.model.flops import training_flops
 from transduce.reporting.tables import aligned, table
 from transduce.training.batch import Batch, pad
-from transduce.training.flops import training_flops
 
 
 @pytest.mark.parametrize("name", ["tiny", "paper-big", "t2t-2017-base", "paper-b1"])
@@ -21,7 +21,7 @@ def test_operations_of_a_step_are_those_that_training_counts(name: str) -> None:
     train = dataclasses.replace(config.train, source_batch_tokens=64 * SENTENCE_TOKENS, target_batch_tokens=2048)
     side = (torch.zeros(64, SENTENCE_TOKENS), torch.full((64,), SENTENCE_TOKENS))
     batch = Batch(*side, *side)
-    assert estimate(dataclasses.replace(config, train=train)).step_flops == training_flops(config.model, batch)
+    assert estimate(dataclasses.replace(config, train=train)).step_flops == training_flops(config.model, batch.sizes)
 
 
 def test_memory() -> None:

@@ -10,11 +10,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transduce.config import ModelConfig
 from transduce.model import Transformer
+from transduce.model.flops import training_flops
 from transduce.model.packing import num_rows
 from transduce.model.windowed import windowed_pairs
 from transduce.training.batch import Batch
 from transduce.training.device import Compute
-from transduce.training.flops import model_flops, training_flops
 from transduce.training.loss import Smoothing
 from transduce.training.step import batch_loss
 
@@ -62,18 +62,18 @@ def counted_by_torch(config: ModelConfig, batch: Batch, *, frozen: bool = False)
 @pytest.mark.parametrize(("source", "target"), [(EVEN, EVEN), (RAGGED, EVEN), (EVEN, RAGGED), (RAGGED, [1, 8, 3])])
 def test_the_count_is_that_of_torch(config: ModelConfig, source: list[int], target: list[int]) -> None:
     batch = batch_of(source, target)
-    assert training_flops(config, batch) == counted_by_torch(config, batch)
+    assert training_flops(config, batch.sizes) == counted_by_torch(config, batch)
 
 
 @pytest.mark.parametrize("head", [1, 2, 4])
 def test_a_head_for_later_tokens_is_counted(head: int) -> None:
     """The last tokens of a sentence have no later one: there are fewer to project, and to send through the head."""
     config, batch = replace(SMALL, block_size=4), replace(batch_of(RAGGED, [1, 8, 3]), head=head)
-    assert training_flops(config, batch) == counted_by_torch(config, batch)
+    assert training_flops(config, batch.sizes) == counted_by_torch(config, batch)
     if head > 1:
         frozen = counted_by_torch(config, batch, frozen=True)
         model = Transformer(config).eval()
-        assert training_flops(config, batch, frozen=True) == model_flops(model, batch) == frozen
+        assert training_flops(config, batch.sizes, frozen=True) == model.training_flops(batch.sizes) == frozen
 
 
 @pytest.mark.parametrize("window", [1, 4, 41, 100])
@@ -81,7 +81,7 @@ def test_a_head_for_later_tokens_is_counted(head: int) -> None:
 def test_restricted_attention_is_counted_by_its_blocks(window: int, source: list[int], target: list[int]) -> None:
     """PyTorch also sees the scores that restricted attention computes a second time on its way back."""
     config, batch = replace(SMALL, attention_window=window), batch_of(source, target)
-    flops = training_flops(config, batch)
+    flops = training_flops(config, batch.sizes)
     layers = (
         (config.num_encoder_layers, batch.source_BS.size(1), 2 * (window // 2) + max(16, window // 2), False),
         (config.num_decoder_layers, batch.target_BT.size(1), window // 2 + max(16, window // 2), True),
@@ -93,7 +93,7 @@ def test_restricted_attention_is_counted_by_its_blocks(window: int, source: list
         if length > width
     )
     assert counted_by_torch(config, batch) == flops + twice
-    assert flops <= training_flops(SMALL, batch)
+    assert flops <= training_flops(SMALL, batch.sizes)
 
 
 def test_pairs_of_a_window() -> None:
@@ -110,7 +110,7 @@ def test_by_hand() -> None:
     config = ModelConfig(
         vocab_size=11, num_encoder_layers=1, num_decoder_layers=1, d_model=4, d_ff=5, num_heads=1, d_k=2, d_v=3
     )
-    flops = training_flops(config, batch_of([3], [2]))
+    flops = training_flops(config, batch_of([3], [2]).sizes)
     # W_Q, W_K 4 × 2, W_V 4 × 3, W_O 3 × 4; FFN 4 × 5 and 5 × 4.
     encoder = 3 * (8 + 8 + 12 + 12 + 20 + 20)
     # The same for two target tokens, W_Q and W_O once more, and W_K and W_V of the three source tokens.
@@ -123,5 +123,5 @@ def test_by_hand() -> None:
 
 def test_padding_is_counted_where_it_is_computed() -> None:
     assert (num_rows(sum(RAGGED), 3, 9), num_rows(199, 10, 20)) == (16, 200)
-    full, almost, half = (training_flops(SMALL, batch_of([20] * 9 + [last], [5] * 10)) for last in (20, 19, 10))
+    full, almost, half = (training_flops(SMALL, batch_of([20] * 9 + [last], [5] * 10).sizes) for last in (20, 19, 10))
     assert almost == full > half

@@ -124,6 +124,29 @@ def test_a_cell_of_table_1_measures_its_own_layer(monkeypatch: pytest.MonkeyPatc
         assert calls.pop() == (("convolution", shape, 64), {"dilation": dilation, "budget_seconds": 0.5})
 
 
+def test_what_section_4_says_in_prose_by_hand() -> None:
+    """n = k = 5, d = 4: n²·d and n·d² multiplications, attention's n²·d twice."""
+    settings = replace(table1.SETTINGS["smoke"], widths=(2, 4, 8))
+    separable, attention = (table1._prose(kind, 5, settings, print) for kind in table1._PROSE_KINDS)
+    assert (separable["n"], separable["d"]) == (5, 4)
+    assert separable["flops"] == 2 * (5 * 5 * 4 + 5 * 4 * 4)
+    assert attention["flops"] == 2 * (2 * 5 * 5 * 4 + 5 * 4 * 4)
+
+
+def test_a_convolution_costs_half_of_k_tanh_layers() -> None:
+    """At width 16 and n = 64: k · d² multiplications a position, and 2 · d² or 8 · d²."""
+    settings = table1.SETTINGS["smoke"]
+    settings = replace(settings, lengths=(64,), widths=(8, 16, 32), kernels=(3, 9))
+    measured = {
+        table1._cost_id("convolution", table1.ROWS["convolution"], n, shape): table1._cost(
+            table1.ROWS["convolution"], n, shape, 0.0, print
+        )
+        for n, shape in table1._sizes(table1.ROWS["convolution"], settings)
+    }
+    found = table1._times_recurrent(settings, measured)
+    assert found.startswith("k = 3: 1.50 × a tanh layer, 0.38 × an LSTM; k = 9: 4.50 × a tanh layer, 1.12 × an LSTM")
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -151,7 +174,15 @@ def test_the_report_of_table_1_shows_the_greatest_sizes() -> None:
     for name in table1._PATH_ROWS:
         for n in settings.path_lengths:
             measured[f"path/{name}/n={n}"] = {"n": n, "steps": n}
+    for kind, flops in (("separable", 3.0), ("attention and feed-forward", 4.0)):
+        for n in (33, 65):
+            measured[f"prose/{kind}/n={n}"] = {"kind": kind, "n": n, "d": 256, "flops": n * flops, "seconds": flops / n}
     text = table1._render(settings, measured)
+    claims = [line.strip("| ").split(" | ") for line in text.splitlines() if "O(n·d²)" in line and "k times" in line]
+    # 2 · n · d operations, as above, against 4 · n · d² and 16 · n · d², at d = 256
+    assert claims[0][2].startswith("k = 3: 0.00 × a tanh layer, 0.00 × an LSTM; k = 9: 0.00 × a tanh layer")
+    ratios = "n = 33: 0.75 × the FLOPs, 0.75 × the time; n = 65: 0.75 × the FLOPs, 0.75 × the time"
+    assert f"d = 256; {ratios}" in text
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:2] == "| "]
     powers = ["n^1.00 · d^1.00", "n^1.00 · d^0.00", "n^1.00 · d^2.00"]
     assert rows[2] == ["self-attention", "O(n²·d)", *powers]

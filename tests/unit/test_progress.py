@@ -75,7 +75,7 @@ def test_scores_of_several_sets_are_their_mean_and_each_by_name(monkeypatch: pyt
     monkeypatch.setattr(validation, "perplexity", perplexity)
     sets = {"a": range(1), "b": range(1, 3)}
     store: Any = SimpleNamespace(path="x.arrow", rows_of_corpora=lambda: sets)
-    compute, model, ranks = Compute.of("cpu", "fp32"), torch.nn.Identity(), distributed.Ranks()
+    compute, model, ranks = Compute.of("cpu", "fp32"), SimpleNamespace(block_heads=None), distributed.Ranks()
     scores = Validation(store, both).scores(model, compute, ranks, most_tokens=7)  # type: ignore[arg-type]
     assert [*scores] == ["perplexity", *found, "perplexity.a", "perplexity.b"]  # the first but one decides
     assert scores["perplexity"] == pytest.approx(20)  # √(10 · 40)
@@ -84,6 +84,15 @@ def test_scores_of_several_sets_are_their_mean_and_each_by_name(monkeypatch: pyt
     assert [*alone] == ["perplexity", "perplexity.a", "perplexity.b"]
     del sets["a"]
     assert Validation(store).scores(model, compute, ranks) == {"perplexity": 40.0}  # type: ignore[arg-type]
+
+
+def test_training_ends_when_its_operations_are_spent() -> None:
+    progress = Progress(step=3, cost=CostAccount(flops=999, steps=3))
+    assert end_of(TrainConfig(max_steps=10, max_flops=1000), progress) is None
+    progress.cost.flops = 1000
+    assert end_of(TrainConfig(max_steps=10, max_flops=1000), progress) == End.MAX_FLOPS
+    assert end_of(TrainConfig(max_steps=10), progress) is None
+    assert end_of(TrainConfig(max_steps=3, max_flops=1000), progress) == End.MAX_STEPS
 
 
 def test_the_best_is_the_highest_score_or_the_lowest_perplexity() -> None:

@@ -16,7 +16,7 @@ from transduce.training.run_folder import CONFIG, checkpoint_path
 
 # No key of these changes an update.
 FREE = (
-    "train.max_steps=9 train.max_minutes=3 train.device=cuda:1 train.compile=true train.log_steps=3 "
+    "train.max_steps=9 train.max_minutes=3 train.max_flops=3 train.device=cuda:1 train.compile=true train.log_steps=3 "
     "train.checkpoint_steps=7 train.checkpoint_minutes=2 train.keep_checkpoints=6 train.average_last=2 "
     "train.validate_steps=4 train.validate_bleu=false train.validate_bleu_sentences=8 train.validate_beam_size=2 "
     "train.early_stopping=3 train.best_by=perplexity train.max_skipped_steps=2 train.spike_deviations=0 "
@@ -29,7 +29,7 @@ FIXED = (
     "model.dropout=0.3 model.norm=pre model.d_ff=64 text.vocab_size=400 text.min_frequency=3 train.seed=2 "
     "train.source_batch_tokens=99 train.target_batch_tokens=99 train.label_smoothing=0.2 train.smoothing=others "
     "train.warmup_steps=3 train.cooldown_steps=3 train.int8_tuning_steps=19999 train.adam_beta1=0.8 "
-    "train.adam_beta2=0.9 train.adam_epsilon=1e-8 "
+    "train.adam_beta2=0.9 train.adam_epsilon=1e-8 train.optimizer=nesterov train.momentum=0.5 train.learning_rate=0.1 "
     "train.precision=bf16 train.guided_attention=0.5 train.modifiers=[{name='typos',probability=0.1}] "
     "train.phases=[{from_step=3}] data.max_tokens=9 data.max_ratio=2 "
     "data.drop_leaked=false data.temperature=2 data.validation=['w.tsv']"

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from transduce.config import Config, apply_settings
+from transduce.errors import ConfigError
 from transduce.training.schedule import cooldown, describe_rate, learning_rate, noam
 
 
@@ -52,3 +53,12 @@ def test_the_rate_of_a_configuration_has_its_factor_and_its_cooldown() -> None:
         f"learning rate: rises from 0 to {0.3 * 512**-0.5 / 2:.1e} (init.learning_rate × train.learning_rate_factor "
         f"0.3) at step 4 and falls to {0.3 * 512**-0.5 * 10**-0.5 / 5:.1e} at step 10"
     )
+
+
+def test_a_rate_in_place_of_eq_3_stays_after_its_warm_up() -> None:
+    """It does not depend on d_model: 0.25 × 2, of which a quarter at the first of four steps."""
+    settings = ("learning_rate=0.25", "learning_rate_factor=2", "warmup_steps=4")
+    config = apply_settings(Config(), [f"train.{each}" for each in settings])
+    assert [learning_rate(step, config) for step in (1, 4, 5, 10_000)] == [0.125, 0.5, 0.5, 0.5]
+    with pytest.raises(ConfigError, match=r"train\.learning_rate: must be 0 with init\.model"):
+        apply_settings(config, ["init.model=general"])

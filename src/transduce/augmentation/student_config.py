@@ -58,7 +58,9 @@ def student_config(
     if from_teacher is not None:
         config = _as_wide(Bundle.load(from_teacher), config)
     config = apply_settings(config, settings)
-    if _says_how_to_tune(recipe, settings) or config.train.max_minutes or config.train.early_stopping:
+    train = config.train
+    limited = train.max_minutes or train.max_flops or train.early_stopping
+    if _says_how_to_tune(recipe, settings) or limited:
         return config
     return replace(config, train=replace(config.train, int8_tuning_steps=usual_tuning_steps(config.train)))
 

@@ -13,6 +13,7 @@ grids:
                    A4 (heads), B1 and B2 (d_k), C1 to C7 (size), D1 to D4 (dropout, label smoothing), E (learned
                    positions), big; and E2 (learned positions that start at the scale of sinusoids)
   label-smoothing  0.0, 0.1, 0.2
+  attention-score  q · k with and without 1 / √d_k, and additive attention
   FILE.toml        your own rows, or the product of axes: docs/guides/ablations.md
 
 Every row is trained once with each seed, in a run folder of its own, and measured from its last checkpoint without

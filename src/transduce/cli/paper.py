@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.cli.help import HelpFormatter, show_help
-from transduce.cli.options import add_choice, add_number, add_path, add_settings, add_switch, add_text, whole
+from transduce.cli.options import add_choice, add_number, add_path, add_settings, add_switch, add_text, real, whole
 from transduce.cli.output import print_report
 from transduce.experiments.paper.scales import SCALES
 
@@ -106,12 +106,20 @@ def _add_table2(experiments: Any) -> None:
         "--corpus data/multi30k-en-de",
         "--recipe recipes/multi30k-en-de-tok.toml --corpus data/multi30k-en-de-tok --tokenized",
         "--model runs/base/model --model runs/big/model:en-de --corpus data/wmt14-en-de",
+        "--controls --corpus data/multi30k-en-de --flops 3e13 --minutes 20 --trials 4 --seeds 3",
     )
     recipe = "a system to train instead of those of the scale; may be repeated"
     add_path(parser, "--recipe", "FILE", recipe, dest="recipes", action="append", default=[])
     model = "a finished system, in place of those of the scale; PAIR: en-de or en-fr; may be repeated"
     add_text(parser, "--model", "DIR[:PAIR]", model, dest="models", action="append", default=[])
     add_switch(parser, "--tokenized", "the corpus is tokenised already")
+    controls = "train an LSTM and a convolutional system beside the recipe's Transformer, all at the same cost"
+    add_switch(parser, "--controls", controls)
+    add_number(parser, "--flops", real(0, 1e30, above=True), "N", "counted operations of each training with --controls")
+    add_number(parser, "--minutes", real(0, 1e7, above=True), "M", "minutes of updates of each, likewise")
+    add_number(parser, "--seeds", whole(1, 1000), "N", "trainings of each system with --controls; default: 1")
+    tried = "settings of each system that --controls tries before, with a quarter of the operations; default: 1, none"
+    add_number(parser, "--trials", whole(1, 4), "N", tried)
 
 
 def _add_table3(experiments: Any) -> None:

@@ -5,6 +5,7 @@ value. Other modules call these functions, and compare with no value themselves.
 takes a value that it does not know (`unsupported`): `IN_EVERY_FORMAT` has those that all of them support.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Literal, assert_never, get_args, get_origin, get_type_hints
 
@@ -91,6 +92,28 @@ def reads_source_end(config: ModelConfig) -> bool:
         case "eos":
             return True
         case "none":
+            return False
+        case other:
+            assert_never(other)
+
+
+def query_factor(config: ModelConfig) -> float:
+    """Returns what queries are multiplied by before their product with keys is divided by √d_k: √d_k undoes that."""
+    match config.attention_score:
+        case "scaled_dot" | "additive":
+            return 1.0
+        case "dot":
+            return math.sqrt(config.d_k)
+        case other:
+            assert_never(other)
+
+
+def scores_additively(config: ModelConfig) -> bool:
+    """Returns whether a network scores queries and keys, which has weights; else it is their product."""
+    match config.attention_score:
+        case "additive":
+            return True
+        case "scaled_dot" | "dot":
             return False
         case other:
             assert_never(other)

@@ -7,7 +7,7 @@ from transduce.config.weights import count_parameters
 
 SENTENCE_TOKENS = 32  # of each side; the cost of attention depends on it
 _FLOAT_BYTES = 4
-_COPIES = 4  # weights, gradients, and two moments of the optimiser
+_COPIES = {"adam": 4, "nesterov": 3}  # weights, gradients, and one or two moments of the optimiser
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def estimate(config: Config) -> Estimate:
     return Estimate(
         step_flops=float(product_flops(model, budgets, pairs, target)),
         weights_bytes=weights,
-        training_bytes=(_COPIES + (train.int8_tuning_steps > 0)) * weights,
+        training_bytes=(_COPIES[train.optimizer] + (train.int8_tuning_steps > 0)) * weights,
         activation_bytes=round(share * _FLOAT_BYTES * kept),
     )
 

@@ -28,6 +28,7 @@ from transduce.config.quantities import (
     MinimumTokens,
     Minutes,
     Norm,
+    Operations,
     Pieces,
     Rate,
     Ratio,
@@ -64,6 +65,8 @@ class ModelConfig:
     dropout: Rate = 0.1  # on each sub-layer's output and on embedding + position (§5.4)
     attention_dropout: Rate = 0.0  # on attention weights; the parser's only (§6.3)
     ffn_dropout: Rate = 0.0  # between the two layers of the FFN; not in the paper
+    # A query and a key are scored by q · k / √d_k (eq. 1), by q · k, or by w · tanh(q + k) (Bahdanau et al. 2014).
+    attention_score: Literal["scaled_dot", "dot", "additive"] = "scaled_dot"
     attention_window: LengthOrNone = 0  # r: self-attention sees r // 2 positions to each side (§4, Table 1); 0 disables
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # §3.5, Table 3 (E)
     sinusoid_layout: Literal["interleaved", "concatenated"] = "interleaved"  # alternating, or sines first
@@ -94,6 +97,10 @@ class ModelConfig:
                 self, "model.target_vocab_size", "0 where model.tie_embeddings = 'all': both sides share a table"
             )
 
+        if self.attention_score == "additive" and self.attention_window:
+            demand = "0 where model.attention_score = 'additive': such scores have no form for a window"
+            raise refused(self, "model.attention_window", demand)
+
     @property
     def output_vocab_size(self) -> int:
         """The number of logits: rows of the target's tables."""
@@ -120,6 +127,7 @@ class TrainConfig:
 
     max_steps: Count = 100_000  # updates
     max_minutes: Minutes = 0.0  # of training, all resumed parts together; 0: no limit
+    max_flops: Operations = 0.0  # of matrix products, counted, all resumed parts together; 0: no limit
     source_batch_tokens: Count = 25_000  # source tokens of a batch, padding included, over all devices
     target_batch_tokens: Count = 25_000  # target tokens of a batch; it stays within both limits
     # Target tokens of one pass on a device. "auto": as many as fit into its memory; 0: its whole share of the batch.
@@ -134,11 +142,14 @@ class TrainConfig:
     modifiers: tuple[ModifierConfig, ...] = ()  # how training pairs are changed as batches are made
     # Processes that make modified pairs ahead of training. "auto": up to 4 on a GPU, by its share of the cores; else 0.
     num_workers: Literal["auto"] | CountOrNone = "auto"
-    learning_rate_factor: Factor = 1.0  # multiplies eq. 3
+    learning_rate: Ratio = 0.0  # after a warm-up, the rate of all updates, in place of eq. 3; 0: eq. 3
+    learning_rate_factor: Factor = 1.0  # multiplies eq. 3, or the rate in its place
     warmup_steps: Count = 4000  # warmup of eq. 3
     cooldown_steps: CountOrNone = 0  # the learning rate falls to 0 over the last steps; 0 disables (the paper)
     # How many of the last steps compute with weights rounded as int8 inference rounds them; 0 disables (the paper).
     int8_tuning_steps: CountOrNone = 0
+    optimizer: Literal["adam", "nesterov"] = "adam"  # Adam (§5.3), or gradient descent with Nesterov's momentum
+    momentum: Rate = 0.99  # of Nesterov's momentum
     adam_beta1: Rate = 0.9  # β₁ of Adam (§5.3)
     adam_beta2: Rate = 0.98  # β₂ of Adam
     adam_epsilon: Fraction = 1e-9  # ε of Adam
@@ -173,8 +184,9 @@ class TrainConfig:
             if (steps := getattr(self, key)) > self.max_steps:
                 demand = f"at most train.max_steps ({self.max_steps}): they are the last of these steps"
                 raise refused(self, f"train.{key}", demand)
-            if steps > 0 and (self.max_minutes > 0 or self.early_stopping > 0):
-                demand = "0 with train.max_minutes or train.early_stopping: they are the last before train.max_steps"
+            if steps > 0 and (self.max_minutes > 0 or self.max_flops > 0 or self.early_stopping > 0):
+                others = "train.max_minutes, train.max_flops or train.early_stopping"
+                demand = f"0 with {others}: they are the last before train.max_steps"
                 raise refused(self, f"train.{key}", demand)
         if self.average_last > self.keep_checkpoints:
             demand = f"at most train.keep_checkpoints ({self.keep_checkpoints}): only kept checkpoints can be averaged"
@@ -266,6 +278,8 @@ class Config:
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
     def __post_init__(self) -> None:
+        if self.init.model and self.train.learning_rate:
+            raise ConfigError("train.learning_rate: must be 0 with init.model, whose rate is init.learning_rate.")
         if self.train.phases:
             require_phases(self.train.phases, self.data.training_corpora)
         if self.train.modifiers and self.data.format == "trees":

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions
+from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions, scores_additively
 from transduce.config.ranges import ranges_of
 from transduce.config.schema import ModelConfig
 from transduce.errors import BundleError, ConfigError
@@ -48,6 +48,9 @@ def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     for stack, (num_layers, matrices) in stacks.items():
         sublayers = dict.fromkeys(name.partition(".")[0] for name in matrices)
         for prefix in (f"{stack}.{layer}" for layer in range(num_layers)):
+            if scores_additively(config):
+                attentions = [name for name in sublayers if name.endswith("attention")]
+                shapes |= {f"{prefix}.{name}.score_HE": (config.num_heads, config.d_k) for name in attentions}
             for name, shape in matrices.items():
                 shapes[f"{prefix}.{name}.weight"] = shape
                 if config.attention_bias or name in networks:

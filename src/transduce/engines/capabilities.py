@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from transduce.config import DecodeConfig, ModelConfig
-from transduce.config.choices import longest_sequence
+from transduce.config.choices import choices, longest_sequence
 from transduce.config.special_ids import EOS
 from transduce.decoding.scores import NEVER_GENERATED
 from transduce.engines import ctranslate2_limits
@@ -85,6 +85,7 @@ class EngineCapabilities:
     quantizations: tuple[str, ...]  # numbers that it can compute with
     shortlist_per_line: bool  # whether each line is searched in a shortlist of its own, not a batch in their union
     attention_windows: bool  # whether it runs models with `model.attention_window`
+    attention_scores: tuple[str, ...]  # values of `model.attention_score` that it computes
     # Those of its quantizations that `transduce verify` compares with the reference. Not bfloat16: its coarse rounding
     # depends on the number of rows of a product, so results may depend on the batch.
     verified: tuple[str, ...] = ("float32", "int8")
@@ -148,6 +149,7 @@ TORCH = EngineCapabilities(
     quantizations=("float32", "bfloat16", "int8"),
     shortlist_per_line=True,
     attention_windows=True,
+    attention_scores=choices()["attention_score"],
 )
 CTRANSLATE2 = EngineCapabilities(
     name="ctranslate2",
@@ -155,7 +157,7 @@ CTRANSLATE2 = EngineCapabilities(
         "needs": "the base install",
         "devices": "CPU, CUDA",
         "numbers (`--quantization`)": "float32, bfloat16, float16, int8, int16, and int8 with each of the first three",
-        "models": "all but those with `model.attention_window`",
+        "models": "all but those with `model.attention_window`, or a `model.attention_score` that is not eq. 1",
         ENSEMBLES: _NO,
         "end of a search": "when 2 K outputs have finished, K being the width of the beam; one finishes where the end "
         "is among the best K continuations, not 2 K",
@@ -177,6 +179,7 @@ CTRANSLATE2 = EngineCapabilities(
     quantizations=ctranslate2_limits.QUANTIZATIONS,
     shortlist_per_line=False,
     attention_windows=False,
+    attention_scores=(ModelConfig().attention_score,),
     max_sinusoids=ctranslate2_limits.MAX_SINUSOIDS,
 )
 ENGINES = {each.name: each for each in (TORCH, CTRANSLATE2)}

@@ -93,6 +93,9 @@ def choose_engine(
     if model is not None and model.attention_window and not FAST.attention_windows:
         shown = f"model.attention_window = {model.attention_window}"
         lack = Lack(fast, "restricted self-attention", "attention_window", shown)
+    elif model is not None and model.attention_score not in FAST.attention_scores:
+        shown = f"model.attention_score = {model.attention_score!r}"
+        lack = Lack(fast, "such attention", "attention_score", shown)
     elif not model_source.is_known():
         lack = _LACK_OF_CHANGED
     elif num_models > 1 and not FAST.has(ENSEMBLES):

@@ -20,7 +20,7 @@ class BlockHeads(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.d_ff, num_heads = config.d_ff, config.block_size - 1
+        self.d_ff, self.block_size, num_heads = config.d_ff, config.block_size, config.block_size - 1
         self.inner = nn.Linear(config.d_model, num_heads * config.d_ff)  # of all heads: one product
         self.outer = nn.ModuleList(nn.Linear(config.d_ff, config.d_model) for _ in range(num_heads))
 

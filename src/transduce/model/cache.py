@@ -133,8 +133,15 @@ class StepContext(Protocol):
     def memory_mask(self) -> Tensor | None:
         """Real positions of the source, (B, 1, 1, S); None: all."""
 
-    def attend(self, query_BHKE: Tensor, key_BHNE: Tensor, value_BHNE: Tensor, bias: Tensor | None) -> Tensor:
-        """Returns what the queries find in the past, (B, H, K, E); for `bias` see `attend_step`."""
+    def attend(
+        self,
+        query_BHKE: Tensor,
+        key_BHNE: Tensor,
+        value_BHNE: Tensor,
+        bias: Tensor | None,
+        score_HE: Tensor | None = None,
+    ) -> Tensor:
+        """Returns what the queries find in the past, (B, H, K, E); for `bias` and `score_HE` see `attend_step`."""
 
 
 @dataclass(frozen=True)
@@ -191,11 +198,18 @@ class DecoderState:
         slots_K = torch.arange(num_beams, device=self.ancestors_BKT.device)
         return (self.ancestors_BKT[:, :, self.first_seen :, None] == slots_K).flatten(2)[:, None]
 
-    def attend(self, query_BHKE: Tensor, key_BHNE: Tensor, value_BHNE: Tensor, bias: Tensor | None) -> Tensor:
+    def attend(
+        self,
+        query_BHKE: Tensor,
+        key_BHNE: Tensor,
+        value_BHNE: Tensor,
+        bias: Tensor | None,
+        score_HE: Tensor | None = None,
+    ) -> Tensor:
         """Returns what each beam finds in its own past, (B, H, K, E)."""
         if self.own_keys_BKT is None:
-            return attend_step(query_BHKE, key_BHNE, value_BHNE, bias)
-        return attend_own_keys(query_BHKE, key_BHNE, value_BHNE, self.own_keys_BKT)
+            return attend_step(query_BHKE, key_BHNE, value_BHNE, bias, score_HE)
+        return attend_own_keys(query_BHKE, key_BHNE, value_BHNE, self.own_keys_BKT, score_HE)
 
     @cached_property
     def own_keys_BKT(self) -> Tensor | None:

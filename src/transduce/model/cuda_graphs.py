@@ -78,9 +78,16 @@ class GraphBuffers:
         self._graph: torch.cuda.CUDAGraph | None = None
         self.num_steps = 0  # so far, in all searches
 
-    def attend(self, query_BHKE: Tensor, key_BHNE: Tensor, value_BHNE: Tensor, bias: Tensor | None) -> Tensor:
+    def attend(
+        self,
+        query_BHKE: Tensor,
+        key_BHNE: Tensor,
+        value_BHNE: Tensor,
+        bias: Tensor | None,
+        score_HE: Tensor | None = None,
+    ) -> Tensor:
         """Returns what each beam finds in its past: a mask hides the rest."""
-        return attend_step(query_BHKE, key_BHNE, value_BHNE, bias)
+        return attend_step(query_BHKE, key_BHNE, value_BHNE, bias, score_HE)
 
     @property
     def is_recorded(self) -> bool:

@@ -132,7 +132,8 @@ class DecoderLayer(nn.Module):
         past_bias, memory_bias = biases
         query, key, value = self.self_attention.project(self.self_attention_residual.enter(x_BKD))
         keys, values = cache.append(key, value, context.newest, context.first_seen)
-        attended = self.self_attention.output(join_heads(context.attend(query, keys, values, past_bias)))
+        heads_BHKE = context.attend(query, keys, values, past_bias, self.self_attention.score_HE)
+        attended = self.self_attention.output(join_heads(heads_BHKE))
         x_BKD = self.self_attention_residual.leave(x_BKD, attended)
         entered = self.cross_attention_residual.enter(x_BKD)
         memory = (cache.memory_key_BHSE, cache.memory_value_BHSE)

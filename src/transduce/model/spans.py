@@ -62,9 +62,16 @@ class _SpanStep:
     memory_mask: Tensor | None
     first_seen: int = 0
 
-    def attend(self, query_BHKE: Tensor, key_BHNE: Tensor, value_BHNE: Tensor, bias: Tensor | None) -> Tensor:
+    def attend(
+        self,
+        query_BHKE: Tensor,
+        key_BHNE: Tensor,
+        value_BHNE: Tensor,
+        bias: Tensor | None,
+        score_HE: Tensor | None = None,
+    ) -> Tensor:
         """Returns what each token finds in the past of its sentence."""
-        return attend_step(query_BHKE, key_BHNE, value_BHNE, bias)
+        return attend_step(query_BHKE, key_BHNE, value_BHNE, bias, score_HE)
 
     def append(self, cache: SpanCache, key_BHKE: Tensor, value_BHKE: Tensor) -> tuple[Tensor, Tensor]:
         """Stores the keys and values of each sentence's tokens; returns all up to the last of any sentence."""
@@ -86,11 +93,18 @@ class _SingleSpanStep(_SpanStep):
     depend on the number of rows.
     """
 
-    def attend(self, query_BHKE: Tensor, key_BHNE: Tensor, value_BHNE: Tensor, bias: Tensor | None) -> Tensor:
+    def attend(
+        self,
+        query_BHKE: Tensor,
+        key_BHNE: Tensor,
+        value_BHNE: Tensor,
+        bias: Tensor | None,
+        score_HE: Tensor | None = None,
+    ) -> Tensor:
         """Returns what each token finds in the past."""
         start = self.end - query_BHKE.size(0)
         found = [
-            attend_step(query_11HE, key_BHNE[:, :, : start + 1 + i], value_BHNE[:, :, : start + 1 + i], None)
+            attend_step(query_11HE, key_BHNE[:, :, : start + 1 + i], value_BHNE[:, :, : start + 1 + i], None, score_HE)
             for i, query_11HE in enumerate(query_BHKE.split(1))
         ]
         return torch.cat(found)

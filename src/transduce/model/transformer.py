@@ -20,6 +20,7 @@ from transduce.model.block_heads import BlockHeads
 from transduce.model.cache import DecoderState, LayerCache, Memory, StepCache, StepContext
 from transduce.model.device import send
 from transduce.model.dropout import dropout
+from transduce.model.flops import BatchSizes, training_flops
 from transduce.model.layers import DecoderLayer, Encoded, EncoderLayer
 from transduce.model.packing import Packing, packed, real_positions, unpacked
 from transduce.model.positions import Positions
@@ -115,6 +116,8 @@ class Transformer(nn.Module):
             if name.endswith(("embedding", "table", "target_space")):
                 of_positions = self.config.position_deviation if name.endswith("table") else 0.0
                 nn.init.normal_(parameter, 0.0, of_positions or deviation)
+            elif name.endswith("score_HE"):
+                nn.init.normal_(parameter, 0.0, self.config.d_k**-0.5)
             elif name.endswith("bias") or name.startswith("block_heads.outer"):
                 nn.init.zeros_(parameter)
             elif parameter.dim() == 1:
@@ -296,6 +299,10 @@ class Transformer(nn.Module):
     def num_parameters(self) -> int:
         """The number of parameters; a shared matrix counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+    def training_flops(self, sizes: BatchSizes) -> int:
+        """Returns the operations of a training step on a batch; only heads are trained in evaluation mode."""
+        return training_flops(self.config, sizes, rounded=self.rounded_shapes, frozen=not self.training)
 
     def weights(self) -> dict[str, Tensor]:
         """Returns each parameter once, by name."""

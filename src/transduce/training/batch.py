@@ -11,6 +11,7 @@ from transduce.config.special_ids import EOS, PAD
 from transduce.data.store import Pairs
 from transduce.data.word_links import PieceLinks
 from transduce.model.device import send
+from transduce.model.flops import BatchSizes
 from transduce.model.packing import ROUNDED_MULTIPLE, real_positions, rounded_size
 from transduce.training.trainable import TrainableModel
 
@@ -47,6 +48,13 @@ class Batch:
     def num_source_tokens(self) -> int:
         """The same of the source."""
         return int(self.source_lengths_B.sum())
+
+    @property
+    def sizes(self) -> BatchSizes:
+        """What decides how many operations it costs."""
+        num_sentences, source = self.source_BS.shape
+        tokens = (self.num_source_tokens, int(self.target_lengths_B.sum()), self.num_target_tokens)
+        return BatchSizes(num_sentences, source, self.target_BT.size(1), *tokens, head=self.head)
 
     @property
     def targets_N(self) -> Tensor:

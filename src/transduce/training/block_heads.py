@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transduce.config.weights import BLOCK_HEADS
-from transduce.model import Transformer
 from transduce.training.batch import Batch
 from transduce.training.device import Compute
 from transduce.training.trainable import TrainableModel
@@ -26,12 +25,12 @@ def trained_heads(model: TrainableModel) -> list[int]:
 
     A model without further heads has head 1 only.
     """
-    if not isinstance(model, Transformer) or model.block_heads is None:
+    if model.block_heads is None:
         return [1]
     learns = {name.startswith(BLOCK_HEADS): False for name, _ in model.named_parameters()}
     for name, parameter in model.named_parameters():
         learns[name.startswith(BLOCK_HEADS)] |= parameter.requires_grad
-    later = range(2, model.config.block_size + 1) if learns[True] else []
+    later = range(2, model.block_heads.block_size + 1) if learns[True] else []
     return [*([1] if learns[False] else []), *later]
 
 
@@ -55,12 +54,11 @@ def states_of_head(states_ND: Tensor, model: TrainableModel, batch: Batch) -> Te
     """Returns the states that the targets of a batch are predicted from: the decoder's outputs, (N, D), or a head's."""
     if batch.head == 1:
         return states_ND
-    assert isinstance(model, Transformer)
     assert model.block_heads is not None
     return model.block_heads.head(batch.head, states_ND.index_select(0, batch.predicting_N))
 
 
-def pass_counts(model: Transformer, batch: Batch, compute: Compute) -> Tensor:
+def pass_counts(model: TrainableModel, batch: Batch, compute: Compute) -> Tensor:
     """Returns how often the heads predict what the model itself will say, and what that saves, (2k,), float64.
 
     First for each of heads 2 … k: at how many positions its best token is the one that the ordinary output has there,
@@ -69,7 +67,7 @@ def pass_counts(model: Transformer, batch: Batch, compute: Compute) -> Tensor:
     other one gives those that are predicted rightly, up to the first that is not, and a token more.
     """
     assert model.block_heads is not None
-    block_size = model.config.block_size
+    block_size = model.block_heads.block_size
     with torch.no_grad(), compute.autocast():
         states_ND = model(*batch.inputs)
         heads = [states_ND, *(model.block_heads.head(head, states_ND) for head in range(2, block_size + 1))]
@@ -100,6 +98,6 @@ def scores_of_counts(counts: Sequence[float]) -> dict[str, float]:
     return {"tokens_per_pass": tokens / max(passes, 1)} | shares
 
 
-def _best_tokens(model: Transformer, states_ND: Tensor) -> Tensor:
-    rows = max(1, _LOGITS_BYTES // (4 * model.config.output_vocab_size))
+def _best_tokens(model: TrainableModel, states_ND: Tensor) -> Tensor:
+    rows = max(1, _LOGITS_BYTES // (4 * model.output_embedding.size(0)))
     return torch.cat([model.logits(chunk_ND).argmax(dim=-1) for chunk_ND in states_ND.split(rows)])

@@ -89,7 +89,7 @@ class DeviceTime:
 class CostAccount:
     """The cost of a training, added up over all sessions and devices; saved with each checkpoint."""
 
-    flops: int = 0  # counted: see `transduce.training.flops`
+    flops: int = 0  # counted: see `transduce.model.flops`
     steps: int = 0  # that were counted: fewer than all if an old version, which did not count, began the training
     devices: dict[str, DeviceTime] = field(default_factory=dict)  # by name
 

@@ -123,7 +123,8 @@ class Guidance:
                 if attention is guided[0]:  # another forward pass begins
                     self.scores_LBTS.clear()
                 query_BTE = attention.project_query(x, kwargs["packing"])[:, 0]  # of the first head
-                scores_BTS = attention_scores(query_BTE, key_BHSE[:, 0])
+                own = None if attention.score_HE is None else attention.score_HE[0]
+                scores_BTS = attention_scores(query_BTE, key_BHSE[:, 0], own)
                 if attend_mask is not None:
                     scores_BTS = scores_BTS.masked_fill(~attend_mask[:, 0], -math.inf)
                 self.scores_LBTS.append(scores_BTS)

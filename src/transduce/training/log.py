@@ -186,7 +186,7 @@ class TrainingLog:
         if not self.write:
             return
         record = {"kind": kind, "step": progress.step, "epoch": progress.epoch, "seconds": round(progress.seconds, 3)}
-        record |= {"target_tokens": progress.target_tokens}
+        record |= {"target_tokens": progress.target_tokens, "flops": progress.cost.flops}
         record |= {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._metrics.write(record)
         with self._for_viewing():

@@ -19,6 +19,7 @@ from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from transduce.config import Config
+from transduce.config.choices import scores_additively
 from transduce.config.estimates import kept_numbers
 from transduce.data.batching import BatchPlan, Indices, micro_batches, share
 from transduce.data.store import ParallelStore
@@ -154,7 +155,8 @@ class MemoryTrial:
         """Returns about how many bytes are kept for the gradient; with checkpointing, those of one layer at a time."""
         model = self.config.model
         encoder, decoder = kept_numbers(model)
-        within = sentences * model.num_heads  # attention weights
+        within = sentences * model.num_heads  # attention weights, and what scores them
+        within = within * (1 + model.d_k) if scores_additively(model) else within
         of_encoder = source_rows * encoder + within * source * source
         of_decoder = target_rows * decoder + within * target * (source + target)
         if self.model.checkpointing:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import assert_never
 
 import torch
 from torch import Tensor
@@ -12,18 +13,30 @@ Shape = tuple[int, ...]
 
 
 def make_optimizer(parameters: Iterable[Tensor], train: TrainConfig) -> torch.optim.Optimizer:
-    """Returns Adam as in §5.3, with PyTorch's fused kernel, for the parameters that are trained."""
+    """Returns the optimiser of the parameters that are trained: Adam as in §5.3, with PyTorch's fused kernel.
+
+    Or gradient descent with Nesterov's momentum (Sutskever et al. 2013), for controls of the paper's claims.
+    """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    betas = (train.adam_beta1, train.adam_beta2)
-    return torch.optim.Adam(trained, lr=0.0, betas=betas, eps=train.adam_epsilon, fused=True)
+    match train.optimizer:
+        case "adam":
+            betas = (train.adam_beta1, train.adam_beta2)
+            return torch.optim.Adam(trained, lr=0.0, betas=betas, eps=train.adam_epsilon, fused=True)
+        case "nesterov":
+            return torch.optim.SGD(trained, lr=0.0, momentum=train.momentum, nesterov=True, fused=True)
+        case other:
+            assert_never(other)
 
 
 def kept_shapes(train: TrainConfig, shape: Shape) -> dict[str, Shape]:
-    """Returns the names and shapes of the state of a parameter of this shape: Adam's step count and moments.
-
-    `train` will say which optimiser it is when there are several, so that a second one touches no other file.
-    """
-    return {"step": (), "exp_avg": shape, "exp_avg_sq": shape}
+    """Returns the names and shapes of the state of a parameter of this shape: Adam's step count and moments, say."""
+    match train.optimizer:
+        case "adam":
+            return {"step": (), "exp_avg": shape, "exp_avg_sq": shape}
+        case "nesterov":
+            return {"momentum_buffer": shape}
+        case other:
+            assert_never(other)
 
 
 def kept_bytes(train: TrainConfig, parameter: Tensor) -> int:

@@ -12,6 +12,7 @@ class End(enum.Enum):
 
     MAX_STEPS = "max_steps"
     MAX_MINUTES = "max_minutes"
+    MAX_FLOPS = "max_flops"
     EARLY_STOPPING = "early_stopping"
     SIGNAL = "signal"
 
@@ -32,6 +33,8 @@ def end_of(train: TrainConfig, progress: Progress) -> End | None:
         return End.EARLY_STOPPING
     if progress.step >= train.max_steps:
         return End.MAX_STEPS
+    if train.max_flops > 0 and progress.cost.flops >= train.max_flops:
+        return End.MAX_FLOPS
     if train.max_minutes > 0 and progress.seconds >= 60 * train.max_minutes:
         return End.MAX_MINUTES
     return None

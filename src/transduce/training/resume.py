@@ -20,7 +20,8 @@ from transduce.training.schedule import untuned_steps
 
 # What may change when a run is resumed: nothing here changes an update.
 _MAY_CHANGE = {
-    "train.max_steps", "train.max_minutes", "train.device", "train.compile", "train.log_steps", "train.num_workers",
+    "train.max_steps", "train.max_minutes", "train.max_flops", "train.device", "train.compile", "train.log_steps",
+    "train.num_workers",
     "train.checkpoint_steps", "train.checkpoint_minutes", "train.keep_checkpoints", "train.average_last",
     "train.validate_steps", "train.validate_bleu", "train.validate_bleu_sentences", "train.validate_beam_size",
     "train.early_stopping", "train.best_by", "train.max_skipped_steps", "train.spike_deviations",

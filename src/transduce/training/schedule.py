@@ -10,6 +10,8 @@ def learning_rate(step: int, config: Config) -> float:
     train = config.train
     if config.init.model:
         rate = warmed_up(step, config.init.learning_rate, train.warmup_steps, train.learning_rate_factor)
+    elif train.learning_rate:
+        rate = train.learning_rate * train.learning_rate_factor * min(1.0, step / train.warmup_steps)
     else:
         rate = noam(step, config.model.d_model, train.warmup_steps, train.learning_rate_factor)
     return rate * cooldown(step, train.max_steps, train.cooldown_steps)

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from transduce.config import Config
 from transduce.model import Transformer
+from transduce.model.block_heads import BlockHeads
+from transduce.model.flops import BatchSizes
 from transduce.training.device import Compute
 
 
@@ -21,6 +23,7 @@ class TrainableModel(Protocol):
     training: bool
     checkpointing: bool  # whether to keep only the input of each layer for the backward pass, if it can
     rounded_shapes: bool  # whether batches come in few sizes
+    block_heads: BlockHeads | None  # what predicts later tokens, if anything does
     __call__: Callable[..., Any]  # of `Batch.inputs`: states (N, D), sentence after sentence
 
     @property
@@ -38,6 +41,12 @@ class TrainableModel(Protocol):
     @property
     def num_parameters(self) -> int:
         """The number of trained numbers."""
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Projects states (…, D) to logits (…, V), float32."""
+
+    def training_flops(self, sizes: BatchSizes) -> int:
+        """Returns the operations of the matrix products of a training step on a batch; 0 where they are not known."""
 
     def weights(self) -> dict[str, Tensor]:
         """Returns each parameter once, by name: what a checkpoint holds."""

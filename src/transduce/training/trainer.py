@@ -22,7 +22,6 @@ from transduce.training.checkpoint_writer import CheckpointWriter
 from transduce.training.checkpoints import load_checkpoint, set_aside
 from transduce.training.device import Compute, device_capacity
 from transduce.training.distributed import Ranks
-from transduce.training.flops import model_flops
 from transduce.training.gradients import clip_gradients, sum_over_ranks
 from transduce.training.guidance import Guidance
 from transduce.training.int8_tuning import rounded_weights
@@ -239,7 +238,7 @@ class Trainer:
                             states_ND.to(self.compute.dtype), model, batch, smoothing, self.guidance
                         )
                         (loss / planned).backward()
-                        sums.add(loss, nll, batch, model_flops(model, batch))
+                        sums.add(loss, nll, batch, model.training_flops(batch.sizes))
                         self._micro_batches.append(MicroBatch(part, loss.detach()))
                     break
                 except MEMORY_ERRORS as error:

@@ -17,7 +17,6 @@ import torch
 from transduce.config import TrainConfig
 from transduce.data.batching import Indices, micro_batches
 from transduce.data.store import ParallelStore
-from transduce.model import Transformer
 from transduce.training.batch import collate
 from transduce.training.block_heads import pass_counts, scores_of_counts
 from transduce.training.device import Compute
@@ -147,10 +146,10 @@ def block_scores(
 
     Right is what the model itself says there, so many tokens later in the same target. Without heads, it is empty.
     """
-    if not isinstance(model, Transformer) or model.block_heads is None:
+    if model.block_heads is None:
         return {}
     plan = store.plan_epoch(_BATCHES, epoch=0)
-    counts = torch.zeros(2 * model.config.block_size, dtype=torch.float64)
+    counts = torch.zeros(2 * model.block_heads.block_size, dtype=torch.float64)
     with _evaluating(model):
         for index in range(ranks.rank, len(plan), ranks.world_size):
             for part in micro_batches(plan.batch(index), store.source_lengths, store.target_lengths, most_tokens):

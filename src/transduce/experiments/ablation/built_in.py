@@ -113,7 +113,13 @@ LABEL_SMOOTHING = Grid(
     "label-smoothing", (_smoothing(0.0, 4.67, 25.3), _smoothing(0.1, 4.92, 25.8), _smoothing(0.2, 5.47, 25.7))
 )
 
-BUILT_IN = {grid.name: grid for grid in (TABLE3, LABEL_SMOOTHING)}
+# "A more sophisticated compatibility function than dot product may be beneficial" (§6.2 on rows B), and 1 / √d_k.
+ATTENTION_SCORE = Grid(
+    "attention-score",
+    tuple(Row(score, constant({"model": {"attention_score": score}})) for score in ("scaled_dot", "dot", "additive")),
+)
+
+BUILT_IN = {grid.name: grid for grid in (TABLE3, LABEL_SMOOTHING, ATTENTION_SCORE)}
 
 
 def find_grid(name: str) -> Grid:

@@ -20,7 +20,14 @@ from transduce.model.windowed import windowed_attend
 from transduce.training.device import Compute
 
 Kind = Literal[
-    "attention", "attention layer", "restricted", "recurrent", "simple recurrent", "convolution", "separable"
+    "attention",
+    "attention layer",
+    "attention and feed-forward",
+    "restricted",
+    "recurrent",
+    "simple recurrent",
+    "convolution",
+    "separable",
 ]
 
 
@@ -101,6 +108,9 @@ def layer(kind: Kind, shape: Shape, *, dilation: int = 1) -> nn.Module:
     layers: dict[Kind, Callable[[], nn.Module]] = {
         "attention": lambda: SelfAttentionCore(shape.num_heads),
         "attention layer": lambda: SelfAttentionLayer(shape.d, shape.num_heads),
+        "attention and feed-forward": lambda: nn.Sequential(
+            SelfAttentionCore(shape.num_heads), nn.Linear(shape.d, shape.d, bias=False)
+        ),
         "restricted": lambda: SelfAttentionCore(shape.num_heads, shape.r),
         "recurrent": lambda: Recurrent(shape.d),
         "simple recurrent": lambda: Recurrent(shape.d, simple=True),

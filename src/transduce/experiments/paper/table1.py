@@ -17,10 +17,10 @@ import numpy as np
 import torch
 
 from transduce.experiments.paper.experiment import Experiment, Measured, Measurement, Options, Say, Values
-from transduce.experiments.paper.layer_types import Kind, Shape, batch, layer, layer_cost
+from transduce.experiments.paper.layer_types import Kind, Shape, batch, layer, layer_cost, recurrent_flops
 from transduce.experiments.paper.measure import exponents
 from transduce.experiments.paper.path_length import longest_chain, stack_of, steps_until_all_reach
-from transduce.experiments.paper.report import cost_cells, listed, page, plot, select
+from transduce.experiments.paper.report import claims_table, cost_cells, listed, page, plot, select
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.reporting.charts import COLOURS, count_axis, log_sizes, new_chart, save_chart
 from transduce.reporting.tables import table
@@ -76,6 +76,7 @@ ROWS = {
     "attention layer": Row("self-attention with its projections", "attention layer", "", "", ""),
 }
 _PATH_ROWS = ("attention", "recurrent", "convolution", "dilated", "restricted")
+_PROSE_KINDS: tuple[Kind, ...] = ("separable", "attention and feed-forward")
 _PATH_WIDTH, _PATH_WINDOW = 4, 8  # any width gives the same paths; the window is small enough to need several layers
 
 
@@ -96,6 +97,8 @@ def _measurements(settings: Settings) -> Iterator[Measurement]:
     for name, row in ROWS.items():
         for n, shape in _sizes(row, settings):
             yield Measurement(_cost_id(name, row, n, shape), partial(_cost, row, n, shape, settings.seconds_a_cell))
+    for kind, n in product(_PROSE_KINDS, settings.chain_lengths):
+        yield Measurement(f"prose/{kind}/n={n + 1}", partial(_prose, kind, n + 1, settings))
     for name, n in product(ROWS, settings.chain_lengths):
         yield Measurement(f"chain/{name}/n={n}", partial(_chain, ROWS[name], n))
     for name, n in product(_PATH_ROWS, settings.path_lengths):
@@ -124,6 +127,13 @@ def _cost_id(name: str, row: Row, n: int, shape: Shape) -> str:
 def _cost(row: Row, n: int, shape: Shape, budget_seconds: float, say: Say) -> Values:
     cost = layer_cost(row.kind, shape, n, dilation=row.dilation, budget_seconds=budget_seconds)
     return {"n": n, "d": shape.d, "k": shape.k, "r": shape.r, **cost}
+
+
+def _prose(kind: Kind, n: int, settings: Settings, say: Say) -> Values:
+    """Returns what a layer costs at an odd n, with a kernel of n positions if it has one."""
+    d = settings.widths[len(settings.widths) // 2]
+    cost = layer_cost(kind, Shape(d, 1, n), n, budget_seconds=settings.seconds_a_cell, memory=False)
+    return {"kind": kind, "n": n, "d": d, **cost}
 
 
 def _chain(row: Row, n: int, say: Say) -> Values:
@@ -166,6 +176,8 @@ def _render(settings: Settings, measured: Measured) -> str:
         f"k = {listed(settings.kernels)}, r = {listed(settings.windows)}.",
         f"## At n = {n}, d = {d}, k = {k}, r = {r}",
         table(["layer", "GFLOP", "time", "peak memory"], figures),
+        "## What section 4 says in prose",
+        claims_table(_PROSE, [_times_recurrent(settings, measured), _separable_against_attention(measured)]),
         "## Sequential operations and maximum path length",
         table(
             ["layer", "sequential, printed", "longest chain", "path, printed", "layers until all reach all"],
@@ -178,6 +190,34 @@ def _render(settings: Settings, measured: Measured) -> str:
         "## What differs from the paper",
         (f"- **{_TWO_SIZES}**\n" if len(settings.lengths) < 3 else "") + _DIFFERENCES,
     )
+
+
+_PROSE = {
+    "a convolution costs k times a recurrent layer": "O(k·n·d²) against O(n·d²)",
+    "a separable one with k = n costs attention and a point-wise feed-forward layer": "O(n²·d + n·d²) each",
+}
+
+
+def _times_recurrent(settings: Settings, measured: Measured) -> str:
+    """Returns how many times the operations of a recurrent layer each kernel costs, at one n and d."""
+    n, d = settings.lengths[-1], settings.widths[len(settings.widths) // 2]
+    simple, lstm = (recurrent_flops(n, d, simple=each) for each in (True, False))
+    times = [
+        f"k = {sample['k']}: {sample['flops'] / simple:.2f} × a tanh layer, {sample['flops'] / lstm:.2f} × an LSTM"
+        for sample in select(measured, "cost/convolution", n=n, d=d)
+    ]
+    return f"{'; '.join(times)}: k / 2 and k / 8, because one has two d × d products a position and the other eight"
+
+
+def _separable_against_attention(measured: Measured) -> str:
+    """Returns the cost of the one over that of the other, at each n = k."""
+    separable, attention = (select(measured, f"prose/{kind}") for kind in _PROSE_KINDS)
+    ratios = [
+        f"n = {ours['n']}: {ours['flops'] / theirs['flops']:.2f} × the FLOPs, "
+        f"{ours['seconds'] / theirs['seconds']:.2f} × the time"
+        for ours, theirs in zip(separable, attention, strict=True)
+    ]
+    return f"d = {separable[0]['d']}; {'; '.join(ratios)} (attention has two products of n²·d, the other one)"
 
 
 _TWO_SIZES = "Most lines join two points only and show no growth: larger scales measure more sizes."

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from transduce.bundle import Bundle
-from transduce.config import Config
+from transduce.config import Config, apply_settings
 from transduce.config.corpora import HeldOutSetConfig
 from transduce.config.weights import count_parameters
 from transduce.data.prepared import load_prepared
@@ -19,6 +19,7 @@ from transduce.data.readers import read_pairs
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError
 from transduce.evaluation import bleu, paper_bleu, tokenized_bleu
+from transduce.experiments.paper.controls import comparison
 from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.table2_report import PAIRS, draw, render
@@ -76,6 +77,11 @@ class Table2Options(Options):
     data: Path | None = None  # a corpus, or a folder of corpora; None: where recipes and models have theirs
     settings: Sequence[str] = ()  # changes to the recipes, as `section.key=value`
     tokenized: bool = False  # whether the corpora are tokenised already
+    controls: bool = False  # whether a recurrent and a convolutional system are trained beside, at equal cost
+    flops: float | None = None  # of each training of these; None: as the scale says
+    minutes: float | None = None
+    seeds: int | None = None  # None: 1
+    trials: int | None = None  # settings of each system that are tried; None: 1, nothing is tried
 
 
 def experiment(options: Table2Options) -> Experiment:
@@ -85,6 +91,10 @@ def experiment(options: Table2Options) -> Experiment:
         ConfigError: a recipe, a model or its corpus is not there, or translates a pair that Table 2 does not have; or
             an option has no effect.
     """
+    if options.controls:
+        return comparison.experiment(_compared(options))
+    of_controls = {f"--{key}": getattr(options, key) for key in ("flops", "minutes", "seeds", "trials")}
+    refuse_without_effect(of_controls, "it is an option of --controls")
     scale, recipes, tokenized = options.scale, options.recipes, options.tokenized
     names = at_scale(DEFAULTS, scale)
     if recipes or options.models:
@@ -106,6 +116,33 @@ def experiment(options: Table2Options) -> Experiment:
         measurements=[each for system in systems for each in _measurements(system, options)],
         render=partial(render, scale),
         draw=draw,
+    )
+
+
+def _compared(options: Table2Options) -> comparison.Settings:
+    """Returns what is compared with --controls: the recipe's system, or the first one of the scale."""
+    names = at_scale(DEFAULTS, options.scale)
+    if options.models or len(options.recipes) > 1:
+        raise ConfigError("--controls compares what it trains itself: give one --recipe at most, and no --model.")
+    demo = options.scale == "smoke" and not options.recipes
+    if demo:
+        given = {"--corpus": options.data}
+        refuse_without_effect(given, f"table2 --scale {options.scale} trains on a corpus that it makes")
+        recipe = apply_settings(demo_config(options.output / "runs" / "corpus", names[0]), options.settings)
+    else:
+        path = options.recipes[0] if options.recipes else RECIPES / f"{names[0]}.toml"
+        recipe = recipe_config(path, options.data, options.settings)
+    return comparison.Settings(
+        options.scale,
+        recipe,
+        options.output,
+        options.flops,
+        options.minutes,
+        seeds=1 if options.seeds is None else options.seeds,
+        trials=1 if options.trials is None else options.trials,
+        tokenized=options.tokenized,
+        demo=demo,
+        show_progress=not options.quiet,
     )
 
 

@@ -1,0 +1,147 @@
+"""`transduce paper table2 --controls`: three systems trained for seconds, stopped and resumed, and what is refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transduce.cli.main import main
+from transduce.config import preset
+from transduce.errors import ConfigError
+from transduce.experiments.paper import table2
+from transduce.experiments.paper.controls import comparison, report
+from transduce.experiments.paper.controls.systems import MOST_TRIALS, SYSTEMS
+from transduce.experiments.paper.controls.training import Run
+from transduce.experiments.paper.table2 import Table2Options
+from transduce.model import Transformer
+
+pytestmark = pytest.mark.computes
+
+NAMES = ["transformer", "lstm", "convs2s"]
+# The minutes are spent by the first step of any machine, and the operations by a few.
+COMMAND = ["paper", "table2", "--controls", "--scale", "smoke", "--flops", "4e8", "--minutes", "1e-7", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("babel")
+    pytest.importorskip("matplotlib")
+    folder = tmp_path_factory.mktemp("controls") / "out"
+    assert main([*COMMAND, "--trials", "2", "--output", str(folder)]) == 0
+    return folder
+
+
+def cells(folder: Path) -> dict[str, Any]:
+    return {name: cell["values"] for name, cell in json.loads((folder / "results.json").read_text())["cells"].items()}
+
+
+def test_each_system_is_measured_at_both_budgets(finished: Path) -> None:
+    found = cells(finished)
+    assert [name for name in found if name.startswith("leg/")] == [
+        f"leg/{name}/1/{leg}" for name in NAMES for leg in (1, 2)
+    ]
+    for name in NAMES:
+        first, second = found[f"leg/{name}/1/1"], found[f"leg/{name}/1/2"]
+        assert (first["budget"], second["budget"]) == ("minutes", "flops")
+        assert first["steps"] == 1
+        assert first["flops"] < 4e8 <= second["flops"]
+        assert second["curve"][-1]["flops"] == second["flops"]
+        assert [each["step"] for each in second["curve"]] == [first["steps"], second["steps"]]
+        assert second["tests"]["test"]["lines"] == 12
+
+
+def test_the_best_trial_is_the_one_trained(finished: Path) -> None:
+    found = cells(finished)
+    for name in NAMES:
+        tried = [found[f"trial/{name}/{trial}"] for trial in (0, 1)]
+        assert all(1e8 <= each["flops"] < 4e8 for each in tried)
+        best = min(tried, key=lambda each: each["perplexity"])
+        assert found[f"leg/{name}/1/2"]["settings"] == best["settings"]
+
+
+def test_the_report_has_a_row_for_each(finished: Path) -> None:
+    text = (finished / "table.md").read_text()
+    for title in ("Transformer", "LSTM", "ConvS2S"):
+        assert f"| **{title}, equal counted FLOPs**, test |" in text
+        assert f"| **{title}, equal minutes**, test |" in text
+    assert "| RNN with attention | one toolkit, the same data and search | 30.74 |" in text
+    assert "Smoke scale" in text
+    assert (finished / "table2.png").stat().st_size > 10_000
+
+
+def test_a_finished_comparison_is_left_alone(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "train", lambda *_: pytest.fail("trained again"))
+    before = (finished / "results.json").read_bytes()
+    assert main([*COMMAND, "--trials", "2", "--output", str(finished)]) == 0
+    assert (finished / "results.json").read_bytes() == before
+
+
+def test_a_second_leg_that_had_ended_is_measured_by_its_own_budget(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a crash between training and the result: both budgets are spent, and the second is the operations."""
+    settings = comparison.Settings("smoke", preset("demo"), tmp_path, flops=4e8, minutes=1e-7)
+    run = Run(SYSTEMS[0], settings.recipe, finished / "runs" / "transformer-seed1", tmp_path, False, False)
+    spent: list[Any] = []
+    monkeypatch.setattr(Run, "train", lambda _, budget: spent.append(budget))
+    assert run.train_leg(settings.budget, 2) == "flops"
+    assert spent == [comparison.Budget(flops=4e8)]
+
+
+def test_a_control_has_about_as_many_parameters() -> None:
+    """Within one layer, at the base model's size: the paper's 63 million, of which 18.9 million are the table."""
+    recipe = preset("paper-base")
+    layers = [(system.config(recipe, 0).model.num_encoder_layers, system.make is Transformer) for system in SYSTEMS]
+    assert layers[0] == (6, True)
+    d = 512
+    lstm, convolution = 6 * d * d + 12 * d * d, 2 * 2 * 3 * d * d + 2 * d * d  # both sides together
+    body = 6 * (4 * d * d + 8 * d * d) + 6 * (8 * d * d + 8 * d * d)
+    assert layers[1][0] == pytest.approx(body / lstm, abs=1)
+    assert layers[2][0] == pytest.approx(body / convolution, abs=1)
+
+
+def test_every_system_has_as_many_trials() -> None:
+    assert [len(system.trials) for system in SYSTEMS] == [MOST_TRIALS] * 3
+    for system in SYSTEMS:
+        for trial in range(MOST_TRIALS):
+            system.config(preset("tiny"), trial)  # no setting is misspelt
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"flops": 1e9}, "--flops has no effect here: it is an option of --controls"),
+        ({"seeds": 3}, "--seeds has no effect here"),
+        ({"controls": True, "models": ["runs/a"]}, "--controls compares what it trains itself"),
+        ({"controls": True, "trials": 9}, f"--trials 9: must be from 1 to {MOST_TRIALS}"),
+        ({"controls": True, "seeds": 0}, "--seeds 0: must be from 1"),
+        ({"controls": True, "minutes": 0.0}, "--minutes 0: must be greater than 0"),
+        ({"controls": True, "data": Path("somewhere")}, "--corpus has no effect here"),
+    ],
+)
+def test_what_has_no_effect_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        table2.experiment(replace(Table2Options("smoke", tmp_path), **changes))
+
+
+def test_seeds_are_averaged() -> None:
+    """Two seeds of one system: means of costs, mean and deviation of scores."""
+    leg = {
+        "system": "lstm", "title": "LSTM", "pair": "en-de", "budget": "flops", "layers": [2, 2],
+        "parameters": 5 * 10**6, "estimate": None, "settings": [], "trial": 0, "curve": [],
+    }  # fmt: skip
+    legs = {}
+    for seed, score in ((1, 30.0), (2, 34.0)):
+        tests = {"news": {"paper": score, "sacrebleu": score - 1, "signature": "s"}}
+        cost = {"seed": seed, "steps": 10 * seed, "minutes": 1.0, "flops": seed * 1e9}
+        legs[f"leg/lstm/{seed}/1"] = (
+            leg | cost | {"validation": {"perplexity": 6.0 + seed, "bleu": score}, "tests": tests}
+        )
+    text = report.render("laptop", legs)
+    assert "| **LSTM, equal counted FLOPs**, news | 32.0 |" in text
+    assert (
+        "| LSTM | 2 | 5.00 | 2+2 | 15 | 1.0 | 1.50e+09 | 7.50 ± 0.71 | 32.00 ± 2.83 | 32.00 ± 2.83 | 31.00 ± 2.83 |"
+        in text
+    )
