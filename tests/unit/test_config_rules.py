@@ -249,7 +249,8 @@ MAY_BE_0 = {
     ModelConfig: "dropout attention_dropout ffn_dropout attention_window target_vocab_size first_position max_length "
     "position_deviation",
     TrainConfig: "max_minutes max_flops momentum micro_batch_tokens num_workers label_smoothing "
-    "guided_attention cooldown_steps int8_tuning_steps adam_beta1 adam_beta2 max_gradient_norm spike_deviations seed checkpoint_steps "
+    "guided_attention cooldown_steps int8_tuning_steps adam_beta1 adam_beta2 max_gradient_norm spike_deviations seed "
+    "checkpoint_steps "
     "checkpoint_minutes validate_steps early_stopping",
     DecodeConfig: "length_penalty coverage_penalty max_extra_tokens max_tokens min_tokens no_repeat_ngram "
     "diversity_penalty temperature top_k seed",
