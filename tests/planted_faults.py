@@ -28,6 +28,7 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 
 def sees_the_next_token(patch: pytest.MonkeyPatch) -> None:
     def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, **options: Any) -> Tensor:
+        assert options.pop("score_HE") is None  # that of a model with another attention score
         if options.pop("causal", False):
             sees = torch.ones(query.size(-2), key.size(-2), dtype=torch.bool).tril(1)
             mask = sees if mask is None else mask & sees

@@ -78,7 +78,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(
 
 def test_one_head_learns_in_an_update_and_the_draw_says_which(with_heads: Config, data: Path, tmp_path: Path) -> None:
     """The heads that were not drawn have a gradient of 0, and until their turn comes they stay as they are."""
-    trainer, seen = make_trainer(with_train(with_heads, max_steps=8), tmp_path / "run", data), set[int]()
+    trainer, seen = make_trainer(with_train(with_heads, max_steps=16), tmp_path / "run", data), set[int]()
     assert trainer.heads == [1, 2, 3, 4]
     train_step, named = trainer.train_step, dict(trainer.model.named_parameters())
 

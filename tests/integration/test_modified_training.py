@@ -140,9 +140,15 @@ def test_workers_end_where_a_training_fails_and_a_killed_one_changes_no_weight(
     trainer = make_trainer(with_train(config, num_workers=1, max_steps=6), tmp_path / "run", data)
     train_step = trainer.train_step
 
+    killed: list[int] = []
+
     def killing(rows: np.ndarray) -> Any:
-        for worker in worker_processes(os.getpid()):
-            os.kill(worker, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while not killed:  # a worker that has just been started may not run its program yet
+            assert time.monotonic() < deadline
+            killed.extend(worker_processes(os.getpid()))
+            for worker in killed:
+                os.kill(worker, signal.SIGKILL)
         return train_step(rows)
 
     trainer.train_step = killing  # type: ignore[method-assign]

@@ -314,6 +314,7 @@ class MeanModel(nn.Module):
         self.mix = nn.Linear(2 * width, width)
         self.checkpointing, self.rounded_shapes, self.max_positions = False, False, None
         self.output_bias: Tensor | None = None
+        self.block_heads = None
 
     def forward(self, source_BS: Tensor, source_lengths_B: Tensor, target_BT: Tensor, lengths_B: Tensor) -> Tensor:
         source_BSD, previous_BT = self.embedding[source_BS], nn.functional.pad(target_BT[:, :-1], (1, 0))
@@ -328,6 +329,12 @@ class MeanModel(nn.Module):
     @property
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
+
+    def logits(self, states: Tensor) -> Tensor:
+        return states @ self.embedding.T
+
+    def training_flops(self, sizes: Any) -> int:
+        return 0
 
     def weights(self) -> dict[str, Tensor]:
         return {name: parameter.detach() for name, parameter in self.named_parameters()}

@@ -44,6 +44,29 @@ def test_the_numbers_are_those_of_the_device(monkeypatch: pytest.MonkeyPatch) ->
         loading.compute_type("float16", "cuda", 0)
 
 
+class Computes:
+    """A model on a GPU, whose libraries may be missing; the message is CTranslate2's own."""
+
+    def __init__(self, missing: str = "") -> None:
+        self.missing, self.tried = missing, 0
+
+    def translate_batch(self, sources: list[list[str]], **options: Any) -> None:
+        self.tried += 1
+        if self.missing:
+            raise RuntimeError(f"Library {self.missing} is not found or cannot be loaded")
+
+
+def test_missing_libraries_of_a_gpu_are_found_when_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Computes("libcublas.so.12")
+    monkeypatch.setattr("ctranslate2.Translator", lambda path, **options: model)
+    with pytest.raises(
+        ConfigError, match=r"Library libcublas\.so\.12 is not found .* use --engine torch, or --device cpu"
+    ):
+        loading.load_model(Path("folder"), "cuda", 0, "float32", 1)
+    assert loading.load_model(Path("folder"), "cpu", 0, "float32", 1) is model
+    assert model.tried == 1  # on a CPU nothing is tried
+
+
 @pytest.mark.parametrize(
     ("kind", "cores", "threads", "inter", "queued"),
     [("cpu", 4, None, 4, 4), ("cpu", 64, None, 8, 8), ("cpu", 64, 12, 12, 12), ("cuda", 4, 3, 1, 3)],
@@ -52,7 +75,7 @@ def test_threads_are_one_a_batch(
     monkeypatch: pytest.MonkeyPatch, kind: str, cores: int, threads: int | None, inter: int, queued: int
 ) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr("ctranslate2.Translator", lambda path, **options: seen.update(options, path=path))
+    monkeypatch.setattr("ctranslate2.Translator", lambda path, **options: seen.update(options, path=path) or Computes())
     monkeypatch.setattr(loading, "num_cores", lambda: cores)
     loading.load_model(Path("folder"), kind, 2, "int8_float32", threads)
     assert seen == {

@@ -271,10 +271,12 @@ def test_paper(noting: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     training = "--corpus c --set train.seed=2"
     given = {
         "table1": "",
-        "table2": f"{training} --recipe a --recipe b --model m:en-fr --tokenized",
+        "table2": f"{training} --recipe a --recipe b --model m:en-fr --tokenized --controls --flops 3e13 "
+        "--minutes 20 --seeds 3 --trials 4",
         "table3": f"{training} --recipe a --rows A1,B2 --seeds 3 --jobs 2 --tokenized --any-source",
-        "table4": f"{training} --recipe a --raw r --silver s --seeds 3 --baseline b.json",
-        "figures": "--model m --layer 2 --sentence x --word w --related u,v --anaphora y --anaphor i --antecedent j",
+        "table4": f"{training} --recipe a --raw r --silver s --seeds 3 --baseline b.json --constrained",
+        "figures": "--model m --layer 2 --sentence x --word w --related u,v --anaphora y --anaphor i --antecedent j "
+        "--trees t --trees u --max-sentences 50",
     }
     for name, more in given.items():
         assert main(["paper", name, "--scale", "smoke", "--output", "o", *more.split(), "--quiet"]) == 0
@@ -282,10 +284,14 @@ def test_paper(noting: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     both: dict[str, Any] = {"data": Path("c"), "settings": ["train.seed=2"]}
     expected = [
         {},
-        both | {"recipes": [Path("a"), Path("b")], "models": ["m:en-fr"], "tokenized": True},
+        both
+        | {"recipes": [Path("a"), Path("b")], "models": ["m:en-fr"], "tokenized": True}
+        | {"controls": True, "flops": 3e13, "minutes": 20.0, "seeds": 3, "trials": 4},
         both
         | {"recipe": Path("a"), "rows": ["A1", "B2"], "seeds": 3, "jobs": 2, "tokenized": True, "any_source": True},
-        both | {"recipe": Path("a"), "raw": Path("r"), "silver": Path("s"), "seeds": 3, "baseline": Path("b.json")},
+        both
+        | {"recipe": Path("a"), "raw": Path("r"), "silver": Path("s"), "seeds": 3, "baseline": Path("b.json")}
+        | {"constrained": True},
         {
             "model": Path("m"),
             "layer": 2,
@@ -295,6 +301,8 @@ def test_paper(noting: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             "anaphora": "y",
             "anaphor": "i",
             "antecedent": "j",
+            "trees": [Path("t"), Path("u")],
+            "max_sentences": 50,
         },
     ]
     everywhere = {"scale": "smoke", "output": Path("o"), "quiet": True}

@@ -14,6 +14,7 @@ import pytest
 
 from transduce.config import TrainConfig
 from transduce.errors import TrainingError
+from transduce.reporting.tables import clock as clock_text
 from transduce.training import log as log_module
 from transduce.training.event_file import EventFile
 from transduce.training.log import TimeLeft, TrainingLog
@@ -71,6 +72,7 @@ def test_what_is_recorded_and_shown(
         "epoch": 1,
         "seconds": 0.0,
         "target_tokens": 700,
+        "flops": 0,
         **(scores | {"perplexity.news": None}),
     }
     said = capsys.readouterr().err.splitlines()
@@ -127,6 +129,27 @@ def test_the_time_left_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         long.step(step)
     long.pause(60.0)
     assert long.seconds == pytest.approx(400 * (2 + 60 / 600))
+
+
+def test_the_time_left_is_that_to_the_first_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After ten steps of 2 seconds and 1e9 operations each: 990 steps, 30 minutes less 20 seconds, or 590 steps."""
+    clock = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    for limits, expected in (
+        ({}, "0:33:00"),
+        ({"max_minutes": 30.0}, "0:29:40"),
+        ({"max_flops": 600e9}, "0:19:40"),
+        ({"max_minutes": 30.0, "max_flops": 600e9}, "0:19:40"),
+        ({"max_flops": 5e9}, "0:00:00"),
+    ):
+        log = TrainingLog(tmp_path, TrainConfig(max_steps=1000, log_steps=10, **limits), show=True, write=False)
+        log._left.start(0)
+        progress = Progress()
+        for step in range(1, 11):
+            clock[0] += 2.0
+            progress.step, progress.seconds, progress.cost.flops = step, 2.0 * step, step * 10**9
+            log._left.step(step)
+        assert clock_text(log._seconds_left(progress)) == expected
 
 
 def test_a_warning_is_printed_where_nothing_else_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,7 +38,7 @@ class Loop(Trainer):
         self._is_whole = True
         self.events: list[str] = []
         self.checkpoint_schedule = CheckpointSchedule(self.config.train)
-        self.order: Any = SimpleNamespace(next_rows=lambda progress: np.array([progress.step]))
+        self.order: Any = SimpleNamespace(next_rows=lambda progress: np.array([progress.step]), close=lambda: None)
         self.log: Any = Log(self.events)
         self.writer: Any = Writer(self.events)
         self.quarantine: Any = SimpleNamespace(

@@ -26,11 +26,12 @@ def load_model(
 
     Raises:
         BundleError: CTranslate2 cannot load it.
+        ConfigError: it does not find its libraries of CUDA, which it looks for only when it computes.
     """
     threads = threads or min(_MAX_THREADS, num_cores())
     in_folder = isinstance(converted, Path)
     try:
-        return ctranslate2.Translator(
+        model = ctranslate2.Translator(
             str(converted) if in_folder else "model",
             files=None if in_folder else converted,
             device=kind,
@@ -46,6 +47,20 @@ def load_model(
             f"{converted}: CTranslate2 cannot load it" if in_folder else "CTranslate2 cannot load the converted model"
         )
         raise BundleError(f"{what}: {error}.{' Delete this folder and try again.' if in_folder else ''}") from None
+    if kind == "cuda":
+        _require_libraries(model)
+    return model
+
+
+def _require_libraries(model: ctranslate2.Translator) -> None:
+    """Computes a step on the GPU."""
+    try:
+        model.translate_batch([["</s>"]], beam_size=1, max_decoding_length=1)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"CTranslate2 cannot compute on this GPU: {str(error)[:200]}. Install the version of CUDA that it "
+            "needs, or use --engine torch, or --device cpu."
+        ) from None
 
 
 def keep_in_forks(user: object, model: ctranslate2.Translator) -> None:

@@ -52,13 +52,17 @@ class TimeLeft:
         self._since += seconds
 
     @property
-    def seconds(self) -> float:
-        """The estimate; 0 before the first step."""
+    def pace(self) -> float:
+        """Seconds a step; 0 before the first one."""
         num_steps = self._step - self._first
         if num_steps == 0:
             return 0.0
-        pace = self._weighted_seconds / self._weight + self._paused_seconds / max(num_steps, self._SPAN_STEPS)
-        return (self._max_steps - self._step) * pace
+        return self._weighted_seconds / self._weight + self._paused_seconds / max(num_steps, self._SPAN_STEPS)
+
+    @property
+    def seconds(self) -> float:
+        """The estimate; 0 before the first step."""
+        return (self._max_steps - self._step) * self.pace
 
 
 class TrainingLog:
@@ -71,6 +75,7 @@ class TrainingLog:
     def __init__(self, run: Path, train: TrainConfig, *, show: bool, write: bool = True) -> None:
         self.run, self.show, self.write = run, show, write
         self.max_steps, self.log_steps = train.max_steps, train.log_steps
+        self._max_seconds, self._max_flops = 60 * train.max_minutes, train.max_flops  # 0: no limit
         self._untuned_steps = untuned_steps(train)
         self.bar: Any = None
         self._results: list[StepResult] = []
@@ -124,8 +129,17 @@ class TrainingLog:
         if progress.step == 1 or progress.step % self.log_steps == 0 or progress.step == self.max_steps:
             self._flush(progress)
         if self.bar is not None:
-            self.bar.set_postfix_str(f"{clock(self._left.seconds)} left, {self._brief}", refresh=False)
+            self.bar.set_postfix_str(f"{clock(self._seconds_left(progress))} left, {self._brief}", refresh=False)
             self.bar.update(1)
+
+    def _seconds_left(self, progress: Progress) -> float:
+        """Returns the estimate until the first of the limits of steps, minutes and operations."""
+        limits = [self._left.seconds]
+        if self._max_seconds:
+            limits.append(self._max_seconds - progress.seconds)
+        if self._max_flops and progress.cost.flops:
+            limits.append((self._max_flops / progress.cost.flops - 1) * progress.step * self._left.pace)
+        return max(0.0, min(limits))
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -178,7 +192,7 @@ class TrainingLog:
         losses = f"loss {values['loss']:.3f}  ppl {values['perplexity']:.2f}"
         self._brief = f"{losses}  lr {last.learning_rate:.2e}  {rate} tok/s"
         if self.bar is None:
-            self.say(f"step {progress.step}/{self.max_steps}  {self._brief}  ETA {clock(self._left.seconds)}")
+            self.say(f"step {progress.step}/{self.max_steps}  {self._brief}  ETA {clock(self._seconds_left(progress))}")
         self._results.clear()
         self._since = time.perf_counter()
 

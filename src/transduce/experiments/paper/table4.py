@@ -92,7 +92,7 @@ class Table4Options(Options):
     silver: Path | None = None  # silver trees, in place of `raw`; with neither, only the supervised parser is trained
     seeds: int | None = None  # trainings of each
     baseline: Path | None = None  # another parser's results on the same test sets: see `read_baseline`
-    constrained: bool = False  # DEVIATION: test sets are parsed by searches among well-formed trees only
+    constrained: bool = False  # test sets are parsed by searches among well-formed trees; the paper's are not
 
 
 def experiment(options: Table4Options) -> Experiment:
