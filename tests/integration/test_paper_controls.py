@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from transduce.cli.main import main
-from transduce.config import preset
+from transduce.config import apply_settings, preset
 from transduce.errors import ConfigError
 from transduce.experiments.paper import table2
 from transduce.experiments.paper.controls import comparison, report
@@ -109,6 +109,13 @@ def test_every_system_has_as_many_trials() -> None:
             system.config(preset("tiny"), trial)  # no setting is misspelt
 
 
+def test_what_only_the_transformer_or_a_last_step_could_have_is_left_out() -> None:
+    recipe = apply_settings(preset("tiny"), ["train.int8_tuning_steps=5", "model.block_size=4"])
+    for system in SYSTEMS:
+        config = system.config(recipe, 0)
+        assert (config.train.int8_tuning_steps, config.model.block_size) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -119,6 +126,8 @@ def test_every_system_has_as_many_trials() -> None:
         ({"controls": True, "seeds": 0}, "--seeds 0: must be from 1"),
         ({"controls": True, "minutes": 0.0}, "--minutes 0: must be greater than 0"),
         ({"controls": True, "data": Path("somewhere")}, "--corpus has no effect here"),
+        ({"controls": True, "settings": ["train.max_steps=2"]}, "--set train.max_steps=2 has no effect here"),
+        ({"controls": True, "settings": ["init.model=runs/a"]}, "init.model must be empty"),
     ],
 )
 def test_what_has_no_effect_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

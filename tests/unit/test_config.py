@@ -217,6 +217,7 @@ def test_an_unknown_preset_is_refused_with_the_nearest(name: str, nearest: str) 
             lambda: TrainConfig(int8_tuning_steps=9, early_stopping=2),
             "train.int8_tuning_steps = 9: must be 0 with train.max_minutes, train.max_flops or train.early_stopping",
         ),
+        (lambda: TrainConfig(num_workers=257), "train.num_workers = 257: must be from 0 to 256."),
         (lambda: TrainConfig(guided_attention=-1), "train.guided_attention = -1: must be from 0 to 1,000."),
         (lambda: DecodeConfig(beam_size=0), "decode.beam_size = 0: must be from 1 to 1,024."),
         (lambda: DecodeConfig(length_penalty=-0.1), "decode.length_penalty = -0.1: must be from 0 to 10."),

@@ -1,12 +1,16 @@
 """Relations between words by trees, and heads scored on them: by hand."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from transduce.cli.main import main
-from transduce.experiments.paper import head_scores
+from transduce.errors import ConfigError, DataError
+from transduce.experiments.paper import figures, head_scores
+from transduce.experiments.paper.figures import FiguresOptions
 from transduce.experiments.paper.head_scores import heads_to_show, score_heads, written
 from transduce.experiments.paper.relations import ANTECEDENT, DISTANT, relations
 from transduce.inspection import Unit, View
@@ -164,3 +168,38 @@ def test_figures_with_a_treebank(tmp_path: Path) -> None:
     assert "| object | 25 |" in table
     assert "Heads that these numbers chose" in table
     assert (output / "relations.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("trees", "changes", "error", "message"),
+    [
+        (None, {"max_sentences": 50}, ConfigError, "--max-sentences has no effect here: it is an option of --trees"),
+        ("missing.trees", {}, DataError, "missing.trees: no such file"),
+    ],
+)
+def test_a_treebank_that_cannot_be_read_is_refused_before_anything_is_measured(
+    tmp_path: Path, trees: str | None, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    options = FiguresOptions("smoke", tmp_path, trees=[tmp_path / trees] if trees else [], **changes)
+    with pytest.raises(error, match=message):
+        figures.experiment(options)
+
+
+def test_another_treebank_of_the_same_name_is_another_setting(tmp_path: Path) -> None:
+    trees = tmp_path / "bank.mrg"
+    found = []
+    for number in (1, 2):
+        trees.write_text(str(sentence(number)), encoding="utf-8")
+        found.append(figures.experiment(FiguresOptions("smoke", tmp_path, trees=[trees])).settings["trees"])
+    assert [each["name"] for [each] in found] == ["bank.mrg"] * 2
+    assert found[0] != found[1]
+
+
+def test_a_treebank_too_small_for_any_verdict_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 18 sentences with two determiners each, each half has 18."""
+    trees = tmp_path / "bank.mrg"
+    trees.write_text("\n".join(str(sentence(number)) for number in range(18)), encoding="utf-8")
+    monkeypatch.setattr(figures.Translator, "load", lambda *_, **__: SimpleNamespace(attend=lambda text, _: text))
+    monkeypatch.setattr(figures, "view", lambda text, *_, **__: seen(text))
+    with pytest.raises(DataError, match=r"bank.mrg: 18 sentences of 5 to 40 words, and no relation is in 20 places"):
+        figures._relations(tmp_path, figures.SENTENCES["smoke"], [trees], 1000, print)

@@ -135,6 +135,7 @@ def save_model(folder: Path, config: Config, metrics: dict[str, Any] | None = No
 def test_a_finished_model_of_another_configuration_is_not_taken(tmp_path: Path) -> None:
     save_model(tmp_path / "model", apply_settings(Config(), ["train.max_steps=10", "model.vocab_size=260"]))
     same = ["train.max_steps=10", "name=other", "train.log_steps=7", "train.device=cpu", "data.folder=elsewhere"]
+    same += ["train.num_workers=2"]
     assert trained_models.trained(apply_settings(Config(), same), tmp_path, print, show_progress=False).is_dir()
     message = r"model: is a finished model of other settings: train\.max_steps was 10, now 20\. .*whole output folder"
     with pytest.raises(ConfigError, match=message):

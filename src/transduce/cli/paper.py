@@ -190,8 +190,7 @@ def _add_figures(experiments: Any) -> None:
     add_text(parser, "--antecedent", "WORD", "that other word")
     trees = "treebank, on whose sentences all heads of the encoder are scored; may be repeated"
     add_path(parser, "--trees", "TREES", trees, action="append", default=[])
-    add_number(parser, "--max-sentences", whole(4, 1_000_000), "N", "sentences of it; default: %(default)s")
-    parser.set_defaults(max_sentences=1000)
+    add_number(parser, "--max-sentences", whole(4, 1_000_000), "N", "sentences of it; default: 1000")
 
 
 def _names(text: str) -> list[str]:

@@ -30,6 +30,7 @@ from transduce.config.quantities import (
     Norm,
     Operations,
     Pieces,
+    Processes,
     Rate,
     Ratio,
     Seed,
@@ -141,7 +142,7 @@ class TrainConfig:
     phases: tuple[PhaseConfig, ...] = ()  # from which step on other weights of the corpora hold
     modifiers: tuple[ModifierConfig, ...] = ()  # how training pairs are changed as batches are made
     # Processes that make modified pairs ahead of training. "auto": up to 4 on a GPU, by its share of the cores; else 0.
-    num_workers: Literal["auto"] | CountOrNone = "auto"
+    num_workers: Literal["auto"] | Processes = "auto"
     learning_rate: Ratio = 0.0  # after a warm-up, the rate of all updates, in place of eq. 3; 0: eq. 3
     learning_rate_factor: Factor = 1.0  # multiplies eq. 3, or the rate in its place
     warmup_steps: Count = 4000  # warmup of eq. 3

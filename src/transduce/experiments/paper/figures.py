@@ -20,19 +20,22 @@ from typing import Any
 
 import numpy as np
 
+from transduce import files
 from transduce.bundle import Bundle
-from transduce.data.treebank_reader import read_normalised
-from transduce.errors import ConfigError
+from transduce.data.treebank_reader import read_normalised, treebank_files
+from transduce.errors import ConfigError, DataError
 from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.figures_report import draw, render
-from transduce.experiments.paper.head_scores import heads_to_show, score_heads
+from transduce.experiments.paper.head_scores import FEWEST_CASES, LENGTHS, heads_to_show, score_heads
 from transduce.experiments.paper.relations import DISTANT, FAR_WORDS
 from transduce.experiments.paper.scales import Scale, at_scale
-from transduce.experiments.paper.trained_models import demo_config, make_demo, trained
+from transduce.experiments.paper.trained_models import demo_config, make_demo, refuse_without_effect, trained
 from transduce.inspection import Panel, View, head_statistics, view
 from transduce.inspection.statistics import entropy_bits
+from transduce.reporting.tables import counted
 from transduce.translation.translator import Translator
 
+MOST_SENTENCES = 1000  # of a treebank, by default
 _DIGITS = 4  # of a weight in results.json
 
 
@@ -79,7 +82,7 @@ class FiguresOptions(Options):
     anaphor: str | None = None  # a word that stands for another
     antecedent: str | None = None  # that other one
     trees: Sequence[Path] = ()  # a treebank, on whose sentences all heads are scored
-    max_sentences: int = 1000  # of it
+    max_sentences: int | None = None  # of it; None: `MOST_SENTENCES`
 
     @property
     def sentences(self) -> Sentences:
@@ -105,7 +108,8 @@ def experiment(options: FiguresOptions) -> Experiment:
     """Returns the experiment.
 
     Raises:
-        ConfigError: there is no model, or a sentence without its words.
+        ConfigError: there is no model, a sentence without its words, or an option that has no effect.
+        DataError: there is no such treebank.
     """
     scale, output, model, layer = options.scale, options.output, options.model, options.layer
     sentences = options.sentences
@@ -125,10 +129,11 @@ def experiment(options: FiguresOptions) -> Experiment:
     ]
     of_trees: Values = {}
     if options.trees:
-        of_trees = {"trees": [str(path) for path in options.trees], "max_sentences": options.max_sentences}
-        measured.append(
-            Measurement("relations", partial(_relations, folder, sentences, options.trees, options.max_sentences))
-        )
+        most = options.max_sentences or MOST_SENTENCES
+        of_trees = {"trees": [_checksums(path) for path in options.trees], "max_sentences": most}
+        measured.append(Measurement("relations", partial(_relations, folder, sentences, options.trees, most)))
+    else:
+        refuse_without_effect({"--max-sentences": options.max_sentences}, "it is an option of --trees")
     return Experiment(
         name="figures",
         title="Figures 3 to 5: what heads attend to",
@@ -143,6 +148,11 @@ def _identity(model: Path) -> Values:
     """Returns what identifies a finished model."""
     bundle = Bundle.load(model)
     return {"folder": str(model), "sha256": dict(bundle.checksums), **bundle.metrics}
+
+
+def _checksums(treebank: Path) -> Values:
+    """Returns what identifies a treebank."""
+    return {"name": treebank.name, "sha256": [files.sha256(path) for path in treebank_files(treebank)]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +288,12 @@ def _relations(model: Path, sentences: Sentences, trees: Sequence[Path], most: i
         return view(translator.attend(sentence, "."), "encoder", words=True)  # a target, so that none is searched for
 
     found = score_heads(read_normalised(trees), attend, most, say)
+    if not found["relations"]:
+        raise DataError(
+            f"{', '.join(map(str, trees))}: {counted(found['sentences'], 'sentence')} of {LENGTHS[0]} to {LENGTHS[-1]} "
+            f"words, and no relation is in {FEWEST_CASES} places of each half. Give a larger treebank, or a larger "
+            "--max-sentences."
+        )
     shown = []
     for name in heads_to_show(found["relations"]):
         sentence = sentences.sentence if name == DISTANT else sentences.anaphora

@@ -19,8 +19,8 @@ from transduce.inspection import View
 from transduce.treebank import Tree, unescape_brackets
 
 DIRECTIONS = ("dependent to head", "head to dependent")
-_FEWEST_CASES = 20  # of the scored half
-_LENGTHS = range(5, 41)  # of sentences, in words
+FEWEST_CASES = 20  # of each half
+LENGTHS = range(5, 41)  # of sentences, in words
 _RESAMPLES = 2000
 _BEFORE = frozenset(
     [",", ".", "!", "?", ":", ";", "%", ")", "]", "}", "''", "n't", "-", "/"]
@@ -65,7 +65,7 @@ def score_heads(trees: Iterable[Tree], attend: Callable[[str], View], most: int,
     lengths: list[int] = []
     for tree in trees:
         text, numbers = written([leaf.word for leaf in tree.leaves()])
-        if len(numbers) not in _LENGTHS or len(lengths) == most:
+        if len(numbers) not in LENGTHS or len(lengths) == most:
             continue
         found = {(r.name, numbers[r.dependent], numbers[r.head]) for r in relations(tree)}
         best_LHn = _most_attended(attend(text))
@@ -103,7 +103,7 @@ def _scored(cases: Sequence[Case], hits_CDLH: np.ndarray, lengths: Sequence[int]
     distances = np.array([head - dependent for dependent, head in (case.words for case in cases)])
     chance = np.array([1 / (lengths[number] - 1) for number in sentences])
     first, second = sentences % 2 == 0, sentences % 2 == 1
-    if min(first.sum(), second.sum()) < _FEWEST_CASES:
+    if min(first.sum(), second.sum()) < FEWEST_CASES:
         return None
     values, counts = np.unique(distances[first], return_counts=True)
     distance = int(values[counts.argmax()])
@@ -116,7 +116,7 @@ def _scored(cases: Sequence[Case], hits_CDLH: np.ndarray, lengths: Sequence[int]
         "chance": round(float(chance[second].mean()), 4),
     }
     other = distances != distance
-    if min((first & other).sum(), (second & other).sum()) >= _FEWEST_CASES:
+    if min((first & other).sum(), (second & other).sum()) >= FEWEST_CASES:
         found["elsewhere"] = _best_head(hits_CDLH, first & other, second & other, chance, sentences)
     return found
 

@@ -20,6 +20,7 @@ from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError
 from transduce.evaluation import bleu, paper_bleu, tokenized_bleu
 from transduce.experiments.paper.controls import comparison
+from transduce.experiments.paper.controls.systems import FIXED
 from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.table2_report import PAIRS, draw, render
@@ -124,6 +125,8 @@ def _compared(options: Table2Options) -> comparison.Settings:
     names = at_scale(DEFAULTS, options.scale)
     if options.models or len(options.recipes) > 1:
         raise ConfigError("--controls compares what it trains itself: give one --recipe at most, and no --model.")
+    fixed = {f"--set {each}": True for each in options.settings if each.partition("=")[0].strip() in FIXED}
+    refuse_without_effect(fixed, "--controls has its own value, the same for all systems")
     demo = options.scale == "smoke" and not options.recipes
     if demo:
         given = {"--corpus": options.data}

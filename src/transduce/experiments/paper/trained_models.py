@@ -23,7 +23,7 @@ RECIPES = Path("recipes")  # of a checkout of the source
 _IRRELEVANT = (
     "name",
     *("model.vocab_size", "data.folder", "data.test", "data.test_sets"),
-    *("train.device", "train.compile", "train.log_steps", "decode.batch_size"),
+    *("train.device", "train.compile", "train.num_workers", "train.log_steps", "decode.batch_size"),
 )
 
 

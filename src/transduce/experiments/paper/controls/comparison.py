@@ -54,7 +54,7 @@ def experiment(settings: Settings) -> Experiment:
     """Returns the experiment.
 
     Raises:
-        ConfigError: a number is out of its range, or there is no validation or test set.
+        ConfigError: a number is out of its range, there is no validation or test set, or `init.model` is set.
     """
     recipe, budget = settings.recipe, settings.budget
     for flag, number, most in (("--seeds", settings.seeds, 1000), ("--trials", settings.trials, MOST_TRIALS)):
@@ -64,6 +64,8 @@ def experiment(settings: Settings) -> Experiment:
         raise ConfigError(f"--flops {budget.flops:g}, --minutes {budget.minutes:g}: must be greater than 0.")
     if not recipe.data.validation_corpora or not recipe.data.test_corpora:
         raise ConfigError(f"{recipe.name}: needs data.validation and data.test, by which systems are compared.")
+    if recipe.init.model:
+        raise ConfigError(f"{recipe.name}: init.model must be empty: all systems begin with random weights.")
     return Experiment(
         name="table2",
         title="Table 2: recurrent, convolutional and attention-only systems at equal cost",

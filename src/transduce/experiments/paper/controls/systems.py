@@ -13,8 +13,17 @@ from transduce.experiments.paper.controls.recurrent import RecurrentTransducer
 from transduce.model import Transformer
 
 _MOST_LAYERS = 30
-# The trainer splits no batch, so that all systems see the same ones, and no table is shared otherwise.
-_SAME = ("train.micro_batch_tokens=0", "train.cooldown_steps=0", "train.early_stopping=0", "model.tie_embeddings=all")
+# The trainer splits no batch, so that all systems see the same ones. No table is shared otherwise, no system has what
+# the others lack, and a training ends by its budget alone.
+_SAME = {
+    "train.micro_batch_tokens": "0",
+    "train.cooldown_steps": "0",
+    "train.int8_tuning_steps": "0",
+    "train.early_stopping": "0",
+    "model.tie_embeddings": "all",
+    "model.block_size": "1",
+}
+FIXED = frozenset({*_SAME, "train.max_steps", "train.max_flops", "train.max_minutes"})  # keys that no recipe decides on
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,7 @@ class System:
 
     def config(self, recipe: Config, trial: int) -> Config:
         """Returns what is trained: a control has as many layers as bring it nearest to the recipe's Transformer."""
-        config = apply_settings(recipe, [*_SAME, *self.trials[trial]])
+        config = apply_settings(recipe, [*(f"{key}={value}" for key, value in _SAME.items()), *self.trials[trial]])
         if self.make is Transformer:
             return config
         wanted = _num_parameters(Transformer, recipe.model)
