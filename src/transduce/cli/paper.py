@@ -115,7 +115,7 @@ def _add_table2(experiments: Any) -> None:
     add_switch(parser, "--tokenized", "the corpus is tokenised already")
     controls = "train an LSTM and a convolutional system beside the recipe's Transformer, all at the same cost"
     add_switch(parser, "--controls", controls)
-    add_number(parser, "--flops", real(0, 1e30, above=True), "N", "counted operations of each training with --controls")
+    add_number(parser, "--flops", real(0, 1e28, above=True), "N", "counted operations of each training with --controls")
     add_number(parser, "--minutes", real(0, 1e7, above=True), "M", "minutes of updates of each, likewise")
     add_number(parser, "--seeds", whole(1, 1000), "N", "trainings of each system with --controls; default: 1")
     tried = "settings of each system that --controls tries before, with a quarter of the operations; default: 1, none"
