@@ -126,15 +126,17 @@ def draw(
 ) -> None:
     """Draws quality, time and memory over r, and perplexity over the length of documents."""
     figure, (quality, time, memory, length) = new_chart(columns=2, rows=2)
-    rows = [row for row in (*WINDOWS[1:], WINDOWS[0]) if windows["seeds"][row]]
-    names = [name_of(row) for row in rows]
+    in_order = (*WINDOWS[1:], WINDOWS[0])
+    names = [name_of(row) for row in in_order]
+    rows = [row for row in in_order if windows["seeds"][row]]
     for limit, colour in zip((DOCUMENTS, LINES), COLOURS, strict=False):
         points = [math.exp(windows[limit]["log_perplexity"]["means"][row]) for row in rows]
         label = "single lines" if limit == LINES else f"documents up to {limit}"
-        quality.plot(names, points, "o-", color=colour, label=label)
+        quality.plot([name_of(row) for row in rows], points, "o-", color=colour, label=label)
     for panel, key in ((time, "milliseconds_per_1000_tokens"), (memory, "peak_mib")):
         for number in sorted({cost["n"] for cost in costs}):
             by_kind = {cost["attention"]: cost[key] for cost in costs if cost["n"] == number}
+            by_kind = {kind: by_kind[kind] for kind in (*names, *(by_kind.keys() - set(names)))}  # in the order of r
             panel.plot(list(by_kind), list(by_kind.values()), "o-", label=f"n = {number}")
         panel.tick_params(axis="x", labelrotation=30, labelsize=8)
         panel.set_ylim(bottom=0)
