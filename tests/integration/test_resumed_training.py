@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from small_training import (
+    assert_close,
     assert_identical,
     batches_an_epoch,
     final_weights,
@@ -28,6 +29,7 @@ from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.prepare import prepare
 from transduce.engines.torch import TorchEngine
 from transduce.errors import TrainingError
+from transduce.model import windowed
 from transduce.runs import train
 from transduce.training import trainer as trainer_module
 from transduce.training.averaging import average
@@ -99,6 +101,25 @@ def test_a_model_with_an_attention_window_trains_resumes_and_translates(
     assert not torch.equal(state_of(full)["weight source_embedding"], state_of(whole)["weight source_embedding"])
     hypotheses = TorchEngine(whole.model).translate([list(range(10, 50))], DecodeConfig(beam_size=3))
     assert hypotheses[0]
+
+
+def test_training_with_an_attention_window_is_training_with_full_attention_masked(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed batches, padding and both stacks: losses and weights of six updates, to rounding."""
+    config = without_dropout(with_train(config, max_steps=6, log_steps=1))
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, attention_window=6))
+    losses, weights = [], []
+    for kernel in (windowed.windowed_attend, windowed.windowed_attend_reference):
+        monkeypatch.setattr(windowed, "windowed_attend", kernel)
+        run = tmp_path / kernel.__name__
+        make_trainer(config, run, data).fit()
+        records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+        losses.append([record["loss"] for record in records if record["kind"] == "train"])
+        weights.append(final_weights(run))
+    assert len(losses[0]) == 6
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert_close(*weights, tolerance=1e-4)
 
 
 def test_dropout_was_on_while_resuming_was_tested(
