@@ -156,16 +156,16 @@ def test_the_model_reads_a_sentence_as_it_was_trained_to(monkeypatch: pytest.Mon
 
 
 def test_a_parser_is_loaded_as_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
+    received: list[object] = []
 
     def load(_: type[Translator], *given: object, **options: object) -> Translator:
-        asked.append((given, options))
+        received.append((given, options))
         return Translator(ToldEngine(), _TOKENIZER, DecodeConfig())
 
     monkeypatch.setattr(Translator, "load", classmethod(load))
     given = {"engine": "torch", "device": "cpu", "threads": 3, "quantization": "int8"}
     Parser.load(_FIXTURE, **given)  # type: ignore[arg-type]
-    assert asked == [((_FIXTURE,), given)]
+    assert received == [((_FIXTURE,), given)]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_the_pieces_of_brackets() -> None:
 
 
 def test_a_constrained_parser_asks_for_a_leaf_each_word() -> None:
-    asked: list[TokenConstraints] = []
+    received: list[TokenConstraints] = []
 
     class BoundEngine(ToldEngine):
         def translate(  # type: ignore[override]
@@ -219,11 +219,11 @@ def test_a_constrained_parser_asks_for_a_leaf_each_word() -> None:
             n_best: int,
             constraints: Sequence[TokenConstraints],
         ) -> list[list[Hypothesis]]:
-            asked.extend(constraints)
+            received.extend(constraints)
             return super().translate(sources, options, n_best)
 
     parser = Parser(Translator(BoundEngine(), _TOKENIZER, DecodeConfig()), constrained=True)
     sentences = ["The dog  barks\t.", "", "f(x) 10\u00a0mg", "( )"]
     assert [tree and len(tree.leaves()) for tree in parser.parse(sentences)] == [4, None, 2, 2]
-    assert [each.brackets and each.brackets.num_leaves for each in asked] == [4, None, 2, 2]
-    assert {each.brackets.pieces.max_depth for each in asked if each.brackets} == {200}
+    assert [each.brackets and each.brackets.num_leaves for each in received] == [4, None, 2, 2]
+    assert {each.brackets.pieces.max_depth for each in received if each.brackets} == {200}

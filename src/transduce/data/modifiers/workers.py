@@ -79,7 +79,7 @@ class Workers:
         return self._started().submit(function, *arguments)
 
     def close(self) -> None:
-        """Ends the processes, whatever they do."""
+        """Ends the processes, also those that are at work."""
         if self._threads is not None:
             self._is_closing = True
             self._threads.shutdown(wait=False, cancel_futures=True)
