@@ -249,7 +249,9 @@ def test_only_well_formed_leaves_out_repaired_parses_and_no_others(
     (tmp_path / "text").write_text("yes\nyes\n", encoding="utf-8")
     arguments = ["parse", "run", str(run / "model"), "--source", str(tmp_path / "text"), "--device", "cpu"]
     assert main([*arguments, "--only-well-formed"]) == 0
-    assert capsys.readouterr().out == "\n(S (UH yes))\n"
+    shown = capsys.readouterr()
+    assert shown.out == "\n(S (UH yes))\n"
+    assert "1 outputs (50.0%) were not a tree over their words and were left out; 1 reached" in shown.err
 
 
 def test_run_on_trees_says_what_score_says(

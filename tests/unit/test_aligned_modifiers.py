@@ -23,13 +23,36 @@ LINKS = links_of(SOURCE, TARGET, LINKED)
 
 
 def test_terms_stand_beside_their_words() -> None:
-    made = {terms(SOURCE, TARGET, Draws(number), LINKS) for number in range(200)}
-    assert {target for _, target in made} == {TARGET}
-    sources = {source for source, _ in made}
+    made = {terms(SOURCE, TARGET, Draws(number), LINKS) for number in range(400)}
+    sources = {source for source, target in made if target == TARGET}
     assert "The big dogs | Hunde | run home today." in sources
     assert "The big dogs | Hunde | run home | heim | today | Heute |." in sources
-    assert SOURCE not in sources
-    assert len(sources) == 7  # of "dogs", "home" and "today", any; the other words have fewer than four letters
+    assert SOURCE not in {source for source, _ in made}
+    # Of "dogs", "home" and "today", any have their translations; the other words have fewer than four letters.
+    assert len({source for source in sources if {*re.findall(r"\| (\w+) \|", source)} <= {*TARGET[:-1].split()}}) == 7
+
+
+def test_half_of_the_terms_are_made_up_words_of_both_sides() -> None:
+    made = [terms(SOURCE, TARGET, Draws(number), LINKS) for number in range(2000)]
+    written = [word for source, _ in made for word in re.findall(r"\| (\w+) \|", source)]
+    real = {"Hunde", "heim", "Heute"}
+    assert 0.4 < sum(word not in real for word in written) / len(written) < 0.5  # some are as the real word
+    assert {"Hundeim", "heute", "Heiheim"} <= {*written}
+    for source, target in made:
+        dogs = re.search(r"dogs \| (\w+) \|", source)
+        home = re.search(r"home \| (\w+) \|", source)
+        today = re.search(r"today \| (\w+) \|", source)
+        words = [found[1] if found else word for found, word in ((today, "Heute"), (dogs, "Hunde"), (home, "heim"))]
+        assert target == "{} laufen die großen {} {}.".format(*words)
+        for found, is_capital in ((today, True), (dogs, True), (home, False)):
+            assert found is None or found[1][0].isupper() == is_capital
+
+
+def test_a_made_up_word_of_a_line_in_capitals_is_in_capitals() -> None:
+    links = links_of("BIG DOGS", "GROSSE HUNDE", [("DOGS", "HUNDE")])
+    made = {terms("BIG DOGS", "GROSSE HUNDE", Draws(number), links) for number in range(200)}
+    assert all(text.isupper() for pair in made for text in pair)
+    assert ("BIG DOGS | HUNDDE |", "GROSSE HUNDDE") in made
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_modifiers_are_applied_one_after_the_other_and_none_after_a_copy() -> No
     assert applied([pair] * 4, chosen, linked) == expected
     assert calls == [[pair]]
     large = ("Large dogs.", "Große Hunde.")
-    chosen = [[("upper_case", 5), ("terms", 5), ("inline_tags", 5)], [("terms", 5), ("typos", 5)]]
+    chosen = [[("upper_case", 5), ("terms", 7), ("inline_tags", 5)], [("terms", 5), ("typos", 5)]]
     made = applied([large, pair], chosen, linked)
     assert made[0][0].endswith(" | HUNDE |.")
     assert made[0][0] != "LARGE DOGS | HUNDE |."  # it has a tag, too

@@ -49,8 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class _Counts:
-    """Counts of parses."""
+    """Counts of parses; `left_out` says what became of those that were repaired."""
 
+    left_out: bool
     sentences: int = 0
     repaired: int = 0
     cut_off: int = 0
@@ -63,9 +64,10 @@ class _Counts:
 
     def __str__(self) -> str:
         share = self.repaired / self.sentences if self.sentences else 0.0
+        fate = "left out" if self.left_out else "repaired"
         return (
             f"{counted(self.sentences, 'sentence')}; {self.repaired:,} outputs ({share:.1%}) were not a tree over "
-            f"their words and were repaired; {self.cut_off:,} reached the length limit"
+            f"their words and were {fate}; {self.cut_off:,} reached the length limit"
         )
 
 
@@ -86,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     constrained = not (args.unconstrained or args.only_well_formed)
     parser = Parser.load(args.model, **loading_arguments(args, opened.choice), constrained=constrained)
     say_engine(args, opened, parser.translator.engine)
-    counts, scored = _Counts(), []
+    counts, scored = _Counts(args.only_well_formed), []
     shown = args.output is not None and sys.stderr.isatty()  # not between lines of the output
     total = len(gold) or (sum(1 for _ in read_lines(args.source)) if shown and args.source.is_file() else None)
     with open_output(args.output) as output, progress_bar("parsing", total, unit=" lines", shown=shown) as bar:

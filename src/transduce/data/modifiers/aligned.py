@@ -1,6 +1,7 @@
 """Modifiers that need to know which words translate which: `terms` and `inline_tags`.
 
     terms         one to three words of the source are followed by their translations: "A dog | Hund | runs."
+                  Half of these translations are made-up words, which replace the real ones in the target.
     inline_tags   the same tags are around a phrase and its translation, or the same placeholder is before both
 
 Links come from a word aligner (`transduce.alignment`), as spans of characters. Where they leave no safe place, a pair
@@ -17,6 +18,7 @@ Links = Sequence[tuple[Span, Span]]  # of words of the source and the target, in
 
 _MOST_TERMS = 3
 _SHORTEST = 4  # letters of a term in the source
+_MADE_UP = 0.5  # of the translations: a model that knows the real one has no reason to read it
 _LONGEST_PHRASE = 4  # linked words
 _ATTEMPTS = 4
 _NAMES = ("b", "i", "u", "a", "em", "strong", "span", "code", "g1", "1", "x id=1")
@@ -24,11 +26,17 @@ _TAGGED = 0.7  # of the lines: tags around a phrase; the others get a placeholde
 
 
 def terms(source: str, target: str, draws: Draws, links: Links) -> tuple[str, str]:
-    """Returns the source with translations after one to three of its words, and the target (Dinu et al. 2019)."""
+    """Returns the source with translations after one to three of its words, and the target with these translations.
+
+    The real translations are those of Dinu et al. 2019. The made-up ones can only be copied.
+    """
     found = [each for each in links if _is_term(source, target, each, links)]
     chosen = {draws.choice(found) for _ in range(min(len(found), draws.between(1, _MOST_TERMS)))}
-    for (_, end), (start, stop) in sorted(chosen, reverse=True):
-        source = with_translation(source, end, target[start:stop])
+    words = {link: _translation(target, link[1], draws, found) for link in sorted(chosen)}
+    for link in sorted(chosen, reverse=True):
+        source = with_translation(source, link[0][1], words[link])
+    for link in sorted(chosen, key=lambda link: link[1], reverse=True):
+        target = target[: link[1][0]] + words[link] + target[link[1][1] :]
     return source, target
 
 
@@ -52,6 +60,18 @@ def _is_term(source: str, target: str, link: tuple[Span, Span], links: Links) ->
     word, translation = source[slice(*link[0])], target[slice(*link[1])]
     is_only = sum(link[0] == other or link[1] == translated for other, translated in links) == 1
     return is_only and len(word) >= _SHORTEST and (word + translation).isalpha() and word.lower() != translation.lower()
+
+
+def _translation(target: str, span: Span, draws: Draws, links: Links) -> str:
+    """Returns the word at `span`, or a made-up one: the beginning of a linked word and the end of another."""
+    real = target[slice(*span)]
+    if not draws.chance(_MADE_UP):
+        return real
+    first, second = (target[slice(*draws.choice(links)[1])] for _ in range(2))
+    made_up = first[: draws.between(1, len(first))] + second[draws.below(len(second)) :]
+    if real.isupper():
+        return made_up.upper()
+    return made_up.capitalize() if real[0].isupper() else made_up.lower()
 
 
 def _phrase(text: tuple[str, str], draws: Draws, links: Links) -> tuple[Span, Span] | None:

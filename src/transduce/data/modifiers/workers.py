@@ -49,7 +49,7 @@ class Workers:
         self._lock, self._is_reported, self._is_closing = threading.Lock(), False, False
         self._threads: ThreadPoolExecutor | None = None
         self._processes: list[_Process] = []
-        self._idle: SimpleQueue[_Process | None] = SimpleQueue()
+        self._idle: SimpleQueue[_Process | LostWorkersError] = SimpleQueue()  # an error: none is left
 
     def submit(self, method: Callable[..., T], *arguments: Any) -> Callable[[], T]:
         """Begins a call of a method of `Modifiers`; returns what waits for its result."""
@@ -96,7 +96,7 @@ class Workers:
                 for _ in range(self.count):
                     self._start()
                 if not self._processes:
-                    self._idle.put(None)
+                    self._idle.put(LostWorkersError("cannot be started"))
                 self._end = weakref.finalize(self, _end, self._processes)
                 self._threads = ThreadPoolExecutor(self.count + 1, "modifiers")  # one for `run`
             return self._threads
@@ -123,9 +123,9 @@ class Workers:
 
     def _call(self, method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         process = self._idle.get()
-        if process is None:  # none is left
-            self._idle.put(None)
-            raise LostWorkersError("have all ended")
+        if isinstance(process, LostWorkersError):
+            self._idle.put(process)
+            raise LostWorkersError(*process.args)
         assert process.stdout is not None
         try:
             _send((method, arguments), process)
@@ -133,11 +133,12 @@ class Workers:
         except (OSError, EOFError, pickle.UnpicklingError):
             process.kill()
             code = process.wait()
+            ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+            lost = LostWorkersError(f"process {process.pid} has ended ({ended})")
             with self._lock:
                 if all(each.returncode is not None for each in self._processes):
-                    self._idle.put(None)
-            ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-            raise LostWorkersError(f"process {process.pid} has ended ({ended})") from None
+                    self._idle.put(lost)
+            raise lost from None
         self._idle.put(process)
         return answer
 
