@@ -10,7 +10,7 @@ from transduce.alignment.line_scorer import UNRELATED
 from transduce.data import swapped_sides
 from transduce.data.corpus import Part
 from transduce.data.misalignment import _describe
-from transduce.data.readers import Place
+from transduce.data.readers import Location
 from transduce.data.shifted_lines import ShiftedLines
 from transduce.data.swapped_sides import _frequent_words_say_swapped
 
@@ -49,7 +49,7 @@ TO_END = "from about line 11 to the end, each line of a.en belongs with "
 )
 def test_lines_that_are_not_aligned(lines: ShiftedLines, said: str) -> None:
     paths = (Path("a.en"), Path("a.de"))
-    reader: Any = SimpleNamespace(place=lambda number: Place(paths, number))
+    reader: Any = SimpleNamespace(location=lambda number: Location(paths, number))
     assert _describe(Part(paths), reader, lines) == said
 
 

@@ -13,7 +13,7 @@ from transduce.config import DataConfig
 from transduce.data.corpus import Chunk
 from transduce.data.encoding import EncodedPart, EncodedSplit, _encode_chunk, _in_order, _tokenizer_threads
 from transduce.data.mixture import CorpusRows
-from transduce.data.readers import PairReader, Place
+from transduce.data.readers import Location, PairReader
 
 _TARGETS = 1000  # what the target's ids begin with
 
@@ -44,11 +44,11 @@ def encoded(
     examination: Any = None
     if kept is not None:
         examination = SimpleNamespace(kept=kept, dropped_repeats=lambda chunk: {})
-    same, places, sources, targets, dropped = _encode_chunk(
+    same, locations, sources, targets, dropped = _encode_chunk(
         chunk, tokenizer, str.lower, [[[1], [2, 3]], [[], [4]]], examination, limits
     )
     assert same is chunk
-    return SimpleNamespace(places=places, sources=sources, targets=targets, dropped=dropped)
+    return SimpleNamespace(locations=locations, sources=sources, targets=targets, dropped=dropped)
 
 
 def ids(*texts: str, before: tuple[int, ...] = (), first: int = 0) -> list[list[int]]:
@@ -59,7 +59,7 @@ def test_pairs_with_text_on_both_sides_are_encoded(files: tuple[Path, Path]) -> 
     found = encoded(files, [("AB", "X"), (" ", "y"), ("c", ""), ("D", "Zz")])
     assert found.sources == ids("ab", "d", before=(2, 3))  # as the model reads them, behind the tags of their part
     assert found.targets == ids("X", "Zz", before=(4,), first=_TARGETS)
-    assert found.places == [Place(files, 4), Place(files, 7)]
+    assert found.locations == [Location(files, 4), Location(files, 7)]
     assert found.dropped == []
 
 
@@ -68,7 +68,7 @@ def test_what_is_kept_is_said_of_the_whole_corpus(files: tuple[Path, Path]) -> N
     found = encoded(files, [("a", "w"), ("b", "x"), ("", "y"), ("d", "z")], kept)
     assert found.sources == ids("b", "", before=(2, 3))
     assert found.targets == ids("x", "y", before=(4,), first=_TARGETS)
-    assert found.places == [Place(files, 5), Place(files, 6)]
+    assert found.locations == [Location(files, 5), Location(files, 6)]
 
 
 def test_pairs_beyond_the_limits_are_left_out_and_located(files: tuple[Path, Path]) -> None:
@@ -81,7 +81,7 @@ def test_pairs_beyond_the_limits_are_left_out_and_located(files: tuple[Path, Pat
     assert [
         (len(source) - 2, len(target) - 1) for source, target in zip(found.sources, found.targets, strict=True)
     ] == [*((9, 9), (2, 5), (8, 4))]
-    assert found.places == [Place(files, number) for number in (4, 6, 11)]
+    assert found.locations == [Location(files, number) for number in (4, 6, 11)]
     assert [(each.location, each.rule, each.reason) for each in found.dropped] == [
         (f"{files[0]}:5", "length", "10 to 9 subwords"),
         (f"{files[0]}:7", "ratio", "2 to 6 subwords"),

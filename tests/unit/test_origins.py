@@ -9,7 +9,7 @@ from small_corpus import made_corpus, sentences, with_data, write
 from transduce.config.checked_json import read_checked, write_checked
 from transduce.data.origins import FileRows, Origins, origins
 from transduce.data.prepare import prepare
-from transduce.data.readers import Place
+from transduce.data.readers import Location
 
 
 @pytest.fixture
@@ -50,15 +50,15 @@ def test_each_row_has_its_line(folder: Path) -> None:
 def test_pairs_of_treebanks_are_counted_by_trees() -> None:
     first, second = Path("a.mrg"), Path("b.mrg")
     collected = Origins()
-    collected.add([Place((first, first), 1, "tree"), Place((first, first), 4, "tree")])
-    collected.add([Place((first, first), 5, "tree"), Place((second, second), 1, "tree")])
-    collected.add([Place((first, second), 7)])
+    collected.add([Location((first, first), 1, "tree"), Location((first, first), 4, "tree")])
+    collected.add([Location((first, first), 5, "tree"), Location((second, second), 1, "tree")])
+    collected.add([Location((first, second), 7)])
     assert collected.files == [
         FileRows("a.mrg", "a.mrg", "tree", 0),
         FileRows("b.mrg", "b.mrg", "tree", 3),
         FileRows("a.mrg", "b.mrg", "line", 4),
     ]
-    assert [Place((first, second), 3, unit).shown(1) for unit in ("tree", "line")] == ["b.mrg: tree 3", "b.mrg:3"]
+    assert [Location((first, second), 3, unit).shown(1) for unit in ("tree", "line")] == ["b.mrg: tree 3", "b.mrg:3"]
 
 
 def test_folders_that_do_not_say(folder: Path, tmp_path: Path) -> None:

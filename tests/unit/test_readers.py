@@ -213,8 +213,8 @@ def test_wrong_number_of_files() -> None:
 def test_where_names_file_and_line(tmp_path: Path) -> None:
     for name in ("a", "b", "c.tsv"):
         (tmp_path / name).touch()
-    assert PairReader([tmp_path / "a", tmp_path / "b"]).place(3).shown(1) == f"{tmp_path / 'b'}:3"
-    assert PairReader([tmp_path / "c.tsv"]).place(3).shown(1) == f"{tmp_path / 'c.tsv'}:3"
+    assert PairReader([tmp_path / "a", tmp_path / "b"]).location(3).shown(1) == f"{tmp_path / 'b'}:3"
+    assert PairReader([tmp_path / "c.tsv"]).location(3).shown(1) == f"{tmp_path / 'c.tsv'}:3"
 
 
 def corpus(count: int) -> tuple[list[str], list[str]]:

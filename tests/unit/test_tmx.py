@@ -259,7 +259,7 @@ def test_line_ends_and_units_without_a_translation(tmp_path: Path) -> None:
         ("Empty", ""),  # a pair with an empty side, which the checks of a corpus count
     ]
     path = tmp_path / "a.tmx"
-    assert [reader.place(number).shown(1) for number in (1, 2)] == [f"{path}: unit 1", f"{path}: unit 3"]
+    assert [reader.location(number).shown(1) for number in (1, 2)] == [f"{path}: unit 1", f"{path}: unit 3"]
     assert reader.skipped == (1, [f"{path}: unit 2"])
     assert reader.languages == ("en", "pt_BR")
 
@@ -375,7 +375,7 @@ def test_many_skipped_units_keep_the_numbers(tmp_path: Path) -> None:
     expected = [number for number, both in enumerate(has_pair, start=1) if both]
     for _ in range(2):
         assert len(list(reader)) == len(expected)
-        assert [reader.place(pair).number for pair in range(1, len(expected) + 1)] == expected
+        assert [reader.location(pair).number for pair in range(1, len(expected) + 1)] == expected
         assert reader.skipped == (199 - len(expected), [f"{path}: unit {number}" for number in (3, 6, 7)])
 
 
@@ -498,7 +498,7 @@ def test_made_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) 
     path = written(tmp_path, memory(*units))
     reader = PairReader([path], languages=("en", "de"))
     assert list(reader) == expected
-    assert [reader.place(number).number for number in range(1, len(numbers) + 1)] == numbers
+    assert [reader.location(number).number for number in range(1, len(numbers) + 1)] == numbers
 
 
 def test_any_damage_is_one_line_or_the_pairs_before_it(tmp_path: Path) -> None:

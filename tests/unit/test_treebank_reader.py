@@ -64,7 +64,7 @@ def test_trees_as_they_stand_there(folder: Path) -> None:
 def test_pairs_and_their_places(folder: Path) -> None:
     reader = TreeReader(treebank_files(folder))
     assert list(reader) == [_DOG_PAIR, ("", ""), _MRG_PAIR, _DOG_PAIR, _DOG_PAIR]
-    places = [reader.place(number).shown(side=0).removeprefix(f"{folder}/") for number in range(1, 6)]
+    places = [reader.location(number).shown(side=0).removeprefix(f"{folder}/") for number in range(1, 6)]
     assert places == [
         "02/a.mrg: tree 1",
         "02/a.mrg: tree 2",

@@ -48,21 +48,21 @@ class LineScorer:
         """Learns from windows of training text. If they are not aligned, it finds the offsets that fit best."""
         even, odd = (_spread(windows[half::2], _LEARNED_WINDOWS // 2) for half in (0, 1))
         chosen = [*even, *odd]
-        places = [*range(0, 2 * len(even), 2), *range(1, 2 * len(odd), 2)]  # in the order of the text
+        positions = [*range(0, 2 * len(even), 2), *range(1, 2 * len(odd), 2)]  # in the order of the text
         words = [_words(window) for window in chosen]
         source, target = (Vocabulary.of(joined([window[side] for window in words])) for side in (0, 1))
         vocabularies = (source, target)
-        dictionaries = _learn_halves(words, places, [0] * len(chosen), vocabularies)
+        dictionaries = _learn_halves(words, positions, [0] * len(chosen), vocabularies)
         scorer = cls(vocabularies, spelling_weights(chosen), dictionaries)
-        means = [scorer.means(window, place % 2) for window, place in zip(chosen, places, strict=True)]
+        means = [scorer.means(window, position % 2) for window, position in zip(chosen, positions, strict=True)]
         offsets = [best_offset(mean) for mean in means]
         if not any(offsets):
             return scorer
-        known = _without_changes(offsets, places)
+        known = _without_changes(offsets, positions)
         if known.count(UNRELATED) > len(known) / 2:  # too little was learned: use the best offset over all windows
             common = _best_common_offset(means)
-            known = _without_changes([common if offset == UNRELATED else offset for offset in offsets], places)
-        return replace(scorer, dictionaries=_learn_halves(words, places, known, vocabularies))
+            known = _without_changes([common if offset == UNRELATED else offset for offset in offsets], positions)
+        return replace(scorer, dictionaries=_learn_halves(words, positions, known, vocabularies))
 
     def scores(self, window: Window, half: int = 0) -> Scores:
         """Returns the similarity of each source line and each target line of a window.
@@ -106,25 +106,29 @@ def _best_common_offset(means: Sequence[NDArray[np.float64]]) -> int:
     return int(np.argmax(np.where(counts > 0, totals / np.maximum(1, counts), -np.inf))) - MAX_OFFSET
 
 
-def _without_changes(offsets: Sequence[int], places: Sequence[int]) -> list[int]:
+def _without_changes(offsets: Sequence[int], positions: Sequence[int]) -> list[int]:
     """Marks windows whose neighbour has another offset as unrelated: the offset may change within them."""
-    at = dict(zip(places, offsets, strict=True))
-    same = {place for place in at if at.get(place - 1, at[place]) == at[place] == at.get(place + 1, at[place])}
-    return [offset if place in same else UNRELATED for place, offset in at.items()]
+    at = dict(zip(positions, offsets, strict=True))
+    same = {
+        position
+        for position in at
+        if at.get(position - 1, at[position]) == at[position] == at.get(position + 1, at[position])
+    }
+    return [offset if position in same else UNRELATED for position, offset in at.items()]
 
 
 def _learn_halves(
     windows: Sequence[tuple[Tokens, Tokens]],
-    places: Sequence[int],
+    positions: Sequence[int],
     offsets: Sequence[int],
     vocabularies: tuple[Vocabulary, Vocabulary],
 ) -> tuple[WordDictionary, WordDictionary]:
-    """Learns a dictionary from the windows at even places, and one from those at odd places."""
+    """Learns a dictionary from the windows at even positions, and one from those at odd positions."""
     halves: tuple[list[tuple[Tokens, Tokens]], ...] = ([], [])
-    for (source, target), place, offset in zip(windows, places, offsets, strict=True):
+    for (source, target), position, offset in zip(windows, positions, offsets, strict=True):
         if offset != UNRELATED:
             lines = np.arange(max(0, -offset), min(len(source.counts), len(target.counts) - offset))
-            halves[place % 2].append((source.of_lines(lines), target.of_lines(lines + offset)))
+            halves[position % 2].append((source.of_lines(lines), target.of_lines(lines + offset)))
     even, odd = (WordDictionary.of_windows(half, vocabularies) for half in halves)
     return even, odd
 

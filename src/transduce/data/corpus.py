@@ -154,8 +154,8 @@ class Chunk:
     pairs: list[tuple[str, str]]
 
     def location(self, index: int, side: int = 0) -> str:
-        """Returns where a pair of the chunk is (`Place.shown`), by its index; `side` 1 names the target's file."""
-        return self.reader.place(self.line + index).shown(side)
+        """Returns where a pair of the chunk is (`Location.shown`), by its index; `side` 1 names the target's file."""
+        return self.reader.location(self.line + index).shown(side)
 
     def locations(self, indices: Sequence[int], side: int = 0) -> list[str]:
         """Returns `file:line` of several pairs."""

@@ -235,7 +235,7 @@ def _wrong_language(chunk: Chunk, languages: SideLanguages | None) -> tuple[list
 def _location(pair: int, readers: Sequence[tuple[int, Reader]]) -> str:
     """Returns `file:line` of a pair, given its index in the whole corpus, and start and reader of each part."""
     start, reader = max((each for each in readers if each[0] <= pair), key=lambda each: each[0])
-    return reader.place(pair - start + 1).shown(0)
+    return reader.location(pair - start + 1).shown(0)
 
 
 def _read_held_out(
@@ -266,9 +266,9 @@ def _read_held_out(
 
 def _count_skipped(reader: Reader, findings: Findings) -> None:
     """Counts the units of a part that were skipped, once all of it is read."""
-    count, places = reader.skipped
-    findings.skipped_units.add(places)
-    findings.skipped_units.count += count - len(places)
+    count, locations = reader.skipped
+    findings.skipped_units.add(locations)
+    findings.skipped_units.count += count - len(locations)
 
 
 def _count_leaks(chunk: Chunk, data: DataConfig, leaks: Leaks, findings: Findings) -> dict[int, tuple[str, str]]:

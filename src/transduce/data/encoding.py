@@ -24,14 +24,14 @@ from transduce.data.doctor import Examination, Finding
 from transduce.data.dropped import Dropped
 from transduce.data.mixture import CorpusRows
 from transduce.data.origins import Origins
-from transduce.data.readers import Place
+from transduce.data.readers import Location
 from transduce.text import Tokenizer
 
 _OVERLAPPING_CALLS = 2  # the Python work of one chunk, and the encoding of the next
 _CHUNKS_IN_FLIGHT_A_THREAD = 2
 
-# A chunk; of its pairs that are kept, the places, and the ids of sources and targets; and its pairs that are dropped.
-_Encoded = tuple[Chunk, list[Place], list[list[int]], list[list[int]], list[Dropped]]
+# A chunk; the locations of its pairs that are kept, their source and target ids; and its pairs that are dropped.
+_Encoded = tuple[Chunk, list[Location], list[list[int]], list[list[int]], list[Dropped]]
 
 
 @dataclass
@@ -121,9 +121,9 @@ def encode_split(
         tokenizer_fingerprint=tokenizer.fingerprint,
         vocab_size=max(tokenizer.vocab_size, tokenizer.target.vocab_size),
     ) as writer:
-        for chunk, places, sources, targets, dropped in _in_order(encode, chunks, num_workers):
+        for chunk, locations, sources, targets, dropped in _in_order(encode, chunks, num_workers):
             writer.write(sources, targets)
-            origins.add(places)
+            origins.add(locations)
             num_tokens = (sum(len(ids) + 1 for ids in side) for side in (sources, targets))
             counts = EncodedPart(len(chunk.pairs), len(sources), *num_tokens)
             result.add(counts)
@@ -197,8 +197,8 @@ def _encode_chunk(
         [of_side[chunk.part] + ids for ids in side] if of_side and of_side[chunk.part] else side
         for side, of_side in zip((sources, targets), prefixes, strict=True)
     )
-    places = [chunk.reader.place(chunk.line + i) for i in indices]
-    return chunk, places, sources, targets, [dropped[i] for i in sorted(dropped)]
+    locations = [chunk.reader.location(chunk.line + i) for i in indices]
+    return chunk, locations, sources, targets, [dropped[i] for i in sorted(dropped)]
 
 
 def exceeds(source: Lengths, target: Lengths, limits: DataConfig) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

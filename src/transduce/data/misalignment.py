@@ -36,7 +36,7 @@ class AlignmentCheck:
         """Yields each problem in words, its number of pairs, and `file:line` of the first; training parts first."""
         for part, fault in self.sides.faults.items():
             if part in self._samplers:
-                yield fault, self._samplers[part].num_pairs, self._readers[part].place(1).shown(0)
+                yield fault, self._samplers[part].num_pairs, self._readers[part].location(1).shown(0)
         samplers = {part: sampler for part, sampler in self._samplers.items() if part not in self.sides.faults}
         training = [part for part in dict.fromkeys(files.train) if part in samplers]
         if sum(samplers[part].num_pairs for part in training) < MIN_PAIRS:
@@ -48,7 +48,7 @@ class AlignmentCheck:
         for part in [*training, *(part for part in samplers if part not in training)]:
             for lines in find_shifted_lines(part, samplers[part], scorer, first_window, progress=progress):
                 reader = self._readers[part]
-                location = reader.place(lines.start + 1).shown(0)
+                location = reader.location(lines.start + 1).shown(0)
                 yield _describe(part, reader, lines), lines.end - lines.start, location
             first_window += len(windows.get(part, ()))
 
@@ -57,7 +57,7 @@ def _describe(part: Part, reader: Reader, lines: ShiftedLines) -> str:
     source, target = side_names(part)
     if lines.offset == UNRELATED and lines.start == 0 and lines.to_end:
         return f"{source} and {target} do not belong together: a line matches its neighbour no better than other lines"
-    first, last = reader.place(lines.start + 1), reader.place(lines.end)
+    first, last = reader.location(lines.start + 1), reader.location(lines.end)
     start = f"from about {first.unit} {first.number}" if lines.start else f"from the first {first.unit}"
     extent = f"{start} to the end" if lines.to_end else f"{start} to about {last.unit} {last.number}"
     if lines.offset == UNRELATED:

@@ -15,7 +15,7 @@ import numpy as np
 
 from transduce.data.batching import Indices
 from transduce.data.prepared import LINES, read_manifest
-from transduce.data.readers import Place
+from transduce.data.readers import Location
 
 _TYPE = "<i4"
 
@@ -49,14 +49,14 @@ class Origins:
         self._lines = array("i")
         self._last: tuple[Path, Path] | None = None
 
-    def add(self, places: Iterable[Place]) -> None:
+    def add(self, locations: Iterable[Location]) -> None:
         """Adds rows, in the order of the store."""
-        for place in places:
-            if place.files != self._last:
-                self._last = place.files
-                source, target = map(str, place.files)
-                self.files.append(FileRows(source, target, place.unit, len(self._lines)))
-            self._lines.append(place.number)
+        for location in locations:
+            if location.files != self._last:
+                self._last = location.files
+                source, target = map(str, location.files)
+                self.files.append(FileRows(source, target, location.unit, len(self._lines)))
+            self._lines.append(location.number)
 
     def save_lines(self, path: Path) -> None:
         """Writes the numbers of all rows."""
@@ -76,9 +76,9 @@ def origins(folder: Path, rows: Indices) -> Sequence[tuple[str, str] | tuple[Non
     if not files or not (folder / LINES).is_file():
         return [(None, None)] * len(rows)
     numbers = np.memmap(folder / LINES, _TYPE, "r")[rows].tolist()
-    places = np.searchsorted([each.first_row for each in files], rows, side="right") - 1
+    of_files = np.searchsorted([each.first_row for each in files], rows, side="right") - 1
     found = []
-    for index, number in zip(places.tolist(), numbers, strict=True):
-        place = Place((Path(files[index].source), Path(files[index].target)), number, files[index].unit)
-        found.append((place.shown(0), place.shown(1)))
+    for index, number in zip(of_files.tolist(), numbers, strict=True):
+        location = Location((Path(files[index].source), Path(files[index].target)), number, files[index].unit)
+        found.append((location.shown(0), location.shown(1)))
     return found

@@ -164,7 +164,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where a pair is.
 
     Attributes:
@@ -227,14 +227,14 @@ class PairReader:
         """The number of units of a translation memory that have not both languages, and where the first few are."""
         if self._memory is None:
             return 0, []
-        places = [Place(self._files, number, "unit").shown(0) for number in self._memory.skipped]
-        return self._memory.num_units - self._memory.num_pairs, places
+        locations = [Location(self._files, number, "unit").shown(0) for number in self._memory.skipped]
+        return self._memory.num_units - self._memory.num_pairs, locations
 
-    def place(self, number: int) -> Place:
+    def location(self, number: int) -> Location:
         """Returns where the pair with this number (from 1) is."""
         if self._memory is not None:
-            return Place(self._files, self._memory.unit(number), "unit")
-        return Place(self._files, number)
+            return Location(self._files, self._memory.unit(number), "unit")
+        return Location(self._files, number)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         if self._memory is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from transduce.config import DataConfig
-from transduce.data.readers import STDIN, LineReader, Place, require_file, shown_name
+from transduce.data.readers import STDIN, LineReader, Location, require_file, shown_name
 from transduce.errors import DataError
 from transduce.text import Tokenizer
 from transduce.treebank import Tree, normalise, parse_trees
@@ -101,10 +101,10 @@ class TreeReader:
         """Bytes of the files consumed so far, before decompression."""
         return self._finished_bytes + (self._lines.position_bytes if self._lines else 0)
 
-    def place(self, number: int) -> Place:
+    def location(self, number: int) -> Location:
         """Returns where the tree with this number (from 1, over all files) is."""
         index = bisect_right(self._first_numbers, number) - 1
-        return Place((self.paths[index],) * 2, number - self._first_numbers[index] + 1, "tree")
+        return Location((self.paths[index],) * 2, number - self._first_numbers[index] + 1, "tree")
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         number = 1

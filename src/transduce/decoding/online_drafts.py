@@ -95,19 +95,19 @@ class OutputMemory:
             self._learn_words(source, ids)
 
     def _learn_following(self, read: Sequence[int]) -> None:
-        for place in range(1, len(read)):
-            for length in range(1, min(_LONGEST, place) + 1):
-                key = tuple(read[place - length : place])
+        for position in range(1, len(read)):
+            for length in range(1, min(_LONGEST, position) + 1):
+                key = tuple(read[position - length : position])
                 after = self._following.pop(key, None) or _Followed()  # so that it becomes the newest
-                after.add(read[place])
+                after.add(read[position])
                 self._following[key] = after
         self._following = _newest(self._following)
 
     def _learn_words(self, source: Sequence[int], ids: Sequence[int]) -> None:
         words = [self._words.setdefault(token, _Word()) for token in source]
         ratio = max(0.5, len(ids) / len(source))
-        for place, token in enumerate(ids):
-            expected = int(place / ratio)
+        for position, token in enumerate(ids):
+            expected = int(position / ratio)
             first, end = max(0, expected - len(_LEARNED_NEARNESS) + 1), expected + len(_LEARNED_NEARNESS)
             near = words[first:end]
             chances = [
@@ -150,9 +150,9 @@ class OnlineDrafter:
         translations = self._translations.get(output.sentence)
         if translations is None:
             translations = self._translations[output.sentence] = defaultdict(list)
-            for place, token in enumerate(output.source):
+            for position, token in enumerate(output.source):
                 for other, share in self._memory.translations(token).items():
-                    translations[other].append((place, share))
+                    translations[other].append((position, share))
         ids, found = output.ids, []
         open_shares = [1.0] * len(output.source)
         for token in ids:
@@ -188,8 +188,8 @@ class OnlineDrafter:
             for after, weight in followed:
                 score += weight * after.counts.get(token, 0)
             lexical = _END if token == EOS else _FOREIGN
-            for place, share in translations.get(token, ()):
-                lexical += share * weights[place] / all_weights
+            for position, share in translations.get(token, ()):
+                lexical += share * weights[position] / all_weights
             score *= lexical
             total += score
             if score > best_score:
@@ -197,11 +197,11 @@ class OnlineDrafter:
         return best, best_score / total if total else 0.0
 
 
-def _close(open_shares: list[float], places: Sequence[tuple[int, float]]) -> None:
-    """Notes that a token translates the likeliest of some places of a source."""
-    if places:
-        share, place = max((share * open_shares[place], place) for place, share in places)
-        open_shares[place] *= max(0.0, 1 - 1.5 * share)
+def _close(open_shares: list[float], positions: Sequence[tuple[int, float]]) -> None:
+    """Notes that a token translates the likeliest of some positions of a source."""
+    if positions:
+        share, position = max((share * open_shares[position], position) for position, share in positions)
+        open_shares[position] *= max(0.0, 1 - 1.5 * share)
 
 
 def _newest(table: dict[K, V]) -> dict[K, V]:

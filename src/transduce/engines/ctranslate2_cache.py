@@ -67,23 +67,23 @@ def converted(bundle: Bundle, quantization: str, *, shortlisted: bool = False) -
     name = f"{kind}-{digest[:_DIGITS]}"
     cache = user_cache("ctranslate2")
     record = cache / "records" / f"{name}.json" if cache is not None else None
-    places = [bundle.path / "ctranslate2"]
+    roots = [bundle.path / "ctranslate2"]
     if cache is not None:
         path = bundle.path.resolve()
-        places.append(cache / f"{path.name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}")
+        roots.append(cache / f"{path.name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}")
     known = {} if record is None else read_or_empty(record)
-    for place in places:
-        if _is_as_recorded(place / name, known, digest):
+    for root in roots:
+        if _is_as_recorded(root / name, known, digest):
             _require_same_weights(bundle, record, known)
-            return place / name
-    for place in places:
-        if is_writable(place) and _convert(bundle, place / name, quantization, shortlisted=shortlisted):
-            _write_record(record, place / name, digest, bundle)
+            return root / name
+    for root in roots:
+        if is_writable(root) and _convert(bundle, root / name, quantization, shortlisted=shortlisted):
+            _write_record(record, root / name, digest, bundle)
             current = [_digest(bundle, shortlisted=True)] if has_shortlist(bundle) else []
-            _delete_stale(place, {each[:_DIGITS] for each in (_digest(bundle), *current)})
-            return place / name
+            _delete_stale(root, {each[:_DIGITS] for each in (_digest(bundle), *current)})
+            return root / name
     print(
-        f"transduce: warning: {' and '.join(map(str, places))}: cannot be written to, so each start converts the model "
+        f"transduce: warning: {' and '.join(map(str, roots))}: cannot be written to, so each start converts the model "
         "for CTranslate2, in memory. Set XDG_CACHE_HOME to a folder that can be written to.",
         file=sys.stderr,
     )
@@ -165,9 +165,9 @@ def _require_same_weights(bundle: Bundle, record: Path | None, known: dict[str, 
             files.write_json(record, known | {"weights": stamp})
 
 
-def _delete_stale(place: Path, current: set[str]) -> None:
+def _delete_stale(root: Path, current: set[str]) -> None:
     """Deletes conversions of weights and shortlists that the model folder no longer has."""
-    for folder in place.iterdir():
+    for folder in root.iterdir():
         kind, _, digits = folder.name.rpartition("-")
         is_ours = kind.removesuffix("-shortlist") in QUANTIZATIONS and len(digits) == _DIGITS
         if is_ours and folder.is_dir() and not folder.is_symlink() and digits not in current:

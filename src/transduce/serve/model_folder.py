@@ -81,16 +81,16 @@ def find_models(config: FolderConfig) -> list[FoundModel]:
         except OSError as error:
             leave_out(path, error)
             is_whole = False
-    places = _places(folder, packages)
+    roots = _roots(folder, packages)
     if is_whole:  # else an import may be of a package that is out of reach for the moment
-        for place in places:
-            _delete_stale(place, {package.key for package in packages})
-    known = {package: _find_import(package, places) for package in packages}
+        for root in roots:
+            _delete_stale(root, {package.key for package in packages})
+    known = {package: _find_import(package, roots) for package in packages}
     found += [FoundModel(package.path, model) for package, model in known.items() if model is not None]
     missing = [package for package, model in known.items() if model is None]
     for number, package in enumerate(missing, 1):
         try:
-            found.append(FoundModel(package.path, _import(package, places, config, f"{number} of {len(missing)}")))
+            found.append(FoundModel(package.path, _import(package, roots, config, f"{number} of {len(missing)}")))
         except TransduceError as error:
             leave_out(package.path, error)
     return sorted(found, key=lambda each: each.path)
@@ -141,17 +141,17 @@ def _key(package: Path) -> str:
     return hashlib.sha256(json.dumps([__version__, parts]).encode()).hexdigest()[:16]
 
 
-def _places(folder: Path, packages: list[_Package]) -> list[Path]:
-    """Returns where imports may be, the preferred place first."""
+def _roots(folder: Path, packages: list[_Package]) -> list[Path]:
+    """Returns where imports may be, the preferred root first."""
     path, cache = folder.resolve(), user_cache("imports")
     ours = [] if cache is None else [cache / f"{path.name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"]
     is_of_argos = any(package.format == "argos" and package.path.parent == folder for package in packages)
     return ours if is_of_argos else [folder / _IMPORTS, *ours]
 
 
-def _find_import(package: _Package, places: list[Path]) -> Path | None:
-    for place in places:
-        model = place / package.key / package.name
+def _find_import(package: _Package, roots: list[Path]) -> Path | None:
+    for root in roots:
+        model = root / package.key / package.name
         try:
             Bundle.load(model)
         except TransduceError:
@@ -160,23 +160,23 @@ def _find_import(package: _Package, places: list[Path]) -> Path | None:
     return None
 
 
-def _import(package: _Package, places: list[Path], config: FolderConfig, which: str) -> Path:
+def _import(package: _Package, roots: list[Path], config: FolderConfig, which: str) -> Path:
     """Imports a package, and returns the model folder.
 
     Raises:
-        BundleError: it cannot be imported or run, or no place can be written to.
+        BundleError: it cannot be imported or run, or no root can be written to.
     """
-    place = next((place for place in places if is_writable(place)), None)
-    if place is None:
+    root = next((root for root in roots if is_writable(root)), None)
+    if root is None:
         raise BundleError(
-            f"{package.path}: {' and '.join(map(str, places)) or 'the cache of this user'}: cannot be written to. Set "
+            f"{package.path}: {' and '.join(map(str, roots)) or 'the cache of this user'}: cannot be written to. Set "
             "XDG_CACHE_HOME to a folder that can be."
         )
-    model = place / package.key / package.name
-    with _alone(place):
-        if _find_import(package, [place]) is not None:
+    model = root / package.key / package.name
+    with _alone(root):
+        if _find_import(package, [root]) is not None:
             return model
-        _log.info("importing %s (%s) into %s", package.path, which, place)
+        _log.info("importing %s (%s) into %s", package.path, which, root)
         begin = time.monotonic()
         shutil.rmtree(model, ignore_errors=True)  # damaged, or else it would have been found
         try:
@@ -189,19 +189,19 @@ def _import(package: _Package, places: list[Path], config: FolderConfig, which: 
 
 
 @contextlib.contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """Waits until no other process imports into a place: replicas that start together share its imports."""
+def _alone(root: Path) -> Iterator[None]:
+    """Waits until no other process imports into a root: replicas that start together share its imports."""
     while True:
-        with files.exclusive(place) as is_alone:
+        with files.exclusive(root) as is_alone:
             if is_alone:
                 yield
                 return
         time.sleep(_POLL_SECONDS)
 
 
-def _delete_stale(place: Path, current: set[str]) -> None:
+def _delete_stale(root: Path, current: set[str]) -> None:
     """Deletes the imports of packages that are gone, or have changed."""
-    for folder in place.iterdir() if place.is_dir() and not place.is_symlink() else ():
+    for folder in root.iterdir() if root.is_dir() and not root.is_symlink() else ():
         is_ours = _KEY.fullmatch(folder.name) is not None and folder.is_dir() and not folder.is_symlink()
         if is_ours and folder.name not in current:
             shutil.rmtree(folder, ignore_errors=True)  # another process may delete it at the same time

@@ -111,10 +111,10 @@ class KnownLines:
         for start, keyed in _blocks(lines):
             matches.keys[start : start + len(keyed.whole)] = keyed.whole
             for keys, numbers in keyed.near():
-                found, places = near.look_up(keys)
-                matches.known[start + numbers[found]] = places
-            found, places = whole.look_up(keyed.whole)
-            matches.known[start + found] = places
+                found, positions = near.look_up(keys)
+                matches.known[start + numbers[found]] = positions
+            found, positions = whole.look_up(keyed.whole)
+            matches.known[start + found] = positions
             matches.same[start + found] = True
         return matches
 
@@ -139,9 +139,9 @@ class _Table:
     def look_up(self, keys: Keys) -> tuple[Ints, Ints]:
         """Returns the indices of the keys that occur, and the lines that have them."""
         some = np.flatnonzero(self.occurs[_upper(keys, len(self.occurs))])
-        places = np.minimum(np.searchsorted(self.keys, keys[some]), len(self.keys) - 1)
-        found = self.keys[places] == keys[some]
-        return some[found], self.lines[places[found]]
+        positions = np.minimum(np.searchsorted(self.keys, keys[some]), len(self.keys) - 1)
+        found = self.keys[positions] == keys[some]
+        return some[found], self.lines[positions[found]]
 
 
 def _upper(keys: Keys, size: int) -> Keys:

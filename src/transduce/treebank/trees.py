@@ -131,9 +131,9 @@ def parse_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
         DataError: Brackets are unbalanced, or do not make a tree; names line and column, from 1.
     """
     reader = _Reader(name)
-    for node, place in reader.nodes(lines):
+    for node, location in reader.nodes(lines):
         if isinstance(node, Leaf):
-            raise reader.error(f"the leaf {node} is in no constituent. Put it into one: ({TOP} {node})", place)
+            raise reader.error(f"the leaf {node} is in no constituent. Put it into one: ({TOP} {node})", location)
         yield node
 
 
@@ -151,14 +151,14 @@ def parse_line(line: str, name: str, number: int = 1) -> list[Node]:
     return [node for node, _ in _Reader(name).nodes([line], number)]
 
 
-_Place = tuple[int, int]  # line and column, from 1
+_Location = tuple[int, int]  # line and column, from 1
 
 
 @dataclass(slots=True)
 class _Bracket:
     """An open bracket."""
 
-    place: _Place
+    location: _Location
     texts: list[str] = field(default_factory=list)  # a label, or a tag and a word
     children: list[Node] = field(default_factory=list)
 
@@ -168,15 +168,15 @@ class _Reader:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._place = (0, 0)
+        self._location = (0, 0)
         self._open: list[_Bracket] = []
         self._next_tree = 0  # a line where another tree seems to begin, inside this one
 
-    def nodes(self, lines: Iterable[str], first_number: int = 1) -> Iterator[tuple[Node, _Place]]:
+    def nodes(self, lines: Iterable[str], first_number: int = 1) -> Iterator[tuple[Node, _Location]]:
         """Yields each outermost node and where it begins."""
         for number, line in enumerate(lines, start=first_number):
             for match in _TOKEN.finditer(line):
-                self._place = number, match.start() + 1
+                self._location = number, match.start() + 1
                 token = match[0]
                 if token == "(":
                     self._begin()
@@ -187,13 +187,13 @@ class _Reader:
                     if self._open:
                         self._open[-1].children.append(node)
                     else:
-                        yield node, bracket.place
+                        yield node, bracket.location
         if self._open:
             message = f"this bracket is never closed. Add the missing ')'.{self._guess()}"
-            raise self.error(message, self._open[-1].place)
+            raise self.error(message, self._open[-1].location)
 
     def _begin(self) -> None:
-        line, column = self._place
+        line, column = self._location
         if not self._open:
             self._next_tree = 0
         elif column == 1 and not self._next_tree:
@@ -205,7 +205,7 @@ class _Reader:
             raise self.error(
                 f"a bracket within the leaf '({leaf}'. Close the leaf first, or give the word its own tag."
             )
-        self._open.append(_Bracket(self._place))
+        self._open.append(_Bracket(self._location))
 
     def _add_text(self, text: str) -> None:
         """Adds a label, tag or word."""
@@ -228,18 +228,18 @@ class _Reader:
             case [tag, word], []:
                 return bracket, Leaf(tag, word)
             case [label], []:
-                raise self.error(f"'({label})' has a tag or a word, not both. A leaf is (TAG word).", bracket.place)
+                raise self.error(f"'({label})' has a tag or a word, not both. A leaf is (TAG word).", bracket.location)
             case [], []:
-                raise self.error("brackets with nothing inside. Remove them.", bracket.place)
+                raise self.error("brackets with nothing inside. Remove them.", bracket.location)
             case [], _ if self._open:
-                raise self.error("a constituent without a label. Write it after the bracket: (NP …)", bracket.place)
+                raise self.error("a constituent without a label. Write it after the bracket: (NP …)", bracket.location)
         return bracket, Tree(bracket.texts[0] if bracket.texts else TOP, tuple(bracket.children))
 
     def _guess(self) -> str:
         """Returns a guess where a closing bracket is missing, if there is one."""
         return f" Perhaps before line {self._next_tree}: another tree seems to begin there." if self._next_tree else ""
 
-    def error(self, message: str, place: _Place | None = None) -> DataError:
-        """Returns an error at a place, or where the reader is."""
-        line, column = place or self._place
+    def error(self, message: str, location: _Location | None = None) -> DataError:
+        """Returns an error at a location, or where the reader is."""
+        line, column = location or self._location
         return DataError(f"{self._name}, line {line}, column {column}: {message}")

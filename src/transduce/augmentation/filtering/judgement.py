@@ -69,8 +69,8 @@ class Judgement:
     def location(self, pair: int) -> str:
         """Returns `file:line` or `file: unit N` of a pair, without the folder."""
         part = int(np.searchsorted(self.starts, pair, side="right")) - 1
-        place = self.readers[part].place(pair - int(self.starts[part]) + 1)
-        return replace(place, files=(Path(place.files[0].name), Path(place.files[1].name))).shown(0)
+        location = self.readers[part].location(pair - int(self.starts[part]) + 1)
+        return replace(location, files=(Path(location.files[0].name), Path(location.files[1].name))).shown(0)
 
     def drop(self, pairs: NDArray[np.int64] | NDArray[np.bool_], rule: str) -> None:
         """Drops pairs by a rule; those that are dropped already keep theirs."""

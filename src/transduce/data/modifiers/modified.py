@@ -147,12 +147,12 @@ class Modifiers:
         return numbers.astype(np.float64) < self.probabilities[name] * 2.0**64
 
     def chosen(self, epoch: int, keys: Indices) -> dict[int, list[tuple[str, int]]]:
-        """Returns by place in `keys` the modifiers that apply to lines, each with its random number."""
+        """Returns by position in `keys` the modifiers that apply to lines, each with its random number."""
         found: dict[int, list[tuple[str, int]]] = {}
         for name in self.names:
             numbers = self.numbers(name, keys, epoch)
-            for place in np.flatnonzero(self.applies(name, numbers)).tolist():
-                found.setdefault(place, []).append((name, int(numbers[place])))
+            for position in np.flatnonzero(self.applies(name, numbers)).tolist():
+                found.setdefault(position, []).append((name, int(numbers[position])))
         return found
 
     def stored(self, lines: Lines) -> tuple[list[Ids], list[Ids]]:
@@ -161,45 +161,47 @@ class Modifiers:
         Several pairs are one text: each begins with a space, and only the tags of the first stay.
         """
         sides = self.store.pairs(lines.rows[lines.starts[:-1]])
-        for place in np.flatnonzero(np.diff(lines.starts) > 1).tolist():
-            others = self.store.pairs(np.array(lines.of(place)[1:]))
+        for position in np.flatnonzero(np.diff(lines.starts) > 1).tolist():
+            others = self.store.pairs(np.array(lines.of(position)[1:]))
             for side, parts, tags in zip(sides, others, self.tags, strict=True):
-                side[place] = np.concatenate([side[place], *(each[_num_tags(each, tags) :] for each in parts)])
+                side[position] = np.concatenate([side[position], *(each[_num_tags(each, tags) :] for each in parts)])
         return sides
 
     def make(self, epoch: int, lines: Lines) -> tuple[PackedIds, PackedIds]:
         """Returns the sources and the targets of lines once they are modified, without EOS."""
         sides = self.stored(lines)
         sequences: list[list[Any]] = [list(side) for side in sides]
-        for place, ids in self._changed(sides, self.chosen(epoch, lines.keys)).items():
+        for position, ids in self._changed(sides, self.chosen(epoch, lines.keys)).items():
             for side, of_side in zip(sequences, ids, strict=True):
-                side[place] = of_side
+                side[position] = of_side
         source, target = (PackedIds.of(side, self.store.vocab_size) for side in sequences)
         return source, target
 
     def _changed(
         self, sides: tuple[list[Ids], list[Ids]], chosen: dict[int, list[tuple[str, int]]]
     ) -> dict[int, tuple[list[int], list[int]]]:
-        """Returns the new ids of the lines that modifiers change, by their place."""
+        """Returns the new ids of the lines that modifiers change, by their position."""
         heads, texts = [], []
         for side, tokenizer, tags in zip(sides, self.tokenizers, self.tags, strict=True):
-            heads.append({place: side[place][: _num_tags(side[place], tags)].tolist() for place in chosen})
-            texts.append(tokenizer.decode_batch([side[place].tolist() for place in chosen]))
+            heads.append({position: side[position][: _num_tags(side[position], tags)].tolist() for position in chosen})
+            texts.append(tokenizer.decode_batch([side[position].tolist() for position in chosen]))
         before: list[Pair] = list(zip(*texts, strict=True))
         after = applied(before, [*chosen.values()], self.find_links)
-        modified = {place: new for place, old, new in zip(chosen, before, after, strict=True) if new != old}
+        modified = {position: new for position, old, new in zip(chosen, before, after, strict=True) if new != old}
         encoded = [
             tokenizer.encode_batch([pair[side] for pair in modified.values()])
             for side, tokenizer in enumerate(self.tokenizers)
         ]
         return {
-            place: (heads[0][place] + source, heads[1][place] + target)
-            for place, source, target in zip(modified, *encoded, strict=True)
+            position: (heads[0][position] + source, heads[1][position] + target)
+            for position, source, target in zip(modified, *encoded, strict=True)
             if source
             and target
-            and max(len(heads[0][place] + source), len(heads[1][place] + target)) < self.most_tokens
+            and max(len(heads[0][position] + source), len(heads[1][position] + target)) < self.most_tokens
             # An imported vocabulary may lack a character: nothing could be copied then.
-            if not any(UNK in new and UNK not in side[place] for new, side in zip((source, target), sides, strict=True))
+            if not any(
+                UNK in new and UNK not in side[position] for new, side in zip((source, target), sides, strict=True)
+            )
         }
 
 
@@ -255,31 +257,31 @@ class ModifiedPairs:
     def pairs(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
         """Returns the sources and the targets of lines, without EOS, in the order of `indices`."""
         sides = self._modifiers.stored(self._lines.select(indices))
-        for place, ids in self._modified(indices).items():
+        for position, ids in self._modified(indices).items():
             for side, of_side in zip(sides, ids, strict=True):
-                side[place] = of_side
+                side[position] = of_side
         return sides
 
     def lengths(self, indices: Indices) -> tuple[Lengths, Lengths]:
         """Returns the real numbers of tokens of the sources and of the targets of lines, EOS counted."""
         found = self.source_lengths[indices], self.target_lengths[indices]
         if self.is_long:
-            for place, ids in self._modified(indices).items():
+            for position, ids in self._modified(indices).items():
                 for lengths, of_side in zip(found, ids, strict=True):
-                    lengths[place] = len(of_side) + 1
+                    lengths[position] = len(of_side) + 1
         return found
 
     def _modified(self, indices: Indices) -> dict[int, tuple[Ids, Ids]]:
-        """Returns by their place in `indices` the lines that modifiers apply to: the source and the target of each."""
-        places = np.flatnonzero(self._are_modified(indices))
+        """Returns by their position in `indices` the lines that modifiers apply to: source and target of each."""
+        positions = np.flatnonzero(self._are_modified(indices))
         found: dict[int, tuple[Ids, Ids]] = {}
         for made in self._made:
-            if len(found) < len(places):
-                found |= made.find(indices, places)
-        if len(found) < len(places):
-            missing = [place for place in places.tolist() if place not in found]
+            if len(found) < len(positions):
+                found |= made.find(indices, positions)
+        if len(found) < len(positions):
+            missing = [position for position in positions.tolist() if position not in found]
             self._made.append(self._begin(np.unique(indices[missing])))
-            found |= self._made[-1].find(indices, places)
+            found |= self._made[-1].find(indices, positions)
         return found
 
     def _are_modified(self, indices: Indices) -> NDArray[np.bool_]:
@@ -295,13 +297,13 @@ class ModifiedPairs:
         before, after = self._modifiers.stored(lines), self.pairs(indices)
         chosen = self._modifiers.chosen(self._epoch, lines.keys)
         tokenizer, texts = self._modifiers.tokenizer, []
-        for place, index in enumerate(indices.tolist()):
+        for position, index in enumerate(indices.tolist()):
             (old, new) = (
-                (tokenizer.decode(each[0][place].tolist()), tokenizer.target.decode(each[1][place].tolist()))
+                (tokenizer.decode(each[0][position].tolist()), tokenizer.target.decode(each[1][position].tolist()))
                 for each in (before, after)
             )
-            names = [MERGE] if len(lines.of(place)) > 1 else []
-            names += [name for name, _ in chosen.get(place, ())] if old != new else []
+            names = [MERGE] if len(lines.of(position)) > 1 else []
+            names += [name for name, _ in chosen.get(position, ())] if old != new else []
             if names:
                 texts.append(ModifiedText(index, tuple(names), old, new))
         return texts
@@ -318,13 +320,13 @@ class _Made:
     def sides(self) -> tuple[PackedIds, PackedIds]:
         return self.wait()
 
-    def find(self, indices: Indices, places: Indices) -> dict[int, tuple[Ids, Ids]]:
-        """Returns those of the lines at `places` of `indices` that are here, by their place."""
-        at = np.searchsorted(self.lines, indices[places])
-        here = np.flatnonzero(np.append(self.lines, -1)[at] == indices[places])
+    def find(self, indices: Indices, positions: Indices) -> dict[int, tuple[Ids, Ids]]:
+        """Returns those of the lines at `positions` of `indices` that are here, by their position."""
+        at = np.searchsorted(self.lines, indices[positions])
+        here = np.flatnonzero(np.append(self.lines, -1)[at] == indices[positions])
         return {
-            place: (self.sides[0][number], self.sides[1][number])
-            for place, number in zip(places[here].tolist(), at[here].tolist(), strict=True)
+            position: (self.sides[0][number], self.sides[1][number])
+            for position, number in zip(positions[here].tolist(), at[here].tolist(), strict=True)
         }
 
 
