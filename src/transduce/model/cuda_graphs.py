@@ -53,6 +53,7 @@ class GraphBuffers:
     """The memory of a search in one shape, and its step (`cache.StepContext`): only the device knows the position."""
 
     first_seen = 0  # the whole cache; a mask hides what is not filled, and other beams' keys
+    attend = staticmethod(attend_step)
 
     def __init__(self, model: Transformer, shape: _Shape) -> None:
         self._model, self.shape = model, shape
@@ -77,17 +78,6 @@ class GraphBuffers:
         self._states_BKD: Tensor | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
         self.num_steps = 0  # so far, in all searches
-
-    def attend(
-        self,
-        query_BHKE: Tensor,
-        key_BHNE: Tensor,
-        value_BHNE: Tensor,
-        bias: Tensor | None,
-        score_HE: Tensor | None = None,
-    ) -> Tensor:
-        """Returns what each beam finds in its past: a mask hides the rest."""
-        return attend_step(query_BHKE, key_BHNE, value_BHNE, bias, score_HE)
 
     @property
     def is_recorded(self) -> bool:

@@ -55,23 +55,14 @@ class SpanCache:
 class _SpanStep:
     """A step over several sentences; a `StepContext`, and with `of` a `StepCache` for each layer."""
 
-    place_BK: Tensor
+    position_BK: Tensor
     newest: Tensor  # the same, (R, 1)
     end: int  # of the last token of any sentence
     together: bool  # whether all sentences are at the same position
     memory_mask: Tensor | None
     first_seen: int = 0
 
-    def attend(
-        self,
-        query_BHKE: Tensor,
-        key_BHNE: Tensor,
-        value_BHNE: Tensor,
-        bias: Tensor | None,
-        score_HE: Tensor | None = None,
-    ) -> Tensor:
-        """Returns what each token finds in the past of its sentence."""
-        return attend_step(query_BHKE, key_BHNE, value_BHNE, bias, score_HE)
+    attend = staticmethod(attend_step)  # what each token finds in the past of its sentence
 
     def append(self, cache: SpanCache, key_BHKE: Tensor, value_BHKE: Tensor) -> tuple[Tensor, Tensor]:
         """Stores the keys and values of each sentence's tokens; returns all up to the last of any sentence."""
@@ -80,13 +71,13 @@ class _SpanStep:
             if self.together:
                 kept[:, :, self.end - num_tokens : self.end] = new
             else:
-                kept.scatter_(2, self.place_BK[:, None, :, None].expand(new.shape), new)
+                kept.scatter_(2, self.position_BK[:, None, :, None].expand(new.shape), new)
         return cache.key_BHTE[:, :, : self.end], cache.value_BHTE[:, :, : self.end]
 
 
 @dataclass(frozen=True)
 class _SingleSpanStep(_SpanStep):
-    """A step over one sentence, whose K tokens stand in the place of K sentences with one token each.
+    """A step over one sentence, whose K tokens stand for K sentences with one token each.
 
     So a token is computed as an ordinary step computes it: products of one query, over as many keys as that step sees.
     In 8 and 16 bits the logits are then the same to the last bit, on a CPU: there, the products with the weights do not
@@ -115,7 +106,7 @@ class _SingleSpanStep(_SpanStep):
 
 
 @dataclass(frozen=True)
-class _PlacedCache:
+class _SteppedCache:
     """A `SpanCache` in one step; a `StepCache`."""
 
     cache: SpanCache
@@ -201,19 +192,19 @@ def step_span(model: Transformer, tokens_BK: Tensor, state: SpanState) -> tuple[
     together = min(state.lengths) == max(state.lengths)
     limit = model.target_positions.limit
     if alone:  # no padding, and so no position that was not learned
-        place_BK = torch.arange(end - num_tokens, end, device=device)[None]
+        position_BK = torch.arange(end - num_tokens, end, device=device)[None]
         positions_RD = model.target_positions(end - num_tokens, end)
     else:
-        place_BK = torch.tensor(state.lengths, device=device)[:, None] + torch.arange(num_tokens, device=device)
+        position_BK = torch.tensor(state.lengths, device=device)[:, None] + torch.arange(num_tokens, device=device)
         positions_TD = model.target_positions(0, end if limit is None else min(end, limit))
-        positions_RD = positions_TD[place_BK.flatten().clamp_(max=positions_TD.size(0) - 1)]
+        positions_RD = positions_TD[position_BK.flatten().clamp_(max=positions_TD.size(0) - 1)]
     make, copies = (_SingleSpanStep, num_tokens) if alone else (_SpanStep, len(state.lengths))
-    step = make(place_BK, place_BK.view(-1, 1), end, together, state.memory_mask)
+    step = make(position_BK, position_BK.view(-1, 1), end, together, state.memory_mask)
     past_mask = None
     if not (alone or (together and num_tokens == 1)):
-        past_mask = (torch.arange(end, device=device) <= place_BK[:, :, None])[:, None]
+        past_mask = (torch.arange(end, device=device) <= position_BK[:, :, None])[:, None]
     caches = [
-        _PlacedCache(layer, step, layer.memory_key_BHSE[:copies], layer.memory_value_BHSE[:copies])
+        _SteppedCache(layer, step, layer.memory_key_BHSE[:copies], layer.memory_value_BHSE[:copies])
         for layer in state.layers
     ]
     states_RD = model.step_states(tokens_BK.flatten(), positions_RD, caches, step, past_mask)
