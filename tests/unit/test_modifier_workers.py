@@ -144,6 +144,22 @@ def test_work_of_a_killed_worker_is_done_by_the_others_or_here_with_one_warning(
     assert f"process {first} has ended (signal 9). What they do not make, the training makes itself" in said
 
 
+def test_a_worker_that_hangs_is_ended_with_all_others(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = both(workers)
+    for process in found:
+        os.kill(process, signal.SIGSTOP)
+    monkeypatch.setattr("transduce.data.modifiers.workers._PATIENCE_SECONDS", 1.0)
+    results = [workers.submit(process_id) for _ in range(4)]
+    assert {result() for result in results} == {os.getpid()}
+    said = capfd.readouterr().err
+    assert said.count("warning:") == 1
+    assert "the worker processes: one did not answer for 1 seconds. What they do not make" in said
+    workers.close()
+    assert not any(is_running(process) for process in found)
+
+
 def test_an_error_in_a_worker_is_shown_and_its_work_done_here(
     workers: Workers, capfd: pytest.CaptureFixture[str]
 ) -> None:

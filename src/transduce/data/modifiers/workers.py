@@ -24,6 +24,7 @@ from transduce.data.store import ParallelStore
 T = TypeVar("T")
 _Process = subprocess.Popen[bytes]
 _PROGRAM = "transduce.data.modifiers.worker"
+_PATIENCE_SECONDS = 600.0  # for one call, of which most need seconds
 
 
 class Owner(Protocol):
@@ -62,7 +63,7 @@ class Workers:
 
         def result() -> T:
             try:
-                return future.result()
+                return self._wait(future)
             except LostWorkersError as error:
                 if self._is_closing:
                     raise
@@ -73,6 +74,16 @@ class Workers:
                 raise
 
         return result
+
+    def _wait(self, future: Future[T]) -> T:
+        """Returns what a call returns. If a process hangs, perhaps on a lost disk, all are ended."""
+        try:
+            return future.result(_PATIENCE_SECONDS)
+        except TimeoutError:
+            self._report(LostWorkersError(f"one did not answer for {_PATIENCE_SECONDS:.0f} seconds"))
+            for process in self._processes:
+                process.kill()
+            return future.result()
 
     def run(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
         """Runs a function of this process, which waits for calls, in a thread."""
