@@ -1,0 +1,28 @@
+#!/bin/sh
+# Trains a small model that reads terms in the source, and measures which terms come out that training has not seen.
+#
+#   sh run.sh MULTI30K TATOEBA OUTPUT
+#
+# MULTI30K has train and test_2016_flickr (raw text, .en and .de); TATOEBA has train, dev and test.
+# Started again, it goes on where it was stopped.
+set -eu
+captions=$(realpath "$1") everyday=$(realpath "$2")
+here=$(realpath "$(dirname "$0")")
+export OMP_NUM_THREADS=1
+mkdir -p "$3/data"
+cd "$3"
+for language in en de; do
+    ln -sf "$captions/train.$language" "data/captions.train.$language"
+    ln -sf "$captions/test_2016_flickr.$language" "data/captions.test.$language"
+    for split in train dev test; do ln -sf "$everyday/$split.$language" "data/everyday.$split.$language"; done
+done
+cp "$here/recipe.toml" .
+[ -d prepared ] || transduce prepare recipe.toml --output prepared --quiet
+for steps in 4000 8000 12000; do
+    transduce train recipe.toml --data prepared --output run --resume --set "train.max_steps=$steps"
+    transduce average run --last 2 --output "model-$steps" --overwrite
+    python "$here/../../benchmarks/glossary.py" "model-$steps" --source data/everyday.test.en --reference data/everyday.test.de \
+        --train-source data/everyday.train.en --train-target data/everyday.train.de --lines 0 --unseen 500 --rounds 1 \
+        --output "unseen-$steps.json"
+done
+transduce evaluate --model model-12000 --robustness --json > robustness.json
