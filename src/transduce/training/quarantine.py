@@ -49,7 +49,7 @@ from transduce.training.progress import Progress
 from transduce.training.records import RecordFile
 from transduce.training.run_folder import QUARANTINE
 from transduce.training.step import StepResult, with_bias
-from transduce.training.trainable import TrainableModel
+from transduce.training.trainable import TrainableModel, evaluating
 
 
 @dataclass(frozen=True)
@@ -211,17 +211,14 @@ class Quarantine:
 
 def losses_a_token(model: TrainableModel, pairs: Pairs, rows: Indices, compute: Compute) -> NDArray[np.float64]:
     """Returns the mean -log p of each pair's target tokens, EOS counted, without dropout and label smoothing."""
-    was_training = model.training
-    model.eval()
     batch = collate(pairs, rows, compute.device)
-    with torch.no_grad():
+    with evaluating(model), torch.no_grad():
         with compute.autocast():
             states_ND = model(*batch.inputs)
         states_ND, lengths = states_ND.to(compute.dtype), batch.target_lengths_B.tolist()
         by_pair = zip(states_ND.split(lengths), batch.targets_N.split(lengths), strict=True)
         sums = [projected_loss(*with_bias(states, model), targets, NO_SMOOTHING)[1] for states, targets in by_pair]
         losses = torch.stack(sums).cpu().double().numpy() / np.asarray(lengths)
-    model.train(was_training)
     return np.asarray(losses, np.float64)
 
 
