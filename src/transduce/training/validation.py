@@ -126,11 +126,7 @@ def _summed_nll(model: TrainableModel, store: ParallelStore, rows: Indices, comp
 
 
 def block_scores(
-    model: TrainableModel,
-    store: ParallelStore,
-    compute: Compute,
-    ranks: Ranks = ALONE,
-    most_tokens: int = BATCH_TOKENS,
+    model: TrainableModel, store: ParallelStore, compute: Compute, ranks: Ranks, most_tokens: int
 ) -> dict[str, float]:
     """Returns the tokens that a pass of a search with the model's heads gives, and each head's share of right ones.
 
