@@ -60,7 +60,7 @@ class PieceLinks:
         self._sides = tuple(_Side(each.piece_bytes(range(each.vocab_size))) for each in (tokenizer, tokenizer.target))
 
     def __call__(self, sources: Sequence["Ids"], targets: Sequence["Ids"]) -> NDArray[np.int64]:
-        """Returns the links of pairs of ids, without EOS, (N, 3): pair, place in the target, place in the source."""
+        """Returns the links of pairs of ids, without EOS, (N, 3): pair, position in the target, in the source."""
         of_source, of_target = (side.pieces(rows) for side, rows in zip(self._sides, (sources, targets), strict=True))
         source_tokens, target_tokens = self._aligner.token_links(of_source.tokens, of_target.tokens)
         source, target = np.array(source_tokens, np.int64), np.array(target_tokens, np.int64)
@@ -79,7 +79,7 @@ class _Pieces:
 
     Attributes:
         tokens: the words.
-        first: the place of each word's first piece in its text.
+        first: the position of each word's first piece in its text.
         counts: the number of its pieces.
     """
 
@@ -106,7 +106,7 @@ class _Side:
         counts = np.array([len(row) for row in rows], dtype=np.int64)
         ids = np.concatenate([np.zeros(0, np.int64), *rows]).astype(np.int64)
         row_N = np.repeat(np.arange(len(rows)), counts)
-        # A text and its line feed take up as many bytes here as its pieces: all places are in one line of bytes.
+        # A text and its line feed take up as many bytes here as its pieces: all positions are in one line of bytes.
         text_starts = np.cumsum([0, *(len(each) + 1 for each in raw)])
         sizes = self._sizes_V[ids]
         totals = np.concatenate([[0], np.cumsum(sizes)])

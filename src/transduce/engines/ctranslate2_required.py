@@ -115,7 +115,7 @@ class _Line:
         return TokenConstraints(start=self.constraints.start, prefix=prefix, forbidden=self.constraints.forbidden)
 
     def forced(self, ids: Ids) -> Ids:
-        """Returns what the decoder reads before it goes on from `ids`: these, after the start."""
+        """Returns what the decoder reads before it continues from `ids`: these, after the start."""
         return (*self.constraints.start, *ids)
 
 

@@ -16,7 +16,7 @@ from transduce.training.batch import Batch
 from transduce.training.device import Compute
 from transduce.training.trainable import TrainableModel
 
-_DRAW = 1 << 31  # makes the seeds of these draws other ones than those of dropout, which have a rank in this place
+_DRAW = 1 << 31  # makes the seeds of these draws other ones than those of dropout, which end in a rank
 _LOGITS_BYTES = 16 << 20  # held at once
 
 

@@ -62,7 +62,7 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class TrainedBatch:
-    """A global batch that an update was made of: its place in the plan, its rows, and this process's part of it.
+    """A global batch that an update was made of: its position in the plan, its rows, and this process's part of it.
 
     Rows are those of `pairs`: of the store, or of the modified pairs of the epoch.
     """
@@ -180,11 +180,11 @@ class Quarantine:
         passes = batch.own or [MicroBatch(batch.rows[own], torch.tensor(0.0))] * (len(own) > 0)
         # Micro-batches hold the same rows in another order; a row may occur twice.
         in_order = np.concatenate([each.rows for each in passes]) if passes else batch.rows[:0]
-        places = np.empty_like(own)
-        places[np.argsort(in_order, kind="stable")] = own[np.argsort(batch.rows[own], kind="stable")]
+        indices = np.empty_like(own)
+        indices[np.argsort(in_order, kind="stable")] = own[np.argsort(batch.rows[own], kind="stable")]
         start = 0
         for number, each in enumerate(passes):
-            at = places[start : start + len(each.rows)]
+            at = indices[start : start + len(each.rows)]
             start += len(each.rows)
             gathered[:2, at] = [[rank], [number]]
             gathered[2, at] = losses_a_token(self.model, batch.pairs, each.rows, self.compute)

@@ -1,6 +1,6 @@
 """Pairs that are nearly the same as an earlier one: MinHash with banding (Broder 1997), then a check of the words.
 
-A pair is the set of its words, source and target apart, without case and punctuation, and with one sign for every
+A pair is the set of its words, source and target separately, without case and punctuation, and with one sign for every
 number. The similarity of two pairs is the share of words that they have in common, |A ∩ B| / |A ∪ B|. The least hash of
 a set's words, for a random hash function, is the same for two sets with just this probability. `_BANDS` keys are each
 made of `_ROWS` such values. Pairs that share a key are candidates; their words then decide:
@@ -124,6 +124,6 @@ def _similarity(first: Keys, second: Keys) -> float:
     least, most = sorted((len(first), len(second)))
     if least == 0 or least / most < 0.5:
         return 0.0
-    places = np.minimum(first.searchsorted(second), len(first) - 1)
-    common = int(np.count_nonzero(first[places] == second))
+    indices = np.minimum(first.searchsorted(second), len(first) - 1)
+    common = int(np.count_nonzero(first[indices] == second))
     return common / (len(first) + len(second) - common)

@@ -184,7 +184,7 @@ class _Sentence:
         return above if above >= 0 else None
 
     def _between(self, np: int, top: int) -> bool:
-        """Says whether a noun phrase or clause lies between a noun phrase and a node above it."""
+        """Returns whether a noun phrase or clause lies between a noun phrase and a node above it."""
         return self._up(np, ("NP", *_CLAUSES)) != top
 
     def _breadth_first(self, numbers: list[int]) -> Iterator[int]:
@@ -195,7 +195,7 @@ class _Sentence:
             level = [child for each in level for child in self.children[each]]
 
     def _agrees(self, np: int, pronoun: str) -> bool:
-        """Says whether a noun phrase may be what "it", "he", "she" or "they" stands for."""
+        """Returns whether a noun phrase may be what "it", "he", "she" or "they" stands for."""
         labels = [self.label(child) for child in self.children[np]]
         if "CC" in labels and labels.count("NP") + sum(label in _NOUNS for label in labels) > 1:
             return pronoun == "they"
