@@ -118,12 +118,18 @@ class HeldOutLines:
             leaks.copies[index] = held_out.locations[number]
             source, target = (int(each.keys[index]) for each in found)
             whole = (source, target) in self._pairs or (reversible and (target, source) in self._pairs)
-            leaks.sources += [index] * bool(found[0].same[index])
-            leaks.targets += [index] * bool(found[1].same[index])
-            leaks.pairs += [index] * whole
-            certain = whole or any(same and is_long(side.lines[number]) for same, side, number in matches)
-            all_same = all(same for same, _, _ in matches)
-            (leaks.certain if certain else leaks.short if all_same else leaks.near).append(index)
+            if found[0].same[index]:
+                leaks.sources.append(index)
+            if found[1].same[index]:
+                leaks.targets.append(index)
+            if whole:
+                leaks.pairs.append(index)
+            if whole or any(same and is_long(side.lines[number]) for same, side, number in matches):
+                leaks.certain.append(index)
+            elif all(same for same, _, _ in matches):
+                leaks.short.append(index)
+            else:
+                leaks.near.append(index)
         return leaks
 
     def _lines_for(self, languages: Pair) -> tuple[HeldOutSide, HeldOutSide]:

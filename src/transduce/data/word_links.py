@@ -7,6 +7,7 @@ same ones, on any number of processes.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,6 +75,7 @@ class PieceLinks:
         return np.stack([lines, of_target.first[target[link]] + j, of_source.first[source[link]] + i], axis=1)
 
 
+@dataclass(frozen=True, eq=False)
 class _Pieces:
     """The words of several texts, and the pieces of each.
 
@@ -83,8 +85,9 @@ class _Pieces:
         counts: the number of its pieces.
     """
 
-    def __init__(self, tokens: Tokens, first: Indices, counts: Indices) -> None:
-        self.tokens, self.first, self.counts = tokens, first, counts
+    tokens: Tokens
+    first: Indices
+    counts: Indices
 
 
 class _Side:
