@@ -136,7 +136,7 @@ class _Sentence:
             elif label in ("NP", "VP") and of == "PP":
                 yield from to("preposition to what it belongs to", child)
             elif label == "PP" and of == "NP":
-                yield from ((Relation("preposition to its noun", head, noun)) for noun in [self.head_word(child)])
+                yield Relation("preposition to its noun", head, self.head_word(child))
             elif label == "NP" and of in ("DT", "PRP$", *_ADJECTIVES):
                 names = {"DT": "determiner", "PRP$": "possessive pronoun"}
                 yield from to(names.get(of, "adjective"), child)
