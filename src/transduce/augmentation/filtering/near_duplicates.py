@@ -82,7 +82,7 @@ class NearDuplicates:
     def among(cls, keys: Keys, kept: NDArray[np.bool_], min_similarity: float) -> "NearDuplicates":
         """Finds the candidates among the pairs that are kept so far."""
         codes = [np.zeros(0, dtype=np.int64)]
-        for band in range(keys.shape[1] if keys.ndim == 2 else 0):
+        for band in range(keys.shape[1]):
             later, earlier = find_repeats(keys[:, band], kept & (keys[:, band] != 0))
             codes.append(later << 32 | earlier)
         pairs, shared = np.unique(np.concatenate(codes), return_counts=True)
