@@ -11,7 +11,7 @@ from pathlib import Path
 from transduce.augmentation.made_corpus import RECORDS, MadeCorpus, complete, prepare_folder, write_corpus
 from transduce.augmentation.translation_records import Nearness, TranslationRecords, line_of_pair
 from transduce.config import DecodeConfig
-from transduce.data.readers import PairReader, read_pairs
+from transduce.data.readers import PairReader
 from transduce.data.tmx import is_tmx
 from transduce.errors import ConfigError
 from transduce.translation.pipeline import TextOptions
@@ -106,22 +106,13 @@ def distill(
         if nearest is not None:
             raise ConfigError(f"{corpus}: has no references: give two aligned files, or one TSV or TMX, in a list.")
         return _make(translator, [corpus], output, records, job)
-    for _ in PairReader(
-        corpus, languages=languages
-    ):  # before hours of work: both sides have as many lines, and all are UTF-8
+    pairs = PairReader(corpus, languages=languages)
+    for _ in pairs:  # before hours of work: both sides have as many lines, and all are UTF-8
         pass
     if nearest is None:
-        return _make(
-            translator,
-            corpus,
-            output,
-            records,
-            job,
-            lines=(text for text, _ in read_pairs(corpus, languages=languages)),
-        )
-    options = job.options or translator.options
-    lines = (line_of_pair(*pair) for pair in read_pairs(corpus, languages=languages))
-    return _make(translator, corpus, output, records, job, n_best=n_best or options.beam_size, lines=lines)
+        return _make(translator, corpus, output, records, job, lines=(text for text, _ in pairs))
+    n_best = n_best or (job.options or translator.options).beam_size
+    return _make(translator, corpus, output, records, job, n_best=n_best, lines=(line_of_pair(*pair) for pair in pairs))
 
 
 def _make(

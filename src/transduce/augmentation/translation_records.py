@@ -77,7 +77,11 @@ def faults_of(text: str, translation: Translation) -> tuple[str, ...]:
     """Returns why the pair of a text and its translation is left out; nothing if it is not."""
     if not text.strip():
         return ("empty line",)
-    faults = ["line cut: longer than the model reads"] * translation.source_truncated
-    faults += ["translation cut: it reached the length limit"] * (not translation.finished)
-    faults += ["empty translation"] * (not translation.text.strip())
+    faults = []
+    if translation.source_truncated:
+        faults.append("line cut: longer than the model reads")
+    if not translation.finished:
+        faults.append("translation cut: it reached the length limit")
+    if not translation.text.strip():
+        faults.append("empty translation")
     return (*faults, *translation.warnings)

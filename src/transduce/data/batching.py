@@ -96,12 +96,12 @@ def plan_epoch(
         raise ValueError(f"{len(source)} source lengths, but {len(target)} target lengths")
     if rows is not None:
         source, target = source[rows], target[rows]
-    places = _arrange(source, _groups(target, target_budget), random_numbers(len(source), seed, epoch, salt=0))
-    source, target = source[places], target[places]
+    arranged = _arrange(source, _groups(target, target_budget), random_numbers(len(source), seed, epoch, salt=0))
+    source, target = source[arranged], target[arranged]
     starts = _cut(source, target, source_budget, target_budget)
     order = np.argsort(random_numbers(len(starts) - 1, seed, epoch, salt=1), kind="stable")
     padded = (_padded_tokens(source, starts), _padded_tokens(target, starts))
-    chosen = places if rows is None else rows[places]
+    chosen = arranged if rows is None else rows[arranged]
     return BatchPlan(chosen, starts, order, (int(source.sum()), int(target.sum())), padded)
 
 

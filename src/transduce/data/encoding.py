@@ -51,7 +51,7 @@ class EncodedPart:
     target_tokens: int = 0
 
     def add(self, other: "EncodedPart") -> None:
-        """Adds the counts of what is stored behind it."""
+        """Adds the counts of what is stored after it."""
         self.num_read += other.num_read
         self.num_kept += other.num_kept
         self.source_tokens += other.source_tokens

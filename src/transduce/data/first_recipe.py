@@ -135,7 +135,7 @@ def write_recipe(
         raise DataError(f"{' and '.join(map(str, held_out))}: no pair of lines with text.")
     data = _data(corpus, languages, output, held_out, num_held_out, is_own=not validation)
     recipe = _recipe(corpus, output, data) if ancestor is None else _adaptation(corpus, output, data, ancestor)
-    files.write_text(output, recipe)
+    files.write_text(output, "\n".join(line.rstrip() for line in recipe.split("\n")))
     return load_recipe(output)
 
 
@@ -198,7 +198,7 @@ def _adaptation(corpus: Corpus, output: Path, data: str, ancestor: Path) -> str:
     batch = 1024 if corpus.num_pairs < 10_000 else 4096
     steps_an_epoch = len(plan_epoch(source, target, source_budget=batch, target_budget=batch, seed=1, epoch=0))
     steps = max(20, _ADAPTING_EPOCHS * steps_an_epoch)
-    text = f"""# A recipe that adapts a model to {corpus.num_pairs:,} pairs of sentences, by 'transduce init'. Every key
+    return f"""# A recipe that adapts a model to {corpus.num_pairs:,} pairs of sentences, by 'transduce init'. Every key
 # is explained in docs/guides/configuration.md; docs/guides/fine-tuning.md says what to change where too little is
 # learned, or too much forgotten.
 #
@@ -221,7 +221,6 @@ checkpoint_minutes = 0.0     # by steps instead, so that runs are reproducible o
 checkpoint_steps = {max(1, steps // 5):<9_}
 average_last = 1
 {_modifiers()}"""
-    return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
 def _named(path: Path, output: Path) -> str:
@@ -274,7 +273,7 @@ def _small(corpus: Corpus) -> str:
     dropout = 0.25 if corpus.num_pairs < 100_000 else 0.1
     source, target = np.ceil(corpus.lengths * pieces).astype(np.int64) + 1  # EOS
     epochs = steps / len(plan_epoch(source, target, source_budget=batch, target_budget=batch, seed=1, epoch=0))
-    text = f"""[model]
+    return f"""[model]
 dropout = {dropout:<18} # small corpora need more, large ones less
 norm = "pre"                 # learns in a fraction of the steps of the paper's "post" here
 
@@ -293,7 +292,6 @@ checkpoint_steps = {steps // 50:<9_}
 keep_checkpoints = 10
 average_last = 10            # the finished model averages this many checkpoints
 """
-    return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
 def _rounded(value: float) -> int:

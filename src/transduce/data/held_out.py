@@ -3,7 +3,7 @@
 A training pair leaks if one of its sides is the same as a held-out line, but for case, punctuation, spaces and Unicode
 form, or a near-copy of one (`text/known_lines.py`). Sources are compared with held-out sources, and targets with
 held-out targets, in any language. Where a corpus translates *into* a language that a held-out set translates
-*from*, or the other way round, the sides change places: a model of both directions sees the sentences of a test set in
+*from*, or the other way round, the sides are exchanged: a model of both directions sees the sentences of a test set in
 the training data of the other direction.
 """
 
@@ -81,15 +81,15 @@ class HeldOutLines:
         languages = without_region(languages[0]), without_region(languages[1])
         self._compared.clear()
         sides = _sides(chunk)
-        places = [chunk.locations(range(len(chunk.pairs)), side) for side in (0, 1)]
-        self.sources.add(sides[0], places[0])
+        locations = [chunk.locations(range(len(chunk.pairs)), side) for side in (0, 1)]
+        self.sources.add(sides[0], locations[0])
         if targets:
-            self.targets.add(sides[1], places[1])
+            self.targets.add(sides[1], locations[1])
         self._pairs.update(zip(*(line_keys(lines).tolist() for lines in sides), strict=True))
         if _crosses(languages):
             known = self._sides.setdefault(languages, (HeldOutSide(), HeldOutSide()))
             for side in (0, 1):
-                known[side].add(sides[side], places[side])
+                known[side].add(sides[side], locations[side])
 
     def overlaps(self, chunk: Chunk) -> list[int]:
         """Returns the pairs of another held-out set that have a side in these."""
@@ -118,12 +118,18 @@ class HeldOutLines:
             leaks.copies[index] = held_out.locations[number]
             source, target = (int(each.keys[index]) for each in found)
             whole = (source, target) in self._pairs or (reversible and (target, source) in self._pairs)
-            leaks.sources += [index] * bool(found[0].same[index])
-            leaks.targets += [index] * bool(found[1].same[index])
-            leaks.pairs += [index] * whole
-            certain = whole or any(same and is_long(side.lines[number]) for same, side, number in matches)
-            all_same = all(same for same, _, _ in matches)
-            (leaks.certain if certain else leaks.short if all_same else leaks.near).append(index)
+            if found[0].same[index]:
+                leaks.sources.append(index)
+            if found[1].same[index]:
+                leaks.targets.append(index)
+            if whole:
+                leaks.pairs.append(index)
+            if whole or any(same and is_long(side.lines[number]) for same, side, number in matches):
+                leaks.certain.append(index)
+            elif all(same for same, _, _ in matches):
+                leaks.short.append(index)
+            else:
+                leaks.near.append(index)
         return leaks
 
     def _lines_for(self, languages: Pair) -> tuple[HeldOutSide, HeldOutSide]:
@@ -140,5 +146,5 @@ def _sides(chunk: Chunk) -> tuple[list[str], list[str]]:
 
 
 def _crosses(languages: Pair) -> bool:
-    """Whether it is known which side is in which language, so that sides may change places."""
+    """Whether it is known which side is in which language, so that sides may be exchanged."""
     return all(languages) and languages[0] != languages[1]

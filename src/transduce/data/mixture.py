@@ -170,6 +170,6 @@ def draw(size: int, weight: Fraction, *, seed: int, epoch: int, corpus: int) -> 
     parts = [every] * rounds
     if rest:
         order = np.argsort(random_numbers(size, seed, corpus, salt=_SALT))  # no two are equal: any sort gives the same
-        places = np.arange(begin % size, begin % size + rest) % size
-        parts.append(np.sort(order[places]))
+        positions = np.arange(begin % size, begin % size + rest) % size
+        parts.append(np.sort(order[positions]))
     return np.concatenate(parts) if parts else every[:0]

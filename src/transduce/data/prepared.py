@@ -31,7 +31,7 @@ ALIGNER = "aligner.safetensors"  # see `transduce.data.word_links`
 
 # Where the corpus is and what it is called: the prepared files do not depend on these.
 _IRRELEVANT = {"folder", "download", "source_language", "target_language", "allow_misaligned"}
-# How often pairs are seen is decided when an epoch is planned. Corpora and test sets stand under "train" and "test", as
+# How often pairs are seen is decided when an epoch is planned. Corpora and test sets are under "train" and "test", as
 # in the short form.
 _IRRELEVANT |= {"repeat", "corpora", "temperature", "test_sets"}
 
@@ -66,7 +66,7 @@ class Prepared:
 
 
 def is_prepared(folder: Path) -> bool:
-    """Tells whether `prepare` has finished with the folder. `load_prepared` checks that it is still intact."""
+    """Returns whether `prepare` has finished with the folder. `load_prepared` checks that it is still intact."""
     return (folder / MANIFEST).is_file()
 
 

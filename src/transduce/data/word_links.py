@@ -7,6 +7,7 @@ same ones, on any number of processes.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,7 +61,7 @@ class PieceLinks:
         self._sides = tuple(_Side(each.piece_bytes(range(each.vocab_size))) for each in (tokenizer, tokenizer.target))
 
     def __call__(self, sources: Sequence["Ids"], targets: Sequence["Ids"]) -> NDArray[np.int64]:
-        """Returns the links of pairs of ids, without EOS, (N, 3): pair, place in the target, place in the source."""
+        """Returns the links of pairs of ids, without EOS, (N, 3): pair, position in the target, in the source."""
         of_source, of_target = (side.pieces(rows) for side, rows in zip(self._sides, (sources, targets), strict=True))
         source_tokens, target_tokens = self._aligner.token_links(of_source.tokens, of_target.tokens)
         source, target = np.array(source_tokens, np.int64), np.array(target_tokens, np.int64)
@@ -74,17 +75,19 @@ class PieceLinks:
         return np.stack([lines, of_target.first[target[link]] + j, of_source.first[source[link]] + i], axis=1)
 
 
+@dataclass(frozen=True, eq=False)
 class _Pieces:
     """The words of several texts, and the pieces of each.
 
     Attributes:
         tokens: the words.
-        first: the place of each word's first piece in its text.
+        first: the position of each word's first piece in its text.
         counts: the number of its pieces.
     """
 
-    def __init__(self, tokens: Tokens, first: Indices, counts: Indices) -> None:
-        self.tokens, self.first, self.counts = tokens, first, counts
+    tokens: Tokens
+    first: Indices
+    counts: Indices
 
 
 class _Side:
@@ -106,7 +109,7 @@ class _Side:
         counts = np.array([len(row) for row in rows], dtype=np.int64)
         ids = np.concatenate([np.zeros(0, np.int64), *rows]).astype(np.int64)
         row_N = np.repeat(np.arange(len(rows)), counts)
-        # A text and its line feed take up as many bytes here as its pieces: all places are in one line of bytes.
+        # A text and its line feed take up as many bytes here as its pieces: all positions are in one line of bytes.
         text_starts = np.cumsum([0, *(len(each) + 1 for each in raw)])
         sizes = self._sizes_V[ids]
         totals = np.concatenate([[0], np.cumsum(sizes)])

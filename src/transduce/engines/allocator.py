@@ -54,7 +54,7 @@ def give_back_memory() -> None:
 
     Without that, glibc may keep most of a model's: small blocks lie between the large ones.
     """
-    with contextlib.suppress(OSError, AttributeError):  # a C library without malloc_trim: musl, macOS
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # a C library without malloc_trim: musl, macOS
         ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -61,9 +61,7 @@ def convert(bundle: Bundle, output: Path, quantization: str = "float32", shortli
                 file.writelines(blocks)
 
 
-def convert_in_memory(
-    bundle: Bundle, quantization: str = "float32", shortlist: Shortlist | None = None
-) -> dict[str, io.BytesIO]:
+def convert_in_memory(bundle: Bundle, quantization: str, shortlist: Shortlist | None = None) -> dict[str, io.BytesIO]:
     """Returns the files that `convert` writes, by name, for `ctranslate2.Translator`, if it would write them."""
     made = {}
     for name, blocks in contents(bundle, quantization, shortlist):

@@ -115,7 +115,7 @@ class _Line:
         return TokenConstraints(start=self.constraints.start, prefix=prefix, forbidden=self.constraints.forbidden)
 
     def forced(self, ids: Ids) -> Ids:
-        """Returns what the decoder reads before it goes on from `ids`: these, after the start."""
+        """Returns what the decoder reads before it continues from `ids`: these, after the start."""
         return (*self.constraints.start, *ids)
 
 
@@ -203,6 +203,8 @@ def _closed(engine: ScoringEngine, cuts: Sequence[_Cut]) -> Iterator[_Cut]:
             continue
         scores_V = engine.next_scores(line.source, line.forced(cut.beginning))[-1].copy()
         scores_V[[*line.constraints.joining, *engine.never, EOS]] = -math.inf
-        order = (int(token) for token in (-scores_V).argsort(kind="stable") if scores_V[token] > -math.inf)
-        longer = ((*cut.beginning, token) for token in order)
-        yield from islice((replace(cut, beginning=ids) for ids in longer if line.allows(ids, length)), 1)
+        for token in (-scores_V).argsort(kind="stable").tolist():
+            longer = (*cut.beginning, token)
+            if scores_V[token] > -math.inf and line.allows(longer, length):
+                yield replace(cut, beginning=longer)
+                break

@@ -56,6 +56,6 @@ def sample_sources(config: ModelConfig, tokenizer: Tokenizer) -> list[list[int]]
     words = [index for index, piece in pieces if piece[:1] == b" " and piece[1:].decode(errors="replace").isalpha()]
     words = words or [index for index in range(config.vocab_size) if index not in (*NEVER_GENERATED, EOS)]
     length = min(_SOURCE_WORDS, (longest_sequence(config) or _SOURCE_WORDS + 1) - 1)
-    places = np.arange(_NUM_SENTENCES * length) * _STRIDE % len(words)
-    chosen: list[list[int]] = np.array(words)[places].reshape(_NUM_SENTENCES, length).tolist()
+    indices = np.arange(_NUM_SENTENCES * length) * _STRIDE % len(words)
+    chosen: list[list[int]] = np.array(words)[indices].reshape(_NUM_SENTENCES, length).tolist()
     return chosen

@@ -35,7 +35,7 @@ class EngineChoice:
     fallback: str = ""  # the engine that is loaded as well, by the first call that the chosen one does not support
 
 
-def require_engine(name: str = "auto", quantization: str | None = None) -> None:
+def require_engine(name: str, quantization: str | None) -> None:
     """Raises ConfigError where there is no such engine, or it does not have the quantization."""
     require_known("engine", name, ENGINE_NAMES)
     if quantization is not None:
@@ -146,7 +146,7 @@ def _is_cpu(device: str) -> bool:
     return bool(ctranslate2.get_cuda_device_count() == 0)
 
 
-def uses_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> bool:
+def uses_shortlist(bundle: Bundle, engine: str, wish: str) -> bool:
     """Returns whether the model folder's shortlist is to be used.
 
     "on" is with it, "off" without, and "auto" with it where there is one and the engine searches each line in a

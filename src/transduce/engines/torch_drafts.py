@@ -36,10 +36,8 @@ _TOLERANCES: dict[Precision, float] = {"float32": 1e-3, "int8": 0.02, "bfloat16"
 
 DRAFT = "--draft"  # in messages
 _LEARNED_FROM = 4  # sentences of an ordinary search at most: learning from more costs time, and drafts are seldom used
-_MARGIN_STEPS, _MOST_STEPS = (
-    1.5,
-    6,
-)  # steps by which proposals are grouped: how far a head's best token is from its second
+# Steps by which proposals are grouped: how far a head's best token is from its second.
+_MARGIN_STEPS, _MOST_STEPS = 1.5, 6
 # Sentences and their tokens in the passes that are measured, how often, and how long the sources are.
 _MEASURED_PASSES = ((1, 1), (1, 2), (1, 3), (1, 5), (1, 9), (8, 2), (8, 4), (16, 4), (32, 4))
 _MEASURED_TIMES = 8

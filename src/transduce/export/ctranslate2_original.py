@@ -43,9 +43,7 @@ class _Engine(CTranslate2Engine):
 class OriginalSystem(System):
     """The original folder, on the CPU."""
 
-    def __init__(
-        self, files: ForeignFiles, texts: ForeignFiles, vocabulary: Vocabulary, settings: Settings, config: Config
-    ) -> None:
+    def __init__(self, files: ForeignFiles, vocabulary: Vocabulary, settings: Settings, config: Config) -> None:
         tokenizer = vocabulary.tokenizer.tokenizer
         model = load_model(_files(files), "cpu", 0, "float32", None)
         self._orders = vocabulary.tokenizer.both

@@ -32,6 +32,7 @@ from transduce.export.ctranslate2_weights import read_shape, to_model
 from transduce.export.foreign_files import ForeignFiles
 from transduce.export.foreign_model import ForeignModel
 from transduce.export.foreign_vocabulary import ForeignTokenizer
+from transduce.export.huggingface_reading import AT_LEAST_AS_TIED
 from transduce.export.huggingface_settings import ORIGINAL
 from transduce.export.system import System
 from transduce.text.tags import LANGUAGE, names_among
@@ -103,7 +104,7 @@ def read_ctranslate2(files: ForeignFiles, texts: ForeignFiles, usage: Usage | No
     def system() -> System:
         from transduce.export.ctranslate2_original import OriginalSystem
 
-        return OriginalSystem(files, texts, vocabulary, settings, config)
+        return OriginalSystem(files, vocabulary, settings, config)
 
     return ForeignModel(
         config,
@@ -197,8 +198,7 @@ def _fits(original: Config, model: ModelConfig) -> bool:
     """Returns whether a model is still the one that an export was made from: it may be another one's transduce.json."""
     same = _as_read(original.model, model)
     expected = replace(original.model, target_space_embedding=False, tie_embeddings=same.tie_embeddings)
-    tables = {"all": ("all",), "target": ("all", "target"), "none": ("all", "target", "none")}
-    return same == expected and model.tie_embeddings in tables[same.tie_embeddings]
+    return same == expected and model.tie_embeddings in AT_LEAST_AS_TIED[same.tie_embeddings]
 
 
 def _shortlist(files: ForeignFiles, vocabulary: Vocabulary) -> Shortlist | None:

@@ -22,11 +22,16 @@ import numpy as np
 from transduce.errors import BundleError, ExportError, TokenizerError
 from transduce.export.ctranslate2_settings import Settings
 from transduce.export.foreign_files import ForeignFiles
-from transduce.export.foreign_vocabulary import ForeignTokenizer, SpecialTokens, in_our_order
+from transduce.export.foreign_vocabulary import (
+    ForeignTokenizer,
+    SpecialTokens,
+    in_our_order,
+    sentencepiece_tokenizer,
+    target_tag,
+)
 from transduce.export.huggingface_tokenizer import read_tokenizer
 from transduce.export.huggingface_vocabulary import is_metaspace
-from transduce.text import SentencePieceTokenizer, Tokenizer, load_tokenizer
-from transduce.text.tags import LANGUAGE, is_tag
+from transduce.text import Tokenizer, load_tokenizer
 
 _SIDES = ("source.spm", "target.spm")
 _MODELS = ("sentencepiece.model", "sentencepiece.bpe.model", "spiece.model")
@@ -80,39 +85,32 @@ def read_vocabulary(
     models = _models(texts)
     names, order = _in_our_order(source, special, where, names_language)
     if source == target:
-        return Vocabulary(source, target, ForeignTokenizer(_made(texts, names, *models), order))
+        return Vocabulary(source, target, ForeignTokenizer(sentencepiece_tokenizer(texts.path, names, *models), order))
     target_names, target_order = _in_our_order(target, special, where, names_language)
-    made = _made(texts, names, models[0], models[-1], target_names)
+    made = sentencepiece_tokenizer(texts.path, names, models[0], models[-1], target_names)
     return Vocabulary(source, target, ForeignTokenizer(made, order, target_order))
 
 
-def read_tokens(files: ForeignFiles) -> tuple[list[str], list[str]]:
-    """Returns the vocabularies of source and target: one list for both, where they share one.
+def _read_tokens(files: ForeignFiles, num_rows: tuple[int, int]) -> tuple[list[str], list[str]]:
+    """Returns the vocabularies of source and target, filled up to the rows of the model.
 
     Raises:
-        BundleError: one is missing or damaged.
+        BundleError: one is missing or damaged, or has more pieces than the model has rows.
         ExportError: sources have several features a token.
     """
-    found = {name: _tokens(files, name) for name in ("shared", "source", "target")}
-    if found["shared"] is not None:
-        return found["shared"], found["shared"]
-    if any(files.has(f"source_1_vocabulary.{kind}") for kind in ("json", "txt")):
+    shared, source, target = (_tokens(files, name) for name in ("shared", "source", "target"))
+    if shared is not None:
+        source = target = shared
+    elif any(files.has(f"source_1_vocabulary.{kind}") for kind in ("json", "txt")):
         raise ExportError(
             f"{files.path}: cannot be imported: source_1_vocabulary: its sources have several features a token, and "
             "those of Transduce have one."
         )
-    source, target = found["source"], found["target"]
     if source is None or target is None:
         raise BundleError(
             f"{files.path}: shared_vocabulary.json (or .txt) missing, or source_vocabulary and target_vocabulary. "
             "Download it again."
         )
-    return source, source if source == target else target
-
-
-def _read_tokens(files: ForeignFiles, num_rows: tuple[int, int]) -> tuple[list[str], list[str]]:
-    """Returns the vocabularies, filled up to the rows of the model."""
-    source, target = read_tokens(files)
     made = []
     for tokens, rows in zip((source, target), num_rows, strict=True):
         if len(tokens) > rows:
@@ -121,7 +119,7 @@ def _read_tokens(files: ForeignFiles, num_rows: tuple[int, int]) -> tuple[list[s
                 "to another model."
             )
         made.append([*tokens, *(f"<row {row}>" for row in range(len(tokens), rows))])
-    return made[0], made[0] if made[0] == made[1] else made[1]
+    return made[0], made[1]
 
 
 def _tokens(files: ForeignFiles, side: str) -> list[str] | None:
@@ -165,8 +163,7 @@ def is_of_fairseq(tokens: Sequence[str]) -> bool:
 def language_tag(name: str) -> str:
     """Returns our tag of a target language, such as "__de__" → "<2de>"; "" for any other piece."""
     match = _CODE.fullmatch(name)
-    tag = f"<{LANGUAGE}{match[match.lastindex or 0]}>" if match else ""
-    return tag if is_tag(tag) else ""
+    return target_tag(match[match.lastindex or 0]) if match else ""
 
 
 def _own_tokenizer(files: ForeignFiles) -> Tokenizer | None:
@@ -244,10 +241,3 @@ def _of_bytes(
         files, lambda path: read_tokenizer(path, roles, vocabulary[special.start], len(source))
     )
     return made
-
-
-def _made(files: ForeignFiles, names: list[str], *parts: Any) -> SentencePieceTokenizer:
-    try:
-        return SentencePieceTokenizer.of(names, *parts)
-    except TokenizerError as error:
-        raise BundleError(f"{files.path}: its tokenizer cannot be imported: {error}") from None

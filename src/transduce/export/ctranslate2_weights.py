@@ -71,11 +71,13 @@ def widths(variables: Variables, settings: Settings, shape: Shape, original: Mod
     if original is None or max(original.d_k, original.d_v) != shape.depth or original.num_heads != settings.num_heads:
         return shape.depth, shape.depth
     scale = np.float32(original.d_k**-0.5)
-    fits = all(np.float32(variables.setting(f"{name}/queries_scale", 0)) == scale for name, _ in _attentions(settings))
-    for name, num_matrices in _attentions(settings) if fits else ():
+    if any(np.float32(variables.setting(f"{name}/queries_scale", 0)) != scale for name, _ in _attentions(settings)):
+        return shape.depth, shape.depth
+    for name, num_matrices in _attentions(settings):
         for heads, kind in _heads(variables, name, num_matrices, settings.num_heads, shape.depth):
-            fits = fits and not heads[:, (original.d_v if kind == "v" else original.d_k) :].any()
-    return (original.d_k, original.d_v) if fits else (shape.depth, shape.depth)
+            if heads[:, (original.d_v if kind == "v" else original.d_k) :].any():
+                return shape.depth, shape.depth
+    return original.d_k, original.d_v
 
 
 def _attentions(settings: Settings) -> Iterator[tuple[str, int]]:
@@ -151,11 +153,10 @@ def to_model(
         decoder_start="zero" if settings.starts_from_zero else "bos",
         source_end="eos" if settings.has_source_end else "none",
     )
-    weights = {f"{name}_embedding": tables[name] for name in ("source", "target", "output")}
-    weights = {name: weights[name] for name in EMBEDDINGS[tie]}
+    weights = {name: tables[name.removesuffix("_embedding")] for name in EMBEDDINGS[tie]}
     weights |= _Converter(variables, config, shape.depth).convert()
     if config.output_bias:
-        weights["output_bias"] = _output_bias(variables, tokenizer.both[1], num_rows=len(tokenizer.both[1]))
+        weights["output_bias"] = _output_bias(variables, tokenizer.both[1])
     if learns_positions(config):
         weights |= dict(zip(("source_positions.table", "target_positions.table"), positions.learned, strict=True))
     if positions.permuted:
@@ -167,19 +168,23 @@ def _tables(
     variables: Variables, settings: Settings, shape: Shape, tokenizer: ForeignTokenizer
 ) -> tuple[Arrays, Literal["all", "target", "none"]]:
     """Returns the embeddings of "source", "target" and "output" in our order and scale, and which are the same."""
-    names = {"source": settings.embeddings["encoder"], "target": settings.embeddings["decoder"]}
-    names["output"] = f"{_OUTPUT}/weight"
-    orders = dict(zip(("source", "target"), tokenizer.both, strict=True))
+    names = {
+        "source": settings.embeddings["encoder"],
+        "target": settings.embeddings["decoder"],
+        "output": f"{_OUTPUT}/weight",
+    }
+    scales = {"source": settings.scales["encoder"], "target": settings.scales["decoder"], "output": None}
+    source_order, target_order = tokenizer.both
     root = math.sqrt(shape.d_model)
     made: dict[tuple[int, int, np.float32 | None], np.ndarray] = {}
     tables: Arrays = {}
     for side, name in names.items():
-        order, array = orders.get(side, tokenizer.both[1]), variables.numbers(name)
+        order, array = source_order if side == "source" else target_order, variables.numbers(name)
         if array.ndim != 2 or array.shape[1] != shape.d_model or order.max() >= len(array):
             raise variables.damaged(
                 f"{name} has shape {array.shape}, but ({int(order.max()) + 1} or more, {shape.d_model}) is expected"
             )
-        scale = settings.scales.get("encoder" if side == "source" else "decoder") if side != "output" else None
+        scale = scales[side]
         factor = None if scale is None else np.float32(scale / root)
         key = (id(array), id(order), factor)  # what is shared stays shared
         if key not in made:
@@ -193,13 +198,13 @@ def _tables(
     return tables, "target" if tie == "all" and tokenizer.tokenizer.target_vocab_size else tie
 
 
-def _output_bias(variables: Variables, order: np.ndarray, *, num_rows: int) -> np.ndarray:
+def _output_bias(variables: Variables, order: np.ndarray) -> np.ndarray:
     """Returns the bias of the logits; ids that repeat another's row are never written."""
-    bias = np.zeros(num_rows, np.float32)
+    bias = np.zeros(len(order), np.float32)
     if f"{_OUTPUT}/bias" in variables:
         stored = variables.numbers(f"{_OUTPUT}/bias")
         if stored.ndim != 1 or order.max() >= len(stored):
-            raise variables.damaged(f"{_OUTPUT}/bias has shape {stored.shape}, but {num_rows} numbers are expected")
+            raise variables.damaged(f"{_OUTPUT}/bias has shape {stored.shape}, but {len(order)} numbers are expected")
         bias = stored[order]
     bias[repeated(order)] = NEVER_WRITTEN
     return bias
@@ -235,8 +240,10 @@ class _Converter:
                     matrices = {"query": "q", "key_value": "kv"}
                     made |= self._attention(f"{ours}.cross_attention", f"{theirs}/attention", matrices)
                 made |= self._norm(f"{ours}.feed_forward_residual.norm", f"{theirs}/ffn/layer_norm")
-                for name, number, sizes in (("inner", 0, (config.d_ff, config.d_model)), ("outer", 1, None)):
-                    rows, columns = sizes or (config.d_model, config.d_ff)
+                for name, number, rows, columns in (
+                    ("inner", 0, config.d_ff, config.d_model),
+                    ("outer", 1, config.d_model, config.d_ff),
+                ):
                     made[f"{ours}.feed_forward.{name}.weight"] = self._take(
                         f"{theirs}/ffn/linear_{number}/weight", rows, columns
                     )

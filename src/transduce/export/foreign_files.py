@@ -65,12 +65,12 @@ class ForeignFiles(ABC):
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise BundleError(f"{self.where(name)}: cannot be read: {reason}. Download it again.") from None
 
-    def read(self, name: str, most: int = MOST_MODEL_BYTES) -> bytes:
-        """Returns what a small file holds; raises BundleError where it has more than `most` bytes, or is damaged."""
-        if (size := self.size(name)) > most:
-            raise BundleError(f"{self.where(name)}: has {size:,} bytes: at most {most:,} are read.")
+    def read(self, name: str) -> bytes:
+        """Returns what a small file holds; raises BundleError where it is too large, or damaged."""
+        if (size := self.size(name)) > MOST_MODEL_BYTES:
+            raise BundleError(f"{self.where(name)}: has {size:,} bytes: at most {MOST_MODEL_BYTES:,} are read.")
         with self.reading(name) as stream:
-            return stream.read(most + 1)
+            return stream.read(MOST_MODEL_BYTES + 1)
 
     def text(self, name: str) -> str:
         """Returns the text of a small file; raises BundleError where it is no UTF-8."""

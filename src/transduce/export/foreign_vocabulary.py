@@ -10,12 +10,14 @@ with the same embedding, which is never generated. A tag in another form gets ou
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from transduce.config.special_ids import BOS, EOS, PAD, UNK
-from transduce.errors import BundleError
-from transduce.text import SPECIAL_TOKENS, Tokenizer
+from transduce.errors import BundleError, TokenizerError
+from transduce.text import SPECIAL_TOKENS, SentencePieceTokenizer, Tokenizer
 from transduce.text.tags import LANGUAGE, is_tag
 
 _TAG = re.compile(r">>(.+)<<")  # of OPUS-MT
@@ -79,8 +81,37 @@ def _own_name(name: str, tags: Mapping[str, str] | None) -> str:
     if tags is not None:
         return tags.get(name, name)
     match = _TAG.fullmatch(name)
-    tag = f"<{LANGUAGE}{match[1]}>" if match else ""
-    return tag if is_tag(tag) else name
+    return (target_tag(match[1]) if match else "") or name
+
+
+def target_tag(language: str) -> str:
+    """Returns our tag of a target language, such as "deu" → "<2deu>"; "" where none can have this name."""
+    tag = f"<{LANGUAGE}{language}>"
+    return tag if is_tag(tag) else ""
+
+
+def sentencepiece_pieces(model: bytes, where: str) -> list[str]:
+    """Returns the pieces of a SentencePiece model in the order of their ids; raises BundleError where it is damaged."""
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.load_from_serialized_proto(model)
+    except RuntimeError as error:
+        raise BundleError(f"{where}: damaged ({error}). Download it again.") from None
+    return [processor.id_to_piece(index) for index in range(processor.get_piece_size())]
+
+
+def sentencepiece_tokenizer(folder: Path, names: list[str], *parts: Any) -> SentencePieceTokenizer:
+    """Returns what `SentencePieceTokenizer.of` makes of our names and the models of `folder`.
+
+    Raises:
+        BundleError: no tokenizer of ours does the same.
+    """
+    try:
+        return SentencePieceTokenizer.of(names, *parts)
+    except TokenizerError as error:
+        raise BundleError(f"{folder}: its tokenizer cannot be imported: {error}") from None
 
 
 def read_ids(vocabulary: object, num_rows: int, where: str) -> dict[str, int]:

@@ -222,7 +222,7 @@ def _api() -> "HfApi":
 
 
 def _require_space(wanted: _Request, num_bytes: int, num_files: int) -> None:
-    """Says how much will be downloaded; raises DownloadError where the disk of the cache has no space for it."""
+    """Logs how much will be downloaded; raises DownloadError where the disk of the cache has no space for it."""
     from huggingface_hub import constants
 
     cache = existing = Path(constants.HF_HUB_CACHE)

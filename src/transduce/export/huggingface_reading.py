@@ -121,14 +121,15 @@ def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) ->
     fixed = ("model_type", "vocab_size", "d_model", "max_position_embeddings", "scale_embedding", "activation_function")
     shapes = [key for key in expected if key.startswith(("encoder_", "decoder_"))]
     fits = all(settings.get(key) == expected[key] for key in (*fixed, *shapes))
-    fits = fits and tie_of(arrays) in _AT_LEAST_AS_TIED[config.model.tie_embeddings]
+    fits = fits and tie_of(arrays) in AT_LEAST_AS_TIED[config.model.tie_embeddings]
     fits = fits and (config.model.attention_bias or not _has_attention_bias(arrays))
     bias = arrays.get("final_logits_bias", np.zeros((1, 0)))[0, : config.model.output_vocab_size]
     fits = fits and (config.model.output_bias or not bias.any())
     return config if fits and not has_trained_filling(arrays, config.model, shape) else None
 
 
-_AT_LEAST_AS_TIED = {"all": ("all",), "target": ("all", "target"), "none": ("all", "target", "none")}
+# The ties of tables that a model of each tie may have been read with.
+AT_LEAST_AS_TIED = {"all": ("all",), "target": ("all", "target"), "none": ("all", "target", "none")}
 
 
 def tie_of(tables: Arrays) -> Literal["all", "target", "none"]:

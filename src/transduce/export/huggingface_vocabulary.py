@@ -11,12 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.errors import BundleError, TokenizerError
+from transduce.errors import BundleError
 from transduce.export.checkpoint_files import read_bytes, read_json
-from transduce.export.foreign_vocabulary import ForeignTokenizer, SpecialTokens, in_our_order, read_ids
+from transduce.export.foreign_vocabulary import (
+    ForeignTokenizer,
+    SpecialTokens,
+    in_our_order,
+    read_ids,
+    sentencepiece_pieces,
+    sentencepiece_tokenizer,
+    target_tag,
+)
 from transduce.export.huggingface_tokenizer import ROLES, read_tokenizer
-from transduce.text import SentencePieceTokenizer
-from transduce.text.tags import LANGUAGE, is_tag
 
 _SOURCE, _TARGET, _BOTH = "source.spm", "target.spm", "sentencepiece.bpe.model"
 _FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")  # the first ids of NLLB; SentencePiece has three others
@@ -105,9 +111,10 @@ def _marian(folder: Path, settings: Mapping[str, Any], roles: Mapping[str, str])
     names, order = in_our_order(vocabulary, special, str(path))
     models = [read_bytes(folder / name) for name in (_SOURCE, _TARGET)]
     if target is vocabulary:
-        return ForeignTokenizer(_made(folder, names, *models), order)
+        return ForeignTokenizer(sentencepiece_tokenizer(folder, names, *models), order)
     target_names, target_order = in_our_order(target, special, str(target_path))
-    return ForeignTokenizer(_made(folder, names, *models, target_names), order, target_order)
+    made = sentencepiece_tokenizer(folder, names, *models, target_names)
+    return ForeignTokenizer(made, order, target_order)
 
 
 def _special(roles: Mapping[str, str], vocabulary: Mapping[str, int], settings: Mapping[str, Any]) -> SpecialTokens:
@@ -126,7 +133,7 @@ def _fairseq(folder: Path, settings: Mapping[str, Any]) -> ForeignTokenizer:
     vocabulary = _with_all_rows(read_ids({**codes, **vocabulary}, num_rows, where), num_rows)
     special = _special({}, vocabulary, settings)
     names, order = in_our_order(vocabulary, special, where, {code: tag for code in codes if (tag := _tag(code))})
-    return ForeignTokenizer(_made(folder, names, model), order)
+    return ForeignTokenizer(sentencepiece_tokenizer(folder, names, model), order)
 
 
 def _with_all_rows(vocabulary: dict[str, int], num_rows: int) -> dict[str, int]:
@@ -137,15 +144,7 @@ def _with_all_rows(vocabulary: dict[str, int], num_rows: int) -> dict[str, int]:
 
 def _shifted(model: bytes, where: str) -> dict[str, Any]:
     """Returns the ids of NLLB's pieces: those of SentencePiece plus one, after four special tokens."""
-    import sentencepiece
-
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.load_from_serialized_proto(model)
-    except RuntimeError as error:
-        raise BundleError(f"{where}: damaged ({error}). Download it again.") from None
-    pieces = [processor.id_to_piece(index) for index in range(3, processor.get_piece_size())]
-    return {name: index for index, name in enumerate((*_FAIRSEQ, *pieces))}
+    return {name: index for index, name in enumerate([*_FAIRSEQ, *sentencepiece_pieces(model, where)[3:]])}
 
 
 def _language_codes(folder: Path, first: int) -> dict[str, int]:
@@ -179,8 +178,7 @@ def _listed_codes(folder: Path) -> list[str]:
 
 def _tag(code: str) -> str:
     """Returns our tag of a language code: "__de__" → "<2de>", "deu_Latn" → "<2deu_Latn>"; "" where it is none."""
-    tag = f"<{LANGUAGE}{code.strip('_')}>"
-    return tag if is_tag(tag) else ""
+    return target_tag(code.strip("_"))
 
 
 def is_metaspace(definition: Mapping[str, Any]) -> bool:
@@ -208,7 +206,7 @@ def _metaspace(
     tags = {code: tag for code in codes if code not in ROLES.values() and (tag := _tag(code))}
     names, order = in_our_order(vocabulary, special, str(path), tags)
     plain = {**definition, "added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
-    return ForeignTokenizer(_made(path.parent, names, plain), order)
+    return ForeignTokenizer(sentencepiece_tokenizer(path.parent, names, plain), order)
 
 
 def _added_tokens(path: Path, definition: Mapping[str, Any]) -> dict[str, int]:
@@ -216,10 +214,3 @@ def _added_tokens(path: Path, definition: Mapping[str, Any]) -> dict[str, int]:
         return {str(token["content"]): token["id"] for token in definition.get("added_tokens") or []}
     except (TypeError, KeyError) as error:
         raise BundleError(f"{path}: damaged: a token has no text or no number ({error}).") from None
-
-
-def _made(folder: Path, names: list[str], *parts: Any) -> SentencePieceTokenizer:
-    try:
-        return SentencePieceTokenizer.of(names, *parts)
-    except TokenizerError as error:
-        raise BundleError(f"{folder}: its tokenizer cannot be imported: {error}") from None

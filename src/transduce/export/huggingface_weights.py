@@ -120,7 +120,7 @@ def has_trained_filling(arrays: Mapping[str, np.ndarray], config: ModelConfig, s
     for _, _, theirs, axes in _modules(config):
         for name, of_array in ((f"{theirs}.weight", axes), (f"{theirs}.bias", axes[0])):
             for axis, held in enumerate(of_array if name in arrays else ""):
-                if held in "qkv" and np.delete(arrays[name], layout.places[held][1], axis).any():
+                if held in "qkv" and np.delete(arrays[name], layout.indices[held][1], axis).any():
                     return True
     return False
 
@@ -183,18 +183,18 @@ class _Layout:
     def __init__(self, config: ModelConfig, shape: HuggingFaceShape) -> None:
         order = dimension_order(config.d_model) if shape.permuted else np.arange(config.d_model)
         # For what an axis holds: its length there, and the index there of each of our numbers.
-        self.places = {"d": (config.d_model, np.argsort(order))}
+        self.indices = {"d": (config.d_model, np.argsort(order))}
         for letter, size in (("q", config.d_k), ("k", config.d_k), ("v", config.d_v)):
             indices = np.arange(config.num_heads)[:, None] * shape.head_size + np.arange(size)
-            self.places[letter] = (shape.num_heads * shape.head_size, indices.ravel())
+            self.indices[letter] = (shape.num_heads * shape.head_size, indices.ravel())
         # Products of queries and keys are divided by √head_size there, by √d_k here.
         self._query_factor = np.float32(math.sqrt(shape.head_size / config.d_k))
 
     def to_theirs(self, array: np.ndarray, axes: str) -> np.ndarray:
         """Orders dimensions as theirs, and fills heads up with zeros."""
         for axis, held in enumerate(axes):
-            if held in self.places:
-                length, indices = self.places[held]
+            if held in self.indices:
+                length, indices = self.indices[held]
                 filled = np.zeros((*array.shape[:axis], length, *array.shape[axis + 1 :]), array.dtype)
                 np.moveaxis(filled, axis, 0)[indices] = np.moveaxis(array, axis, 0)
                 array = filled
@@ -203,6 +203,6 @@ class _Layout:
     def to_ours(self, array: np.ndarray, axes: str) -> np.ndarray:
         """Orders dimensions as ours, and removes the padding of the heads."""
         for axis, held in enumerate(axes):
-            if held in self.places:
-                array = np.take(array, self.places[held][1], axis)
+            if held in self.indices:
+                array = np.take(array, self.indices[held][1], axis)
         return array / self._query_factor if axes[0] == "q" else array

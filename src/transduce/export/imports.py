@@ -106,6 +106,8 @@ def import_model(
     form = format or find_format(origin.path)
     require_known("format", form, [*_READERS])
     with naming(origin.path):
+        if form != "argos" and not origin.path.is_dir():  # a package of Argos may be an archive
+            raise BundleError(f"{origin.path}: no such folder.")
         model = _READERS[form](origin.path)
     if model.config.name == origin.path.resolve().name:  # in the hub's cache, that is a commit
         model = replace(model, config=replace(model.config, name=origin.name))
@@ -120,8 +122,6 @@ def import_huggingface(
 
 
 def _huggingface(folder: Path) -> ForeignModel:
-    if not folder.is_dir():
-        raise BundleError(f"{folder}: no such folder.")
     read = read_checkpoint(folder)
 
     def system() -> System:
@@ -135,8 +135,6 @@ def _huggingface(folder: Path) -> ForeignModel:
 
 
 def _marian(folder: Path) -> ForeignModel:
-    if not folder.is_dir():
-        raise BundleError(f"{folder}: no such folder.")
     read = read_marian(folder)
 
     def system() -> System:
@@ -148,8 +146,6 @@ def _marian(folder: Path) -> ForeignModel:
 
 
 def _ctranslate2(folder: Path) -> ForeignModel:
-    if not folder.is_dir():
-        raise BundleError(f"{folder}: no such folder.")
     files = FolderFiles(folder)
     return read_ctranslate2(files, files)
 

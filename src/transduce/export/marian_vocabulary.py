@@ -11,10 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from transduce.errors import BundleError, ExportError, TokenizerError
+from transduce.errors import BundleError, ExportError
 from transduce.export.checkpoint_files import read_bytes
-from transduce.export.foreign_vocabulary import ForeignTokenizer, SpecialTokens, in_our_order
-from transduce.text import SentencePieceTokenizer
+from transduce.export.foreign_vocabulary import (
+    ForeignTokenizer,
+    SpecialTokens,
+    in_our_order,
+    sentencepiece_pieces,
+    sentencepiece_tokenizer,
+)
 
 _END, _UNKNOWN = "</s>", "<unk>"
 _SIDES = ("source.spm", "target.spm")
@@ -38,10 +43,7 @@ def read_tokenizer(folder: Path, files: tuple[Path, Path], num_rows: tuple[int, 
     models = _models(folder, files)
     shared = both[0] == both[1]
     sides = [_ordered(each, path) for each, path in zip(both[: 1 if shared else 2], files, strict=False)]
-    try:
-        tokenizer = SentencePieceTokenizer.of(sides[0][0], *models, None if shared else sides[1][0])
-    except TokenizerError as error:
-        raise BundleError(f"{folder}: its tokenizer cannot be imported: {error}") from None
+    tokenizer = sentencepiece_tokenizer(folder, sides[0][0], *models, None if shared else sides[1][0])
     return ForeignTokenizer(tokenizer, sides[0][1], None if shared else sides[1][1])
 
 
@@ -97,14 +99,7 @@ def _read(path: Path, num_rows: int) -> dict[str, int]:
 
 def read_pieces(path: Path) -> dict[str, int]:
     """Returns the id of each piece of a SentencePiece model; raises BundleError where it is damaged."""
-    import sentencepiece
-
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.load_from_serialized_proto(read_bytes(path))
-    except RuntimeError as error:
-        raise BundleError(f"{path}: damaged ({error}). Download it again.") from None
-    return {processor.id_to_piece(index): index for index in range(processor.get_piece_size())}
+    return {piece: index for index, piece in enumerate(sentencepiece_pieces(read_bytes(path), str(path)))}
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:

@@ -112,16 +112,16 @@ class OnnxTranslator:
             gains[:, never] = -np.inf
             totals = (scores[:, None] + gains).reshape(-1)
             count = 2 * beam_size if beam_size > 1 else 1
-            places = np.argsort(-totals, kind="stable")[:count]
-            parents, tokens = np.divmod(places, gains.shape[1])
-            for place, parent, token in zip(places, parents, tokens, strict=True):
-                score = totals[place] / penalty(length + 1, alpha)
+            indices = np.argsort(-totals, kind="stable")[:count]
+            parents, tokens = np.divmod(indices, gains.shape[1])
+            for index, parent, token in zip(indices, parents, tokens, strict=True):
+                score = totals[index] / penalty(length + 1, alpha)
                 if token == settings["eos"] and score > best_score:
                     best_ids, best_score = outputs[parent][1:], score
             if length == limit or (beam_size == 1 and tokens[0] == settings["eos"]):
                 break
             kept = np.flatnonzero(tokens != settings["eos"])[:beam_size]
-            scores, parents = totals[places[kept]], parents[kept]
+            scores, parents = totals[indices[kept]], parents[kept]
             outputs = [[*outputs[parent], int(token)] for parent, token in zip(parents, tokens[kept], strict=True)]
             if best_score >= scores[0] / bound:
                 break

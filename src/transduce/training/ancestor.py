@@ -276,8 +276,7 @@ def describe_start(run: Path, config: Config) -> list[str]:
 
 def _tied(config: Config, frozen: Collection[str]) -> str:
     """Returns, in brackets, what a frozen table is for where it is several tables at once."""
-    tables = {"all": "source, target and output", "target": "target and output", "none": ""}[
-        config.model.tie_embeddings
-    ]
-    shared = EMBEDDINGS[config.model.tie_embeddings][-1]
+    tie = config.model.tie_embeddings
+    tables = {"all": "source, target and output", "target": "target and output", "none": ""}[tie]
+    shared = EMBEDDINGS[tie][-1]
     return f" ({shared} is one table for {tables})" if tables and shared in frozen else ""

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +89,9 @@ def compare_with_single(run: Path, metrics: Mapping[str, Any], progress: Progres
         if not scores or metrics["averaged_steps"] == str(single.step):
             continue
         if show and single is progress:
-            both = ({name: mean[name] for name in scores}, scores)
-            means, lasts = (", ".join(f"{n.replace('_', ' ')} {v:.2f}" for n, v in each.items()) for each in both)
             print(
-                f"validation: {means} by the mean of the checkpoints after steps {metrics['averaged_steps']}; {lasts} "
-                "by the last one alone",
+                f"validation: {_listed(mean, scores)} by the mean of the checkpoints after steps "
+                f"{metrics['averaged_steps']}; {_listed(scores, scores)} by the last one alone",
                 file=sys.stderr,
             )
         by = progress.best_by if progress.best_by in scores else "perplexity"
@@ -106,6 +104,10 @@ def compare_with_single(run: Path, metrics: Mapping[str, Any], progress: Progres
             f"than {what} ({score:.2f}). For a model of that one: transduce average {run} {option} --output MODEL.",
             file=sys.stderr,
         )
+
+
+def _listed(scores: Mapping[str, float], names: Iterable[str]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {scores[name]:.2f}" for name in names)
 
 
 def _is_worse(mean: Mapping[str, float], single: Mapping[str, float], by: str) -> bool:

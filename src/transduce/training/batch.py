@@ -23,7 +23,7 @@ class Batch:
     Sentences of length 0 may follow, which only fill up the batch.
 
     Attributes:
-        links_N3: links of pieces: sentence, place in the target, place in the source; None if nothing needs them.
+        links_N3: links of pieces: sentence, position in the target, position in the source; None if nothing needs them.
         head: which head of a model is trained; head i predicts the token i - 1 tokens after that of head 1.
     """
 
@@ -67,8 +67,8 @@ class Batch:
     @property
     def predicting_N(self) -> Tensor:
         """The index of each of the decoder's outputs that the head predicts a token from."""
-        place_1T, lengths_B1 = torch.arange(self.target_BT.size(1))[None], self.target_lengths_B[:, None]
-        predicts_N = (place_1T < lengths_B1 - (self.head - 1))[place_1T < lengths_B1]
+        position_1T, lengths_B1 = torch.arange(self.target_BT.size(1))[None], self.target_lengths_B[:, None]
+        predicts_N = (position_1T < lengths_B1 - (self.head - 1))[position_1T < lengths_B1]
         return send(predicts_N.nonzero().squeeze(1), self.target_BT.device)
 
 

@@ -16,7 +16,7 @@ from transduce.training.batch import Batch
 from transduce.training.device import Compute
 from transduce.training.trainable import TrainableModel
 
-_DRAW = 1 << 31  # makes the seeds of these draws other ones than those of dropout, which have a rank in this place
+_DRAW = 1 << 31  # makes the seeds of these draws other ones than those of dropout, which end in a rank
 _LOGITS_BYTES = 16 << 20  # held at once
 
 
@@ -27,11 +27,10 @@ def trained_heads(model: TrainableModel) -> list[int]:
     """
     if model.block_heads is None:
         return [1]
-    learns = {name.startswith(BLOCK_HEADS): False for name, _ in model.named_parameters()}
-    for name, parameter in model.named_parameters():
-        learns[name.startswith(BLOCK_HEADS)] |= parameter.requires_grad
-    later = range(2, model.block_heads.block_size + 1) if learns[True] else []
-    return [*([1] if learns[False] else []), *later]
+    is_later = {name.startswith(BLOCK_HEADS) for name, weight in model.named_parameters() if weight.requires_grad}
+    first = [1] if False in is_later else []
+    later = range(2, model.block_heads.block_size + 1) if True in is_later else []
+    return [*first, *later]
 
 
 def drawn_head(heads: Sequence[int], seed: int, step: int) -> int:

@@ -71,8 +71,8 @@ class CurrentWord:
         source_BS, target_BT, device = batch.source_BS, batch.target_BT, batch.source_BS.device
         if self._begins_word_V.device != device:
             self._begins_word_V, self._begins_tag_V = self._begins_word_V.to(device), self._begins_tag_V.to(device)
-        place_1S, lengths_B1 = torch.arange(source_BS.size(1))[None], batch.source_lengths_B[:, None]
-        real_BS, ends_BS = send(place_1S < lengths_B1, device), send(place_1S == lengths_B1 - 1, device)
+        position_1S, lengths_B1 = torch.arange(source_BS.size(1))[None], batch.source_lengths_B[:, None]
+        real_BS, ends_BS = send(position_1S < lengths_B1, device), send(position_1S == lengths_B1 - 1, device)
         word_BS = (self._begins_word_V[source_BS] | ends_BS).cumsum(1) - 1  # EOS comes after the words
         begins_BT = self._begins_tag_V[target_BT].long()
         at_BT = begins_BT.cumsum(1) - begins_BT

@@ -203,9 +203,10 @@ class TrainingLog:
         record |= {"target_tokens": progress.target_tokens, "flops": progress.cost.flops}
         record |= {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._metrics.write(record)
-        with self._for_viewing():
-            for name, value in values.items() if self._board is not None else ():
-                self._board.add_scalar(f"{kind}/{name}", value, progress.step)
+        if self._board is not None:
+            with self._for_viewing():
+                for name, value in values.items():
+                    self._board.add_scalar(f"{kind}/{name}", value, progress.step)
 
     @contextlib.contextmanager
     def _for_viewing(self) -> Iterator[None]:

@@ -1,7 +1,6 @@
 """How much memory there is, how much was used at most, and which errors say that there was too little."""
 
 import contextlib
-import ctypes
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from transduce.engines.allocator import give_back_memory
 from transduce.errors import NO_MEMORY_SAID, TrainingError
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
@@ -156,8 +156,7 @@ def return_freed_memory(device: torch.device) -> None:
     """Makes the allocator return freed memory to the system, so that memory in use can be measured."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # a C library without this function
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back_memory()
 
 
 def _reset_peak() -> bool:

@@ -30,7 +30,9 @@ class Prefetch:
     def make_next(self, progress: Progress) -> None:
         """Makes the first micro-batch of the update after the one that follows `progress`, if its rows are known."""
         splits = self.splits
-        rows = self.order.rows_after_next(progress) if self.enabled and splits.own_limit is None else None
+        if not self.enabled or splits.own_limit is not None:
+            return
+        rows = self.order.rows_after_next(progress)
         if rows is None:
             return
         own = share(rows, splits.ranks.rank, splits.ranks.world_size)

@@ -69,13 +69,12 @@ def averageable_checkpoints(run: Path) -> list[Path]:
 
     Checkpoints of version 0.1.0, which recorded no kind, count as regular.
     """
-    found = checkpoints(run)
-    kinds = [checkpoint_kind(path) for path in found]
-    return [
-        path
-        for path, kind in zip(found, kinds, strict=True)
-        if kind == CheckpointKind.REGULAR or (kind == CheckpointKind.FINAL and path == found[-1])
-    ]
+    averageable, found = [], checkpoints(run)
+    for path in found:
+        kind = checkpoint_kind(path)
+        if kind == CheckpointKind.REGULAR or (kind == CheckpointKind.FINAL and path == found[-1]):
+            averageable.append(path)
+    return averageable
 
 
 def checkpoint_kind(path: Path) -> CheckpointKind:

@@ -49,7 +49,7 @@ from transduce.training.progress import Progress
 from transduce.training.records import RecordFile
 from transduce.training.run_folder import QUARANTINE
 from transduce.training.step import StepResult, with_bias
-from transduce.training.trainable import TrainableModel
+from transduce.training.trainable import TrainableModel, evaluating
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class TrainedBatch:
-    """A global batch that an update was made of: its place in the plan, its rows, and this process's part of it.
+    """A global batch that an update was made of: its position in the plan, its rows, and this process's part of it.
 
     Rows are those of `pairs`: of the store, or of the modified pairs of the epoch.
     """
@@ -180,11 +180,11 @@ class Quarantine:
         passes = batch.own or [MicroBatch(batch.rows[own], torch.tensor(0.0))] * (len(own) > 0)
         # Micro-batches hold the same rows in another order; a row may occur twice.
         in_order = np.concatenate([each.rows for each in passes]) if passes else batch.rows[:0]
-        places = np.empty_like(own)
-        places[np.argsort(in_order, kind="stable")] = own[np.argsort(batch.rows[own], kind="stable")]
+        indices = np.empty_like(own)
+        indices[np.argsort(in_order, kind="stable")] = own[np.argsort(batch.rows[own], kind="stable")]
         start = 0
         for number, each in enumerate(passes):
-            at = places[start : start + len(each.rows)]
+            at = indices[start : start + len(each.rows)]
             start += len(each.rows)
             gathered[:2, at] = [[rank], [number]]
             gathered[2, at] = losses_a_token(self.model, batch.pairs, each.rows, self.compute)
@@ -211,17 +211,14 @@ class Quarantine:
 
 def losses_a_token(model: TrainableModel, pairs: Pairs, rows: Indices, compute: Compute) -> NDArray[np.float64]:
     """Returns the mean -log p of each pair's target tokens, EOS counted, without dropout and label smoothing."""
-    was_training = model.training
-    model.eval()
     batch = collate(pairs, rows, compute.device)
-    with torch.no_grad():
+    with evaluating(model), torch.no_grad():
         with compute.autocast():
             states_ND = model(*batch.inputs)
         states_ND, lengths = states_ND.to(compute.dtype), batch.target_lengths_B.tolist()
         by_pair = zip(states_ND.split(lengths), batch.targets_N.split(lengths), strict=True)
         sums = [projected_loss(*with_bias(states, model), targets, NO_SMOOTHING)[1] for states, targets in by_pair]
         losses = torch.stack(sums).cpu().double().numpy() / np.asarray(lengths)
-    model.train(was_training)
     return np.asarray(losses, np.float64)
 
 

@@ -82,8 +82,7 @@ def finished(run: Path, config: Config, changes: Mapping[str, str]) -> Outcome |
         progress = last_progress(run)
     except BundleError:  # damaged: an earlier one is resumed from
         return None
-    end = end_of(config.train, progress) if progress is not None else None
-    if progress is None or end is None:
+    if progress is None or (end := end_of(config.train, progress)) is None:
         return None
     is_made = _is_made(run / "model", progress)
     late = [line for key, line in changes.items() if is_made or key in _MAY_CHANGE_IF_SET]

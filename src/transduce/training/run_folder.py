@@ -29,7 +29,7 @@ CONFIG, DATA, ANCESTOR, STATE = "config.json", "data.json", "ancestor.json", "st
 MICRO_BATCHES = "micro_batches.json"  # see `transduce.training.micro_batches`
 QUARANTINE = "quarantine.jsonl"  # see `transduce.training.quarantine`
 METRICS = "metrics.jsonl"  # see `transduce.training.log`
-_CHECKPOINT = re.compile(r"step-(\d{8,})")  # a checkpoint's name
+_CHECKPOINT = re.compile(r"step-\d{8,}")  # a checkpoint's name
 _OWN = {
     *(CONFIG, DATA, ANCESTOR, MICRO_BATCHES, QUARANTINE, METRICS),
     *("distilled", "data", "checkpoints", "best", "tensorboard", "model"),
@@ -52,12 +52,12 @@ def checkpoint_step(path: Path) -> int:
 
 def checkpoints(run: Path) -> list[Path]:
     """Returns the run's checkpoints, oldest first."""
-    found = [
-        (int(match[1]), path)
+    found = (
+        path
         for path in (run / "checkpoints").glob("step-*")
-        if (match := _CHECKPOINT.fullmatch(path.name)) and any(path.glob("*"))  # one without its state is damaged
-    ]
-    return [path for _, path in sorted(found)]
+        if _CHECKPOINT.fullmatch(path.name) and any(path.glob("*"))  # one without its state is damaged
+    )
+    return sorted(found, key=checkpoint_step)
 
 
 def remove_leftovers(run: Path) -> None:

@@ -29,7 +29,7 @@ def describe_rate(config: Config) -> str:
     )
 
 
-def warmed_up(step: int, peak: float, warmup_steps: int, factor: float = 1.0) -> float:
+def warmed_up(step: int, peak: float, warmup_steps: int, factor: float) -> float:
     """Returns a rate of the shape of eq. 3 whose highest value, `factor` × `peak`, does not depend on d_model.
 
     It rises in a line from 0 over `warmup_steps` and then falls with the root of the step; steps count from 1.

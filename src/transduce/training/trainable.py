@@ -1,5 +1,6 @@
 """What the trainer needs of a model: any module that has this can be trained; and a new one."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -71,6 +72,15 @@ class TrainableModel(Protocol):
 
     def compile(self, **options: Any) -> None:
         """Compiles the forward pass."""
+
+
+@contextlib.contextmanager
+def evaluating(model: TrainableModel) -> Iterator[None]:
+    """Puts a model into evaluation mode, and afterwards into the mode in which it was."""
+    was_training = model.training
+    model.eval()
+    yield
+    model.train(was_training)
 
 
 def new_model(config: Config, compute: Compute) -> Transformer:

@@ -4,10 +4,9 @@ The work is shared out: each process has every n-th batch and every n-th sentenc
 are those of one process, so the scores do not depend on the number of processes.
 """
 
-import contextlib
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,7 +24,7 @@ from transduce.training.loss import NO_SMOOTHING
 from transduce.training.memory import MEMORY_ERRORS, is_out_of_memory, named_memory_error, return_freed_memory
 from transduce.training.progress import Progress
 from transduce.training.step import batch_loss
-from transduce.training.trainable import TrainableModel
+from transduce.training.trainable import TrainableModel, evaluating
 
 BATCH_TOKENS = 8192  # fewer where memory is short
 _BATCHES = TrainConfig(source_batch_tokens=BATCH_TOKENS, target_batch_tokens=BATCH_TOKENS, seed=0)
@@ -105,22 +104,13 @@ def perplexity(
     chosen = slice(None) if rows is None else slice(rows.start, rows.stop)
     plan = store.plan_epoch(_BATCHES, epoch=0, rows=np.arange(len(store))[chosen])
     sums = torch.zeros(len(plan), dtype=torch.float64)
-    with _evaluating(model), torch.no_grad():
+    with evaluating(model), torch.no_grad():
         for index in range(ranks.rank, len(plan), ranks.world_size):
             parts = micro_batches(plan.batch(index), store.source_lengths, store.target_lengths, most_tokens)
             sums[index] = sum(_summed_nll(model, store, part, compute) for part in parts)
     shared = sums.to(compute.device)
     ranks.sum([shared])
     return math.exp(min(math.fsum(shared.tolist()) / int(store.target_lengths[chosen].sum()), 700.0))
-
-
-@contextlib.contextmanager
-def _evaluating(model: TrainableModel) -> Iterator[None]:
-    """Puts a model into evaluation mode, and afterwards into the mode in which it was."""
-    was_training = model.training
-    model.eval()
-    yield
-    model.train(was_training)
 
 
 def _summed_nll(model: TrainableModel, store: ParallelStore, rows: Indices, compute: Compute) -> float:
@@ -136,11 +126,7 @@ def _summed_nll(model: TrainableModel, store: ParallelStore, rows: Indices, comp
 
 
 def block_scores(
-    model: TrainableModel,
-    store: ParallelStore,
-    compute: Compute,
-    ranks: Ranks = ALONE,
-    most_tokens: int = BATCH_TOKENS,
+    model: TrainableModel, store: ParallelStore, compute: Compute, ranks: Ranks, most_tokens: int
 ) -> dict[str, float]:
     """Returns the tokens that a pass of a search with the model's heads gives, and each head's share of right ones.
 
@@ -150,7 +136,7 @@ def block_scores(
         return {}
     plan = store.plan_epoch(_BATCHES, epoch=0)
     counts = torch.zeros(2 * model.block_heads.block_size, dtype=torch.float64)
-    with _evaluating(model):
+    with evaluating(model):
         for index in range(ranks.rank, len(plan), ranks.world_size):
             for part in micro_batches(plan.batch(index), store.source_lengths, store.target_lengths, most_tokens):
                 counts += pass_counts(model, collate(store, part, compute.device), compute)

@@ -28,7 +28,6 @@ class Scorer(Protocol):
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[TargetScore]:
         """Returns the score of each target, given its source."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Pairs that are nearly the same as an earlier one: MinHash with banding (Broder 1997), then a check of the words.
 
-A pair is the set of its words, source and target apart, without case and punctuation, and with one sign for every
+A pair is the set of its words, source and target separately, without case and punctuation, and with one sign for every
 number. The similarity of two pairs is the share of words that they have in common, |A ∩ B| / |A ∪ B|. The least hash of
 a set's words, for a random hash function, is the same for two sets with just this probability. `_BANDS` keys are each
 made of `_ROWS` such values. Pairs that share a key are candidates; their words then decide:
@@ -82,7 +82,7 @@ class NearDuplicates:
     def among(cls, keys: Keys, kept: NDArray[np.bool_], min_similarity: float) -> "NearDuplicates":
         """Finds the candidates among the pairs that are kept so far."""
         codes = [np.zeros(0, dtype=np.int64)]
-        for band in range(keys.shape[1] if keys.ndim == 2 else 0):
+        for band in range(keys.shape[1]):
             later, earlier = find_repeats(keys[:, band], kept & (keys[:, band] != 0))
             codes.append(later << 32 | earlier)
         pairs, shared = np.unique(np.concatenate(codes), return_counts=True)
@@ -124,6 +124,6 @@ def _similarity(first: Keys, second: Keys) -> float:
     least, most = sorted((len(first), len(second)))
     if least == 0 or least / most < 0.5:
         return 0.0
-    places = np.minimum(first.searchsorted(second), len(first) - 1)
-    common = int(np.count_nonzero(first[places] == second))
+    indices = np.minimum(first.searchsorted(second), len(first) - 1)
+    common = int(np.count_nonzero(first[indices] == second))
     return common / (len(first) + len(second) - common)

@@ -104,9 +104,9 @@ def make_report(
 def _skipped(judgement: Judgement) -> Iterator[str]:
     """Yields a note for each translation memory with units that were skipped."""
     for reader in judgement.readers.values():
-        count, places = reader.skipped
+        count, locations = reader.skipped
         if count:
-            yield f"{counted(count, 'unit')} without a text in both languages skipped, the first is {places[0]}"
+            yield f"{counted(count, 'unit')} without a text in both languages skipped, the first is {locations[0]}"
 
 
 def _distributions(judgement: Judgement, profile: CorpusProfile) -> list[Distribution]:

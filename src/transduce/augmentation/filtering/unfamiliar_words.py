@@ -84,5 +84,5 @@ def _among(keys: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.boo
     if not len(others):
         return np.zeros(len(keys), dtype=bool)
     ordered = distinct(others)
-    places = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    return np.asarray(ordered[places] == keys)
+    indices = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    return np.asarray(ordered[indices] == keys)

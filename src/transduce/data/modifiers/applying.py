@@ -46,9 +46,9 @@ def applied(pairs: Sequence[Pair], chosen: Sequence[Chosen], find_links: FindLin
 
 def _until_links(pair: Pair, chosen: Chosen) -> tuple[Pair, Chosen]:
     """Returns a pair after the modifiers up to one that needs links, and the others with that one."""
-    for place, (name, number) in enumerate(chosen):
+    for index, (name, number) in enumerate(chosen):
         if name in ALIGNED:
-            return pair, chosen[place:]
+            return pair, chosen[index:]
         pair = FUNCTIONS[name](*pair, Draws(number))
         if name in _WHOLE:
             break

@@ -45,8 +45,8 @@ class Lines:
         """Returns some of the lines, in this order."""
         sizes = self.starts[lines + 1] - self.starts[lines]
         starts = np.append(0, np.cumsum(sizes))
-        places = np.repeat(self.starts[lines] - starts[:-1], sizes) + np.arange(starts[-1])
-        return Lines(self.rows[places], starts, self.keys[lines])
+        indices = np.repeat(self.starts[lines] - starts[:-1], sizes) + np.arange(starts[-1])
+        return Lines(self.rows[indices], starts, self.keys[lines])
 
     def lengths(self, of_rows: NDArray[np.int32]) -> NDArray[np.int32]:
         """Returns the tokens of each line, EOS counted once, from those of each row of the store."""

@@ -192,17 +192,16 @@ class Modifiers:
             tokenizer.encode_batch([pair[side] for pair in modified.values()])
             for side, tokenizer in enumerate(self.tokenizers)
         ]
-        return {
-            position: (heads[0][position] + source, heads[1][position] + target)
-            for position, source, target in zip(modified, *encoded, strict=True)
-            if source
-            and target
-            and max(len(heads[0][position] + source), len(heads[1][position] + target)) < self.most_tokens
+        changed: dict[int, tuple[list[int], list[int]]] = {}
+        for position, source, target in zip(modified, *encoded, strict=True):
+            ids = heads[0][position] + source, heads[1][position] + target
+            if not source or not target or max(map(len, ids)) >= self.most_tokens:
+                continue
             # An imported vocabulary may lack a character: nothing could be copied then.
-            if not any(
-                UNK in new and UNK not in side[position] for new, side in zip((source, target), sides, strict=True)
-            )
-        }
+            if any(UNK in new and UNK not in side[position] for new, side in zip((source, target), sides, strict=True)):
+                continue
+            changed[position] = ids
+        return changed
 
 
 class ModifiedPairs:

@@ -66,10 +66,8 @@ def versions(sources: Sequence[str], references: Sequence[Sequence[str]]) -> lis
         numbers = random_numbers(len(clean), _SEED, 0, salt=zlib.crc32(name.encode())).tolist()
         changed = [change(line, Draws(number)) for line, number in zip(clean, numbers, strict=True)]
         found.append(Version(name, changed, whole=name in _WHOLE))
-    return [
-        *found,
-        Version("two lines in one", [_joined(*pair) for pair in zip(clean, clean[1:] + clean[:1], strict=True)]),
-    ]
+    two_in_one = [_joined(*pair) for pair in zip(clean, clean[1:] + clean[:1], strict=True)]
+    return [*found, Version("two lines in one", two_in_one)]
 
 
 def _upper(line: Line, draws: Draws) -> Line:

@@ -5,6 +5,7 @@ Words of four letters or more are misspelled, and nothing else: no number, code,
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from transduce.data.modifiers.draws import Draws
 
@@ -63,14 +64,6 @@ def _replaced(word: str, draws: Draws, keys: dict[str, str]) -> str:
     return word[:at] + (other.upper() if word[at].isupper() else other) + word[at + 1 :]
 
 
-def _neighbour(word: str, draws: Draws) -> str:
-    return _replaced(word, draws, _NEIGHBOURS)
-
-
-def _alike(word: str, draws: Draws) -> str:
-    return _replaced(word, draws, _ALIKE)
-
-
 def _extra(word: str, draws: Draws) -> str:
     at = draws.below(len(word))
     return word[: at + 1] + draws.choice(_NEIGHBOURS.get(word[at].lower(), word[at])) + word[at + 1 :]
@@ -97,8 +90,8 @@ WAYS: dict[str, Callable[[str, Draws], str]] = {
     "dropped letter": _dropped,
     "doubled letter": _doubled,
     "double letter once": _undoubled,
-    "neighbour key": _neighbour,
-    "letter that looks alike": _alike,
+    "neighbour key": partial(_replaced, keys=_NEIGHBOURS),
+    "letter that looks alike": partial(_replaced, keys=_ALIKE),
     "extra letter": _extra,
     "extra space": _cut,
     "lost space": _whole,

@@ -154,7 +154,7 @@ class Workers:
         return answer
 
     def _report(self, error: LostWorkersError) -> None:
-        """Says once, on any rank, that the training makes pairs itself."""
+        """Reports once, on any rank, that the training makes pairs itself."""
         if not self._is_reported:
             self._is_reported = True
             message = f"warning: train.modifiers: the worker processes: {error}. What they do not make, the training"

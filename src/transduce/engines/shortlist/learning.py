@@ -198,16 +198,15 @@ def read_prepared(folder: Path, tokenizer: Tokenizer, max_pairs: int) -> tuple[P
             f"{folder}: was prepared with another tokenizer than the model's. Name the folder that the model was "
             "trained on, or give text with --source and --target."
         )
-    found = []
-    for path in (prepared.train, prepared.validation):
-        pairs = Pairs([], [])
-        if path is not None:
-            store = ParallelStore.open(path)
-            indices = np.flatnonzero(spread(np.ones(len(store), np.bool_), max_pairs))
-            for start in range(0, len(indices), _ENCODED_TOGETHER):
-                _add(pairs, *store.pairs(indices[start : start + _ENCODED_TOGETHER]))
-        found.append(pairs)
-    return found[0], found[1]
+
+    def read(path: Path) -> Pairs:
+        pairs, store = Pairs([], []), ParallelStore.open(path)
+        indices = np.flatnonzero(spread(np.ones(len(store), np.bool_), max_pairs))
+        for start in range(0, len(indices), _ENCODED_TOGETHER):
+            _add(pairs, *store.pairs(indices[start : start + _ENCODED_TOGETHER]))
+        return pairs
+
+    return read(prepared.train), read(prepared.validation) if prepared.validation else Pairs([], [])
 
 
 def hold_out(pairs: Pairs) -> tuple[Pairs, Pairs]:

@@ -52,9 +52,14 @@ class Trial:
     @property
     def request(self) -> dict[str, Any]:
         """What decides its result."""
-        bleu = {"tokenized": self.tokenized, "paper_bleu": self.paper_bleu}
-        source = {"source": training_source()}
-        return {"row": self.row, "seed": self.seed, **bleu, **source, "config": to_dict(self.config)}
+        return {
+            "row": self.row,
+            "seed": self.seed,
+            "tokenized": self.tokenized,
+            "paper_bleu": self.paper_bleu,
+            "source": training_source(),
+            "config": to_dict(self.config),
+        }
 
     def write_request(self) -> None:
         """Writes what its process is to do, unless it is finished.

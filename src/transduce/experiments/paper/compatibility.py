@@ -1,7 +1,7 @@
 """Compatibility functions: dot product with and without 1 / √d_k, and additive attention (§3.2.1)."""
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transduce.model.attention import join_heads, split_heads
 
 Kind = Literal["scaled dot product", "dot product", "additive"]
-KINDS: tuple[Kind, ...] = ("scaled dot product", "dot product", "additive")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def scores(kind: Kind, query_BHTE: Tensor, key_BHSE: Tensor, weight_E: Tensor) -> Tensor:

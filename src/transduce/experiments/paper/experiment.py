@@ -118,7 +118,7 @@ class _Results:
         files.write_json(self._path, self._values)
 
     def footer(self) -> str:
-        """Says when, on what and for how long all was measured."""
+        """Returns when, on what and for how long all was measured."""
         used = sorted({cell["machine"] for cell in self.cells.values()})
         lines = [f"- {machine_line(self._values['machines'][index])}" for index in used]
         if len(used) > 1:

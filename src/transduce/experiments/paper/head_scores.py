@@ -22,10 +22,9 @@ DIRECTIONS = ("dependent to head", "head to dependent")
 FEWEST_CASES = 20  # of each half
 LENGTHS = range(5, 41)  # of sentences, in words
 _RESAMPLES = 2000
-_BEFORE = frozenset(
-    [",", ".", "!", "?", ":", ";", "%", ")", "]", "}", "''", "n't", "-", "/"]
-)  # joined to the word before
-_AFTER = frozenset(["(", "[", "{", "``", "$", "£", "€", "#", "-", "/"])  # joined to the word after
+# Joined to the word before, and to the word after.
+_BEFORE = frozenset([",", ".", "!", "?", ":", ";", "%", ")", "]", "}", "''", "n't", "-", "/"])
+_AFTER = frozenset(["(", "[", "{", "``", "$", "£", "€", "#", "-", "/"])
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def layer_cost(
         return cost | {"peak_bytes": peak_bytes(run, device)} if memory else cost
 
 
-def recurrent_flops(num_positions: int, d: int, *, simple: bool = False) -> int:
+def recurrent_flops(num_positions: int, d: int, *, simple: bool) -> int:
     """Returns the operations of the matrix products of a recurrent layer, which PyTorch's counter does not see.
 
     At each position, W x and U h are d × d products: four of each in an LSTM (three gates and the candidate), one each

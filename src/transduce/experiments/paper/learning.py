@@ -66,5 +66,5 @@ def draw_sequences(generator: np.random.Generator, lengths: Sequence[int], num_s
 def right_tokens(model: Transformer, batch: Batch) -> torch.Tensor:
     """Returns which target tokens are the most probable one, given the true ones before them: (N) bool, EOS counted."""
     with torch.inference_mode():
-        states_ND = model(batch.source_BS, batch.source_lengths_B, batch.target_BT, batch.target_lengths_B)
+        states_ND = model(*batch.inputs)
         return model.logits(states_ND).argmax(dim=-1) == batch.targets_N

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 Run = Callable[[], object]
 
 
-def shortest_seconds(run: Run, device: torch.device, *, budget_seconds: float = 0.5, at_least: int = 3) -> float:
+def shortest_seconds(run: Run, device: torch.device, *, budget_seconds: float, at_least: int = 3) -> float:
     """Returns the shortest time of several runs, in seconds: other load on the machine can only make a run longer.
 
     The first run warms up and does not count; then there are `at_least` runs, and more within the budget. On a CPU with

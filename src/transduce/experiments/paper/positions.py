@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from transduce.training.batch import Batch
 from transduce.training.device import Compute
 
 Kind = Literal["sinusoidal", "learned"]
-KINDS: tuple[Kind, ...] = ("sinusoidal", "learned")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 # 2π · 10000. On fewer positions the slowest sinusoids are almost straight lines: least squares then finds a map that
 # fits those positions and no later ones.
 _LONGEST_WAVELENGTH = 62832

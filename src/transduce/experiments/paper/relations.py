@@ -136,7 +136,7 @@ class _Sentence:
             elif label in ("NP", "VP") and of == "PP":
                 yield from to("preposition to what it belongs to", child)
             elif label == "PP" and of == "NP":
-                yield from ((Relation("preposition to its noun", head, noun)) for noun in [self.head_word(child)])
+                yield Relation("preposition to its noun", head, self.head_word(child))
             elif label == "NP" and of in ("DT", "PRP$", *_ADJECTIVES):
                 names = {"DT": "determiner", "PRP$": "possessive pronoun"}
                 yield from to(names.get(of, "adjective"), child)
@@ -155,7 +155,7 @@ class _Sentence:
     def _proposed(self, pronoun: int) -> Iterator[int]:
         """Yields noun phrases before a pronoun in Hobbs' order: his steps 1 to 7."""
         # A possessive pronoun is itself a noun phrase in Hobbs' trees; here it is a leaf of one.
-        start = pronoun if self.label(pronoun) == "PRP$" else self._up(pronoun, ("NP",))
+        start = pronoun if self.label(pronoun) == "PRP$" else self._climbed(pronoun, ("NP",))[0]
         if start is None:
             return
         top, below = self._climbed(start)
@@ -170,22 +170,16 @@ class _Sentence:
             first = False
             top, below = self._climbed(top)
 
-    def _climbed(self, number: int) -> tuple[int | None, int]:
-        """Returns the next noun phrase or clause above, and the child of it on the way."""
+    def _climbed(self, number: int, labels: tuple[str, ...] = ("NP", *_CLAUSES)) -> tuple[int | None, int]:
+        """Returns the next constituent above with one of some labels, and the child of it on the way."""
         below, above = number, self.parents[number]
-        while above >= 0 and self.label(above) not in ("NP", *_CLAUSES):
+        while above >= 0 and self.label(above) not in labels:
             below, above = above, self.parents[above]
         return (above if above >= 0 else None), below
 
-    def _up(self, number: int, labels: tuple[str, ...]) -> int | None:
-        above = self.parents[number]
-        while above >= 0 and self.label(above) not in labels:
-            above = self.parents[above]
-        return above if above >= 0 else None
-
     def _between(self, np: int, top: int) -> bool:
-        """Says whether a noun phrase or clause lies between a noun phrase and a node above it."""
-        return self._up(np, ("NP", *_CLAUSES)) != top
+        """Returns whether a noun phrase or clause lies between a noun phrase and a node above it."""
+        return self._climbed(np)[0] != top
 
     def _breadth_first(self, numbers: list[int]) -> Iterator[int]:
         """Yields the noun phrases among nodes and below them, from left to right, level by level."""
@@ -195,7 +189,7 @@ class _Sentence:
             level = [child for each in level for child in self.children[each]]
 
     def _agrees(self, np: int, pronoun: str) -> bool:
-        """Says whether a noun phrase may be what "it", "he", "she" or "they" stands for."""
+        """Returns whether a noun phrase may be what "it", "he", "she" or "they" stands for."""
         labels = [self.label(child) for child in self.children[np]]
         if "CC" in labels and labels.count("NP") + sum(label in _NOUNS for label in labels) > 1:
             return pronoun == "they"

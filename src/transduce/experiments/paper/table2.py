@@ -78,7 +78,7 @@ class Table2Options(Options):
     data: Path | None = None  # a corpus, or a folder of corpora; None: where recipes and models have theirs
     settings: Sequence[str] = ()  # changes to the recipes, as `section.key=value`
     tokenized: bool = False  # whether the corpora are tokenised already
-    controls: bool = False  # whether a recurrent and a convolutional system are trained beside, at equal cost
+    controls: bool = False  # whether a recurrent and a convolutional system are trained too, at equal cost
     flops: float | None = None  # of each training of these; None: as the scale says
     minutes: float | None = None
     seeds: int | None = None  # None: 1

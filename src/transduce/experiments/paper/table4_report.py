@@ -141,7 +141,7 @@ def _differences(measured: Measured) -> Iterator[str]:
 
 
 def _among_trees(values: Values) -> str:
-    """Says where the search was constrained; results of earlier versions do not have the key."""
+    """Returns a clause where the search was constrained; results of earlier versions do not have the key."""
     return (
         ", searched among well-formed trees only (the paper constrains no search)"
         if values["decode"].get("constrained")

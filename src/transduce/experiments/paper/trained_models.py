@@ -69,7 +69,7 @@ def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool
     return found
 
 
-def seconds_config(name: str, *, max_steps: int = 20, settings: Sequence[str] = ()) -> Config:
+def seconds_config(name: str, *, max_steps: int, settings: Sequence[str] = ()) -> Config:
     """Returns the preset of the demo, without its data, small enough to be trained in seconds."""
     shape = {"num_encoder_layers": 2, "num_decoder_layers": 2, "d_model": 32, "d_ff": 64, "d_k": 4, "d_v": 4}
     small = [

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -45,10 +44,7 @@ class System:
             replace(config.model, num_encoder_layers=layers, num_decoder_layers=layers)
             for layers in range(1, _MOST_LAYERS)
         ]
-        return replace(config, model=min(shapes, key=partial(self._distance, wanted)))
-
-    def _distance(self, wanted: int, shape: ModelConfig) -> int:
-        return abs(_num_parameters(self.make, shape) - wanted)
+        return replace(config, model=min(shapes, key=lambda shape: abs(_num_parameters(self.make, shape) - wanted)))
 
 
 def _num_parameters(make: Callable[[ModelConfig], Any], model: ModelConfig) -> int:
