@@ -89,10 +89,10 @@ def run(args: argparse.Namespace) -> int:
         progress=not args.quiet,
         warn=warn,
     )
-    return _report(args, make_student(job, partial(loaded_workers, args, opened)))
+    return _report(make_student(job, partial(loaded_workers, args, opened)))
 
 
-def _report(args: argparse.Namespace, student: "Student") -> int:
+def _report(student: "Student") -> int:
     from transduce.cli.train import stopped_by
 
     if student.comparison is None:
