@@ -33,7 +33,7 @@ def with_probabilities(
     scored = [index for index, source in enumerate(sources) if source]
     scores = model.engine.score([sources[index] for index in scored], [list(flat[index][1].ids) for index in scored])
     values = dict(zip(scored, scores, strict=True))
-    rest = iter(with_words(best, values.get(index, []), model.tokenizer.target) for index, (_, best) in enumerate(flat))
+    rest = (with_words(best, values.get(index, []), model.tokenizer.target) for index, (_, best) in enumerate(flat))
     return [[next(rest) for _ in found] for found in results]
 
 
