@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.open_model import Opened, load_translator
+from transduce.cli.options import option_name
 from transduce.cli.output import say, warn
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
@@ -31,8 +32,9 @@ def require_document_options(args: argparse.Namespace) -> None:
     from transduce.files import require_free
     from transduce.translation.documents import require_format
 
-    for name in (name for name in _FOR_LINES if getattr(args, name) != args.parser.get_default(name)):
-        raise ConfigError(f"--{name.replace('_', '-')} is for lines (--source), not for documents: leave it out.")
+    for name in _FOR_LINES:
+        if getattr(args, name) != args.parser.get_default(name):
+            raise ConfigError(f"{option_name(name)} is for lines (--source), not for documents: leave it out.")
     if args.output is None or args.output == Path("-"):
         raise ConfigError("A document is written to a file: name it with --output.")
     is_there = args.document.is_file()

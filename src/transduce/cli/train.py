@@ -30,7 +30,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, whole
+from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, option_name, whole
 from transduce.cli.output import warn
 from transduce.errors import ConfigError
 
@@ -105,8 +105,9 @@ def configuration(args: argparse.Namespace) -> "tuple[Config, list[str]]":
 def _start_settings(args: argparse.Namespace) -> list[str]:
     """Returns the settings that --from and --blockwise stand for."""
     if args.blockwise is None:
-        if given := [name for name in ("block_size", "with_model", "original_targets") if getattr(args, name)]:
-            raise ConfigError(f"--{given[0].replace('_', '-')} is for --blockwise MODEL: give that as well.")
+        for name in ("block_size", "with_model", "original_targets"):
+            if getattr(args, name):
+                raise ConfigError(f"{option_name(name)} is for --blockwise MODEL: give that as well.")
         return [_starting_from(args.ancestor)] if args.ancestor else []
     if args.ancestor:
         raise ConfigError("--blockwise says which model training starts from: leave out --from.")
