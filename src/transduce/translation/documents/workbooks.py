@@ -97,6 +97,8 @@ def _read(named: frozenset[str], data: bytes, name: str) -> Content:
 
 
 def _words(document: XmlDocument, node: Node) -> str:
-    if node.name in ("#text", "rPh"):
-        return document.characters(node) if node.name == "#text" else ""
+    if node.name == "#text":
+        return document.characters(node)
+    if node.name == "rPh":  # the pronunciation
+        return ""
     return "".join(_words(document, child) for child in node.children)
