@@ -86,9 +86,8 @@ class Service:
         loop = asyncio.get_running_loop()
         self._calls = EventLoopCalls(loop)
         for slot in self._models.slots:
-            if slot.on_demand:
-                continue
-            await loop.run_in_executor(self._maintenance, slot.load)
+            if not slot.on_demand:
+                await loop.run_in_executor(self._maintenance, slot.load)
         self._watching = loop.create_task(self._watch())
         self._ready = True
 

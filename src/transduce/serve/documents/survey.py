@@ -138,10 +138,7 @@ class SurveyProcesses:
             raise DataError(f"{file.name}: takes too much time to read. Split it.")
         if returncode > 0:
             raise _unavailable(f"exit code {returncode}")
-        if returncode < 0:
-            _LOG.error("a document could not be read: signal %d", -returncode)
-            raise DataError(f"{file.name}: cannot be read; it may be damaged. The service's log says where it failed.")
-        answer = json.loads(output)
+        answer = json.loads(output) if returncode == 0 else {"failure": f"signal {-returncode}"}
         if "failure" in answer:
             _LOG.error("a document could not be read: %s", answer["failure"])
             raise DataError(f"{file.name}: cannot be read; it may be damaged. The service's log says where it failed.")

@@ -110,7 +110,7 @@ class Own:
                 described = _described(part.translated, detected)
                 yield "sentence", {"span": list(part.span), "added": part.text, "translation": described}
         whole = {"text": text, "source": given.source, "target": given.target, "via": via or None}
-        yield "done", whole | {"detected": _detected(detected) if detected is not None else None}
+        yield "done", whole | {"detected": _detected(detected)}
 
     async def alternatives(self, request: Request) -> Response:
         """POST /api/alternatives: the words that may follow in a translation that has begun."""
@@ -205,7 +205,7 @@ def _described(text: TranslatedText, detected: Guess | None) -> dict[str, Any]:
         "target": text.target,
         "via": text.via or None,
         "zero_shot": text.zero_shot,
-        "detected": _detected(detected) if detected is not None else None,
+        "detected": _detected(detected),
         **_translation(best),
         "n_best": [
             {"text": each.text, "score": _rounded(each.score), "confidence": _rounded(each.confidence)}
@@ -243,5 +243,5 @@ def _pair(spans: SpanPair) -> dict[str, Any]:
     return {"source": list(source), "target": list(target)}
 
 
-def _detected(guess: Guess) -> dict[str, Any]:
-    return {"language": guess.language, "confidence": round(guess.confidence, 1)}
+def _detected(guess: Guess | None) -> dict[str, Any] | None:
+    return None if guess is None else {"language": guess.language, "confidence": round(guess.confidence, 1)}
