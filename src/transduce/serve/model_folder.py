@@ -182,7 +182,7 @@ def _import(package: _Package, roots: list[Path], config: FolderConfig, which: s
         try:
             import_package(package.path, model, config)
         except BaseException:
-            shutil.rmtree(model, ignore_errors=True)  # beside it may be that of a package with the same contents
+            shutil.rmtree(model, ignore_errors=True)  # next to it may be that of a package with the same contents
             raise
     _log.info("imported %s in %.1f s", package.name, time.monotonic() - begin)
     return model

@@ -126,7 +126,7 @@ class Models:
 
     @property
     def slots(self) -> list[ModelSlot]:
-        """The places of all models."""
+        """The slots of all models."""
         return list(dict.fromkeys(self._slots.values()))
 
     def route(self, source: str, target: str) -> Sequence[ModelSlot]:

@@ -157,7 +157,7 @@ class Service:
 
     @property
     def slots(self) -> list[ModelSlot]:
-        """The places of all models."""
+        """The slots of all models."""
         return self._models.slots
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:

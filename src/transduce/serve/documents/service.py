@@ -148,6 +148,6 @@ class Documents:
             return False
         if deleted.state not in (DONE, FAILED):
             self._note_end(CANCELLED)
-            self._reader.give_back(deleted, deleted.num_characters - deleted.characters_done)
-        self._runner.give_up(document_id)
+            self._reader.refund(deleted, deleted.num_characters - deleted.characters_done)
+        self._runner.cancel(document_id)
         return True

@@ -183,7 +183,7 @@ class Access:
         try:
             yield
         except BaseException:
-            self.budgets.give_back(key.name, characters, day)  # at midnight it may be another one
+            self.budgets.refund(key.name, characters, day)  # at midnight it may be another one
             record.characters = 0
             record.headers = self.budgets.headers(key)
             raise

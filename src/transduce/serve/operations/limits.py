@@ -190,8 +190,8 @@ class Budgets:
             budget.change(-characters)
         return taken
 
-    def give_back(self, name: str, characters: int, day: str) -> None:
-        """Gives characters back to a key, perhaps long after they were taken, on the day when that was."""
+    def refund(self, name: str, characters: int, day: str) -> None:
+        """Refunds characters to a key, perhaps long after they were taken, on the day when that was."""
         budget = self._minutes.get(name)
         if budget is not None:
             budget.change(-characters)

@@ -225,7 +225,7 @@ class DocumentStore:
         )  # any database stores it so
         return self._end(document_id, runner, "state = 'failed', message = ?", written, keep_seconds)
 
-    def put_back(self, document_id: str, runner: str, *, counts: bool = False) -> bool:
+    def requeue(self, document_id: str, runner: str, *, counts: bool = False) -> bool:
         """Requeues a document, to be read or translated by the next claim; see `renew`.
 
         Args:
