@@ -33,7 +33,6 @@ from transduce.serve.web.own_fields import (
     served_target,
 )
 from transduce.serve.web.refusals import Refusal, bad_request, refusal_of
-from transduce.serve.web.request_body import read_fields
 from transduce.translation.documents import FORMATS
 from transduce.translation.result import SpanPair, Translation
 
@@ -69,7 +68,7 @@ class Own:
     async def translate(self, request: Request) -> Response:
         """POST /api/translate: a text or a list of texts."""
         key = client_key(self.backend, request)
-        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        fields = await self.backend.read_fields(request)
         given = read_own_fields(fields, self.backend.config)
         plain, options = given.plain, given.text_options
         target = served_target(self.backend, plain.target)
@@ -136,7 +135,7 @@ class Own:
     ) -> tuple[Key, OneText, TranslationRequest]:
         """Returns the client's key, the fields of a request about one text, and what it asks of the service."""
         key, config = client_key(self.backend, request), self.backend.config
-        given = read_one_text(await read_fields(request, config.limits.body_bytes), kind, config, counted)
+        given = read_one_text(await self.backend.read_fields(request), kind, config, counted)
         target = served_target(self.backend, given.target)
         [guess] = await self.backend.sources_of([given.text], given.source, target)
         one = TranslationRequest(
@@ -151,7 +150,7 @@ class Own:
     async def detect(self, request: Request) -> Response:
         """POST /api/detect: for each text its possible languages, the most probable first."""
         key = client_key(self.backend, request)
-        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        fields = await self.backend.read_fields(request)
         texts, _ = read_texts(fields, self.backend.config)
         found = await self.backend.detect(request, key, texts)
         return JSONResponse({"detections": [[_detected(guess) for guess in guesses] for guesses in found]})
