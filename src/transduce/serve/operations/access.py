@@ -131,7 +131,9 @@ class Access:
 
     def key_named(self, name: str) -> Key:
         """Returns the key of an owner of documents; raises UnknownKeyError where there is none any more."""
-        found = ANONYMOUS if not name else self.keys.named(name) if self.keys is not None else None
+        if not name:
+            return ANONYMOUS
+        found = self.keys.named(name) if self.keys is not None else None
         if found is None:
             raise UnknownKeyError("The key that sent this is not valid any more.")
         return found

@@ -94,7 +94,9 @@ class Usage:
             else:
                 self._saved.setdefault(day, Counter())[name] = total
                 return day if taken else None
-        return None if limit and self.known(name, day) >= limit else self.change(name, characters, day)
+        if limit and self.known(name, day) >= limit:
+            return None
+        return self.change(name, characters, day)
 
     def change(self, name: str, characters: int, day: str | None = None) -> str:
         """Counts characters of a key; negative where they are given back.
