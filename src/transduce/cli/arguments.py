@@ -21,6 +21,7 @@ from transduce.config.ranges import flags_of
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
 from transduce.engines.interface import SHORTLIST_CHOICES
 from transduce.errors import ConfigError
+from transduce.files import require_free
 
 
 def add_files(parser: argparse.ArgumentParser, what: str) -> None:
@@ -34,6 +35,12 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     """Declares the output file of a command that else writes to standard output."""
     add_path(parser, "--output", "FILE", "written whole or not at all; default: stdout")
     add_overwrite(parser)
+
+
+def require_output(args: argparse.Namespace) -> None:
+    """Raises an error where the file of `add_output` exists, unless --overwrite is given."""
+    if args.output is not None:
+        require_free(args.output, overwrite=args.overwrite)
 
 
 def add_corpora(group: Any) -> None:

@@ -145,14 +145,13 @@ def run(args: argparse.Namespace) -> int:
     layout = _layout(args)
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.data.readers import STDIN, require_file
-    from transduce.files import require_free
     from transduce.translation.pipeline import Request
     from transduce.translation.streams import FileJob, translate_file
 
     if args.source != STDIN:
         require_file(args.source)
-    if args.output is not None and not args.resume:
-        require_free(args.output, overwrite=args.overwrite)
+    if not args.resume:
+        arguments.require_output(args)
     arguments.require_cluster(args)
     files = ConstraintFiles(args)
     text_options = _text_options(args)
