@@ -152,11 +152,9 @@ def _roots(folder: Path, packages: list[_Package]) -> list[Path]:
 def _find_import(package: _Package, roots: list[Path]) -> Path | None:
     for root in roots:
         model = root / package.key / package.name
-        try:
+        with contextlib.suppress(TransduceError):
             Bundle.load(model)
-        except TransduceError:
-            continue
-        return model
+            return model
     return None
 
 

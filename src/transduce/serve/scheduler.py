@@ -97,11 +97,9 @@ class Scheduler:
         """
         if not inputs:
             return []
-        ended = threading.Lock()
-        ended.acquire()
-        call = self.submit(ticket, work, inputs, tokens, ended.release)
-        left = ticket.seconds_left
-        if not ended.acquire(timeout=-1 if left is None else left):
+        ended = threading.Event()
+        call = self.submit(ticket, work, inputs, tokens, ended.set)
+        if not ended.wait(ticket.seconds_left):
             call.fail(DeadlineError())
         ticket.enter(None)
         return call.outcome()

@@ -2,9 +2,10 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import Any
+
+from starlette.types import Scope
 
 from transduce.errors import TransduceError
 from transduce.serve.operations.keys import ANONYMOUS, Key, KeyRing
@@ -13,8 +14,6 @@ from transduce.serve.operations.request_record import record_of
 
 _WRONG_KEYS = 10  # a minute from one address
 _MAX_ADDRESSES = 10_000  # that are remembered
-
-Scope = MutableMapping[str, Any]
 
 
 class AccessError(TransduceError):

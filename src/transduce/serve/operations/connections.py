@@ -44,14 +44,13 @@ class _RequestParser(httptools.HttpRequestParser):
         while not self._connection.transport.is_closing():
             try:
                 super().feed_data(data)
+                return
             except httptools.HttpParserUpgrade as upgrade:
                 if not self.wants_upgrade:
                     raise
                 [end] = upgrade.args  # of the headers
                 data = self._connection.head_without_upgrade() + data[end:]
                 self._begin()  # what it has read may have been the last request of the connection
-            else:
-                return
 
 
 class BoundedProtocol(HttpToolsProtocol):
