@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, option_name, whole
 from transduce.cli.output import warn
+from transduce.cli.requirements import require_training
 from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -63,8 +64,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains, and returns the exit code: 128 + signal where one stopped it."""
-    from transduce.cli.requirements import require_training
-
     require_training()
     from transduce import runs
 
