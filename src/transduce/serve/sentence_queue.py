@@ -67,7 +67,7 @@ class SentenceQueue:
             call.waiting.clear()
             call.waiting_tokens = 0
 
-    def next_batch(self, max_tokens: int, num_workers: int = 1) -> Batch | None:
+    def next_batch(self, max_tokens: int, num_workers: int) -> Batch | None:
         """Removes and returns the next batch, or None if nothing waits.
 
         Args:

@@ -26,7 +26,7 @@ class MinuteBudget:
     passes. So a text that is longer than a minute's characters can be translated too, and the average stays.
     """
 
-    def __init__(self, characters_per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, characters_per_minute: int, clock: Callable[[], float]) -> None:
         """Takes the characters of a minute, and a function that returns the time in seconds."""
         self.limit = characters_per_minute
         self._clock = clock

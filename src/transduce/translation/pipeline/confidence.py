@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from transduce.translation.pipeline.calibration import Calibration
 
 
-def with_probabilities(
-    model: TextModel, parts: Sequence[Part], results: Results, glossary: Glossary | None = None
-) -> Results:
+def with_probabilities(model: TextModel, parts: Sequence[Part], results: Results, glossary: Glossary | None) -> Results:
     """Returns the translations with the log-probability of each token and the probability of each word.
 
     The engine scores the outputs as if they had been given. So the numbers are the model's, for any kind of search; it
