@@ -39,7 +39,7 @@ from transduce.translation.result import Alternative, Attention, Translation
 
 # The part of what is accepted that requests of a priority may take: bulk never shuts out those who wait for an answer.
 _SHARE = {Priority.INTERACTIVE: 1.0, Priority.BULK: 0.5}
-_WATCH_SECONDS = 1.0  # between two looks at the model folders
+_WATCH_SECONDS = 1.0  # between two checks of the model folders
 _STOP_POLL_SECONDS = 0.01
 _CLOSE_SECONDS = 30.0  # at the end, for threads to end, when nobody waits for them any more
 # Sentences of a stream that are translated in one request: few at first, so that the first ones come soon.

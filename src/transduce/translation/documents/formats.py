@@ -104,7 +104,7 @@ def require_format(name: str, path: Path | None, content: Path | bytes | None = 
     Args:
         name: of a format; "" if none is named.
         path: of the document, for its extension; None if it has no name.
-        content: the document, or the file that holds it; None if it is not to be looked at.
+        content: the document, or the file that holds it; None if only its name counts.
 
     Raises:
         ConfigError: there is no such format, or see `recognised_format`; or none is recognised.

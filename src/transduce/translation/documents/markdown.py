@@ -140,7 +140,7 @@ class _Reader:
             yield from _titles_of_yaml(text) if mark == "---" else _titles_of_toml(text)
 
     def _copied(self, end: int) -> str:
-        """Returns the lines up to one as they are, and goes on after them."""
+        """Returns the lines up to one as they are; reading continues there."""
         copied = "".join(line + line_end for line, line_end in self.lines[self.position : end])
         self.position = end
         return copied
