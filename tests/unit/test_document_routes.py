@@ -454,7 +454,7 @@ def test_of_a_document_that_expires_unfinished_what_is_not_translated_is_given_b
         assert store.documents.claim(TRANSLATING, "fourth replica", 600) is not None
         assert store.documents.fail(failed.id, "fourth replica", "damaged", -1)
         store.documents.keep_unfinished(made.id, -1)
-        reader: Any = SimpleNamespace(give_back=lambda document, left: given_back.append((document.id, left)))
+        reader: Any = SimpleNamespace(refund=lambda document, left: given_back.append((document.id, left)))
         runner = DocumentRunner(FakeService(), ServeConfig(), store.documents, reader, ended.append)
         runner.start()
         while len(ended) < 3:

@@ -24,7 +24,7 @@ from transduce.serve.documents.reader import DocumentReader
 from transduce.serve.documents.runner import DocumentRunner
 from transduce.serve.documents.service import Documents
 from transduce.serve.documents.survey import DocumentFile, Survey, SurveyProcesses, survey
-from transduce.serve.documents.translation import DocumentTranslation, GivenUpError
+from transduce.serve.documents.translation import CancelledDocumentError, DocumentTranslation
 from transduce.serve.operations.access import Access, DayLimitError, LimitError, MinuteLimitError
 from transduce.serve.operations.keys import Key, KeyRing, add_key
 from transduce.serve.operations.limits import Budgets, Usage
@@ -495,7 +495,7 @@ def test_what_is_charged_late_counts_on_the_day_when_the_document_came(store: St
     asyncio.run(reader.charge(document, 70))  # as long as anything is left
     with pytest.raises(DayLimitError, match=r"characters of 2026-01-02 \(UTC\)"):
         asyncio.run(reader.charge(document, 1))
-    reader.give_back(document, 70)
+    reader.refund(document, 70)
     assert (usage.known("one", "2026-01-02"), usage.of_today("one")) == (70, 0)
 
 
@@ -505,7 +505,7 @@ def test_what_is_charged_late_counts_on_the_day_when_the_document_came(store: St
 def runner_of(store: Any, ends: list[str], given_back: list[int], **limits: Any) -> DocumentRunner:
     config = ServeConfig(documents=DocumentsConfig(**limits))
     documents = store.documents if isinstance(store, Store) else store
-    reader: Any = SimpleNamespace(give_back=lambda _, left: given_back.append(left))
+    reader: Any = SimpleNamespace(refund=lambda _, left: given_back.append(left))
     return DocumentRunner(FakeService(), config, documents, reader, ends.append)
 
 
@@ -591,7 +591,7 @@ def test_a_result_is_saved_in_pieces_with_its_warnings(
     assert (done.state, done.warnings, done.num_bytes) == ("done", ("a picture has no text",), 10)
     assert store._database.run(lambda run: run("SELECT expires FROM documents")) == [(1025.0,)]
     assert ends == ["done"]
-    with pytest.raises(GivenUpError):
+    with pytest.raises(CancelledDocumentError):
         asyncio.run(runner._save(translation, "another", result))
     assert ends == ["done"]
 
@@ -719,10 +719,10 @@ def test_a_translation_that_was_given_up_asks_for_nothing_more() -> None:
     service = FakeService()
     translation = translation_of(service, stored())
     translation._require_wanted()
-    translation.give_up()
-    with pytest.raises(GivenUpError):
+    translation.cancel()
+    with pytest.raises(CancelledDocumentError):
         translation._require_wanted()
-    with pytest.raises(GivenUpError):
+    with pytest.raises(CancelledDocumentError):
         translation._translated(["A dog."])
     assert service.requests == []
 

@@ -286,9 +286,9 @@ def test_what_is_left_is_told_in_headers(budgets: Budgets, monkeypatch: pytest.M
         (b"ratelimit-policy", b'"day";q=200;w=86400'),
         (b"ratelimit", b'"day";r=10;t=86000'),
     ]
-    budgets.give_back("weblate", 100, DAY)
+    budgets.refund("weblate", 100, DAY)
     assert budgets.headers(both)[1] == (b"ratelimit", b'"minute";r=10;t=54, "day";r=60;t=86000')
-    budgets.give_back("nobody", 5, DAY)
+    budgets.refund("nobody", 5, DAY)
     assert budgets.usage.of_today("nobody") == -5
 
 
@@ -334,7 +334,7 @@ def test_replicas_spend_the_quota_of_a_day_once(tmp_path: Path) -> None:
     assert passed == 1000
     assert stores[0].usage("weblate", DAY, DAY) == 1000
     assert [access.budgets.left_today(limited) for access in replicas] == [0, 0]
-    replicas[0].budgets.give_back("weblate", 100, DAY)
+    replicas[0].budgets.refund("weblate", 100, DAY)
     asyncio.run(replicas[0].budgets.usage.save())
     asyncio.run(ask(replicas[1]))
     assert passed == 1050, "what one replica gives back, another may spend"

@@ -351,7 +351,7 @@ def test_a_request_has_waited_as_long_as_the_sentence_that_waited_longest(
     for seconds[0], longer in ((20.0, 3.0), (30.0, 1.0)):
         scheduler.submit(ticket, 0, [1, 2], [1, 1], lambda: None)
         seconds[0] += longer
-        batch = scheduler._take()
+        batch = scheduler._next_batch()
         assert batch is not None
         scheduler._compute_batch(batch)
     assert (ticket.waited_seconds, waits) == (3.0, [3.0, 1.0])
@@ -373,14 +373,14 @@ def test_the_speed_is_a_mean_over_as_many_tokens_as_were_measured(
     scheduler = Scheduler("model", compute, 0, 80, recorder)
     scheduler._workers, scheduler._num_measured_tokens = [threading.Thread()] * 2, measured
     scheduler.submit(Ticket(), 0, [1, 2, 3], [40, 24, 60], lambda: None)
-    batch = scheduler._take()
+    batch = scheduler._next_batch()
     assert batch is not None
     assert (batch.others_wait, scheduler.num_computing, scheduler.backlog_seconds) == (True, 2, 0)
     scheduler._compute_batch(batch)
     assert told == [("model", 2, 64, 0.8, 32.0)]
     assert scheduler.seconds_of(1) == pytest.approx(0.5 * 64 / (64 + memory) / 2), "of two workers"
     assert scheduler._num_measured_tokens == measured + 64
-    last = scheduler._take()
+    last = scheduler._next_batch()
     assert last is not None
     before = scheduler.seconds_of(1)
     scheduler._compute_batch(last)  # nothing waits behind it, and it is slower than the mean
@@ -394,7 +394,7 @@ def test_an_input_that_nobody_waits_for_any_more_is_not_computed_again(recorder:
     for ticket, value in ((first, 1), (second, 2)):
         scheduler.submit(ticket, 0, [value], [1], lambda: None)
     engine.errors = {2: DataError("2 is wrong")}
-    batch = scheduler._take()
+    batch = scheduler._next_batch()
     assert batch is not None
     first.cancel()
     scheduler._compute_batch(batch)

@@ -30,7 +30,7 @@ def queue_of(*calls: Call) -> SentenceQueue:
 
 
 def taken(queue: SentenceQueue, max_tokens: int = BUDGET, num_workers: int = 1) -> list[str]:
-    batch = queue.take(max_tokens, num_workers)
+    batch = queue.next_batch(max_tokens, num_workers)
     return [] if batch is None else [sentence.input for sentence in batch.sentences]
 
 
@@ -152,7 +152,7 @@ class QueueMachine(RuleBasedStateMachine):
     def take(self, num_workers: int, fails: bool) -> None:
         waiting = [call for call in self.calls if call.waiting]
         oldest = min(waiting, key=lambda call: call.ticket.number, default=None)
-        batch = self.queue.take(BUDGET, num_workers)
+        batch = self.queue.next_batch(BUDGET, num_workers)
         assert (batch is None) == (oldest is None)
         if batch is None or oldest is None:
             return

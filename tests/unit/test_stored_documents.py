@@ -126,7 +126,7 @@ def test_who_has_lost_a_document_can_change_nothing(documents: DocumentStore, st
     assert not documents.add_result_chunk(made.id, "a", 0, b"x")
     assert not documents.finish(made.id, "a", [], 60)
     assert not documents.fail(made.id, "a", "", 60)
-    assert not documents.put_back(made.id, "a")
+    assert not documents.requeue(made.id, "a")
     assert documents.renew(made.id, "b", 60, 1, 1)
     assert documents.delete("transduce", "one", made.id) is not None
     assert not documents.renew(made.id, "b", 60, 1, 1)
@@ -153,7 +153,7 @@ def test_a_document_that_is_put_back_counts_as_not_begun(documents: DocumentStor
         claimed = documents.claim(TRANSLATING, name, 60)
         assert claimed is not None
         assert claimed.attempts == 1
-        assert documents.put_back(made.id, name)
+        assert documents.requeue(made.id, name)
         assert found(documents, made).state == "queued"
 
 
@@ -168,7 +168,7 @@ def test_a_document_that_is_still_to_be_read_is_read_and_only_then_translated(do
         claimed = documents.claim(READING, name, seconds)
         assert claimed is not None
         assert documents.claim(READING, "e", 60) is None
-        assert documents.put_back(made.id, name)
+        assert documents.requeue(made.id, name)
         assert (found(documents, made).state, found(documents, made).attempts) == ("reading", 1)
     assert documents.claim(READING, "f", 60) is not None
     assert documents.content(made.id, "source") == CONTENT

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, real, whole
+from transduce.cli.requirements import require_training
 from transduce.errors import ConfigError, TrainingError, suggestion
 from transduce.reporting.tables import counted
 
@@ -74,8 +75,6 @@ def run(args: argparse.Namespace) -> int:
         return _compare(args)
     if args.output is None:
         raise ConfigError("ablate needs --output DIR, the folder to write, or --compare BEFORE AFTER.")
-    from transduce.cli.requirements import require_training
-
     require_training()
     from transduce.experiments.ablation.ablate import ablate
     from transduce.experiments.ablation.built_in import find_grid

@@ -5,12 +5,23 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from transduce.cli.options import THREADS, add_choice, add_number, add_path, add_switch, add_text, setting, whole
+from transduce.cli.options import (
+    THREADS,
+    add_choice,
+    add_number,
+    add_path,
+    add_switch,
+    add_text,
+    option_name,
+    setting,
+    whole,
+)
 from transduce.config import DecodeConfig
 from transduce.config.ranges import flags_of
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
 from transduce.engines.interface import SHORTLIST_CHOICES
 from transduce.errors import ConfigError
+from transduce.files import require_free
 
 
 def add_files(parser: argparse.ArgumentParser, what: str) -> None:
@@ -24,6 +35,12 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     """Declares the output file of a command that else writes to standard output."""
     add_path(parser, "--output", "FILE", "written whole or not at all; default: stdout")
     add_overwrite(parser)
+
+
+def require_output(args: argparse.Namespace) -> None:
+    """Raises an error where the file of `add_output` exists, unless --overwrite is given."""
+    if args.output is not None:
+        require_free(args.output, overwrite=args.overwrite)
 
 
 def add_corpora(group: Any) -> None:
@@ -66,7 +83,7 @@ def add_overwrite(parser: Any, what: str = "an existing output") -> None:
 def add_option(group: Any, key: str, note: str = "") -> None:
     """Declares the option that sets a key of `DecodeConfig`, as the schema describes it."""
     flag = flags_of(DecodeConfig)[key]
-    add_number(group, f"--{key.replace('_', '-')}", setting(key), flag.metavar, flag.help + note)
+    add_number(group, option_name(key), setting(key), flag.metavar, flag.help + note)
 
 
 def add_options(parser: argparse.ArgumentParser, name: str, paper: DecodeConfig | None = None) -> Any:
@@ -167,8 +184,7 @@ def require_cluster(args: argparse.Namespace) -> None:
 def require_both(args: argparse.Namespace, first: str, second: str) -> None:
     """Raises ConfigError where only one of two options is given that belong together."""
     if (getattr(args, first) is None) != (getattr(args, second) is None):
-        names = " and ".join(f"--{name.replace('_', '-')}" for name in (first, second))
-        raise ConfigError(f"{names} belong together: give both.")
+        raise ConfigError(f"{option_name(first)} and {option_name(second)} belong together: give both.")
 
 
 def decode_changes(args: argparse.Namespace) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from transduce.cli.augment_job import add_job, run_job
 from transduce.cli.open_model import languages_of_memory
-from transduce.cli.options import add_choice, add_number, add_path, add_switch, whole
+from transduce.cli.options import add_choice, add_number, add_path, add_switch, option_name, whole
 from transduce.data.tmx import is_tmx
 from transduce.errors import ConfigError
 
@@ -43,13 +43,12 @@ def run(args: argparse.Namespace) -> int:
 
     if args.reference is not None and args.columns:
         raise ConfigError("References are in a file (--reference) or in TEXT (--columns): give one of them.")
-    has_references = args.reference is not None or args.columns
     if args.nearest_reference is None:
-        for option in (name for name in ("reference", "columns", "n_best") if getattr(args, name)):
-            name = option.replace("_", "-")
-            raise ConfigError(f"--{name} is for --nearest-reference bleu or chrf: give that as well.")
+        for name in ("reference", "columns", "n_best"):
+            if getattr(args, name):
+                raise ConfigError(f"{option_name(name)} is for --nearest-reference bleu or chrf: give that as well.")
         return run_job(args, partial(distill, corpus=args.text, **_languages(args)))
-    if not has_references:
+    if args.reference is None and not args.columns:
         raise ConfigError("--nearest-reference needs references: give --reference FILE, or --columns.")
     if STDIN in (args.text, args.reference):
         raise ConfigError(

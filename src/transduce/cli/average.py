@@ -15,6 +15,7 @@ import sys
 
 from transduce.cli.arguments import add_overwrite
 from transduce.cli.options import add_number, add_path, add_switch, whole
+from transduce.cli.requirements import require_training
 
 SUMMARY = "average a run's checkpoints into a model folder"
 
@@ -31,8 +32,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Averages, and returns the exit code."""
-    from transduce.cli.requirements import require_training
-
     require_training()
     from transduce.runs import average_run
 

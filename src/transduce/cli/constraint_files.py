@@ -45,9 +45,10 @@ class ConstraintFiles:
 
         while True:
             line = {name: next(lines, None) for name, (_, lines) in self._by_line.items()}
-            for name in (name for name, text in line.items() if text is None):
-                path, _ = self._by_line[name]
-                raise DataError(f"{path}: has fewer lines than the input: give one for each, empty for none.")
+            for name, text in line.items():
+                if text is None:
+                    path, _ = self._by_line[name]
+                    raise DataError(f"{path}: has fewer lines than the input: give one for each, empty for none.")
             phrases, terms = ((line.get(name) or "").split("\t") for name in ("forbid_by_line", "require_by_line"))
             forbidden = (*self._always, *(phrase for phrase in phrases if phrase.strip()))
             required = choices_of(term.split("|") for term in terms if term.strip())

@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.cli.arguments import require_output
 from transduce.cli.open_model import Opened, load_translator
+from transduce.cli.options import option_name
 from transduce.cli.output import say, warn
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
@@ -28,17 +30,17 @@ def require_document_options(args: argparse.Namespace) -> None:
         DataError: the document is missing, or there is a file at the output already.
     """
     from transduce.data.readers import require_file
-    from transduce.files import require_free
     from transduce.translation.documents import require_format
 
-    for name in (name for name in _FOR_LINES if getattr(args, name) != args.parser.get_default(name)):
-        raise ConfigError(f"--{name.replace('_', '-')} is for lines (--source), not for documents: leave it out.")
+    for name in _FOR_LINES:
+        if getattr(args, name) != args.parser.get_default(name):
+            raise ConfigError(f"{option_name(name)} is for lines (--source), not for documents: leave it out.")
     if args.output is None or args.output == Path("-"):
         raise ConfigError("A document is written to a file: name it with --output.")
     is_there = args.document.is_file()
     require_format(args.format, args.document, args.document if is_there else None)
     require_file(args.document)
-    require_free(args.output, overwrite=args.overwrite)
+    require_output(args)
 
 
 def translate_to_output(args: argparse.Namespace, opened: Opened, text_options: "TextOptions") -> int:

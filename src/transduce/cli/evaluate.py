@@ -115,8 +115,9 @@ def run(args: argparse.Namespace) -> int:
         raise EvaluationError("Nothing to compare with: add --reference FILE.")
     if args.model is not None and args.source is None:
         raise EvaluationError("--model measures the perplexity of the reference given the source: add --source FILE.")
-    targets = [name for name in (args.hypothesis, *args.reference) if name is not None]
-    sides = [*((name, 1) for name in targets), *([(args.source, 0)] if args.source is not None else [])]
+    sides = [(name, 1) for name in (args.hypothesis, *args.reference) if name is not None]
+    if args.source is not None:
+        sides.append((args.source, 0))
     languages = _languages(args)
     texts = {each: _read(*each, languages) for each in dict.fromkeys(sides)}
     training = _training(args.train, languages)
@@ -178,10 +179,13 @@ def _evaluate_sets(args: argparse.Namespace) -> int:
     }
     if args.robustness:
         measured = score_robustness(translator, sets, **given)
-        for warning in () if args.json else (each for scored in measured for each in scored.warnings):
-            warn(warning)
-        in_json = json.dumps({"versions": [each.to_dict() for each in measured]}, indent=2, ensure_ascii=False)
-        print_report(in_json if args.json else robustness_table(measured))
+        if args.json:
+            print(json.dumps({"versions": [each.to_dict() for each in measured]}, indent=2, ensure_ascii=False))
+            return 0
+        for scored in measured:
+            for warning in scored.warnings:
+                warn(warning)
+        print_report(robustness_table(measured))
         return 0
     scores = score_sets(translator, sets, **given)
     warnings = [warning for each in scores for warning in each.evaluation.warnings]
@@ -262,8 +266,10 @@ def _perplexity(args: argparse.Namespace, texts: "Texts") -> dict[str, Any]:
 def _leaks(args: argparse.Namespace, texts: "Texts", training: dict[str, "Iterator[str]"]) -> list[str]:
     from transduce.evaluation import leakage_warnings
 
-    sides = [*([(args.source, 0)] if args.source is not None else []), *((name, 1) for name in args.reference)]
-    return leakage_warnings([texts[each] for each in sides], training) if training else []
+    if not training:
+        return []
+    source = [] if args.source is None else [texts[args.source, 0]]
+    return leakage_warnings([*source, *(texts[name, 1] for name in args.reference)], training)
 
 
 def _training(paths: list[Path], languages: tuple[str, str]) -> dict[str, "Iterator[str]"]:

@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_corpora, add_device, add_overwrite, require_both
-from transduce.cli.options import Number, add_choice, add_number, add_path, add_switch, add_text
+from transduce.cli.options import Number, add_choice, add_number, add_path, add_switch, add_text, option_name
 from transduce.cli.output import print_report
 from transduce.config.filter_options import RULES, FilterOptions
 from transduce.config.ranges import flags_of, ranges_of
@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     defaults = FilterOptions()
     for key, flag in flags_of(FilterOptions).items():
         kind = Number(*ranges_of(FilterOptions)[key])
-        add_number(rules, f"--{key.replace('_', '-')}", kind, flag.metavar, flag.help, getattr(defaults, key))
+        add_number(rules, option_name(key), kind, flag.metavar, flag.help, getattr(defaults, key))
     models = parser.add_argument_group("models, for the rule cross-entropy")
     add_path(models, "--forward", "MODEL", "model folder, from source to target")
     add_path(models, "--backward", "MODEL", "model folder, from target to source")

@@ -87,10 +87,12 @@ def run(args: argparse.Namespace) -> int:
     require_replaceable(args.output, is_export=False, overwrite=args.overwrite)  # before a long download
     origin = find_origin(f"{args.path}@{args.revision}" if args.revision else args.path)
     form = args.format or find_format(origin.path)
-    if form != DESCRIBED and not (args.description is None and args.tokenizer is None):
-        raise ConfigError("--description and --tokenizer are for a state dict of torch; other formats need neither.")
     options: ComparisonOptions = {**comparison_options(args), "compare": not args.no_compare}
     if form != DESCRIBED:
+        if args.description is not None or args.tokenizer is not None:
+            raise ConfigError(
+                "--description and --tokenizer are for a state dict of torch; other formats need neither."
+            )
         certificate = import_model(origin, args.output, form, **options)
     else:
         if args.description is None or args.tokenizer is None:

@@ -101,9 +101,12 @@ def run(args: argparse.Namespace) -> int:
 def _as_json(subject: _Subject, count: int) -> dict[str, Any]:
     values = {"kind": subject.kind, "parameters": count, "config": to_dict(subject.config)}
     values |= {"metrics": subject.metrics, "estimate": asdict(estimate(subject.config))}
-    values |= {"shortlist": subject.shortlist} if subject.shortlist is not None else {}
-    values |= {"languages": subject.languages} if subject.languages else {}
-    values |= {"bytes": subject.num_bytes} if subject.num_bytes is not None else {}
+    if subject.shortlist is not None:
+        values["shortlist"] = subject.shortlist
+    if subject.languages:
+        values["languages"] = subject.languages
+    if subject.num_bytes is not None:
+        values["bytes"] = subject.num_bytes
     if (progress := subject.progress) is not None:
         max_steps = subject.config.train.max_steps
         shown = {key: getattr(progress, key) for key in _PROGRESS}

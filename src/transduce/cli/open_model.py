@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import decode_changes
+from transduce.cli.options import option_name
 from transduce.cli.output import say
 from transduce.config import DecodeConfig
 from transduce.data.tmx import is_tmx
@@ -56,7 +57,8 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: bool 
     engine = tried_first(args.engine)
     lack = engine.lack(options, (), bundle.config.model) if search else None
     if lack is not None and (given := getattr(args, lack.option, None)) is not None:
-        lack = dataclasses.replace(lack, shown=f"--{lack.option.replace('_', '-')} {given}")
+        lack = dataclasses.replace(lack, shown=f"{option_name(lack.option)} {given}")
+    draft = getattr(args, "draft", "")
     choice = choose_engine(
         args.engine,
         args.quantization,
@@ -64,7 +66,7 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: bool 
         model=bundle.config.model,
         num_models=1 + len(getattr(args, "ensemble", ())),
         shortlist=getattr(args, "shortlist", "off"),
-        draft=(draft := getattr(args, "draft", "")),
+        draft=draft,
         lack=lack,
     )
     if draft and (options.beam_size > 1 or options.temperature):

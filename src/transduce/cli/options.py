@@ -53,6 +53,11 @@ def setting(key: str) -> Number:
 THREADS = Number(int, interface.THREADS)
 
 
+def option_name(name: str) -> str:
+    """Returns the option whose value argparse calls `name`: "--beam-size" of "beam_size"."""
+    return f"--{name.replace('_', '-')}"
+
+
 def add_number(
     group: Any, name: str, number: Number, metavar: str, about: str, default: int | float | None = None
 ) -> None:

@@ -63,8 +63,8 @@ def _belongs_to(output: Path, folder: Path) -> bool:
     from transduce.bundle import OWN_FILES, Bundle
     from transduce.data.corpus import named_files
 
-    place, root = output.parent.resolve() / output.name, folder.resolve()
-    is_inside = root in place.parents
+    resolved, root = output.parent.resolve() / output.name, folder.resolve()
+    is_inside = root in resolved.parents
     if not is_inside and not output.is_file():
         return False
     try:
@@ -72,7 +72,7 @@ def _belongs_to(output: Path, folder: Path) -> bool:
     except TransduceError:  # not a model folder
         return is_inside and output.is_file()
     own = [root / name for name in OWN_FILES]
-    return any(path in (place, *place.parents) for path in own) or any(
+    return any(path in (resolved, *resolved.parents) for path in own) or any(
         _is_same(output, path) for path in (*own, *named_files(data))
     )
 

@@ -23,10 +23,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import add_output
+from transduce.cli.arguments import add_output, require_output
 from transduce.cli.options import add_choice, add_number, add_path, add_switch, whole
 from transduce.errors import ConfigError, DataError
-from transduce.files import require_free, write_text
+from transduce.files import write_text
 
 if TYPE_CHECKING:
     from transduce.treebank import Tree
@@ -49,8 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draws the trees, and returns the exit code."""
-    if args.output is not None:
-        require_free(args.output, overwrite=args.overwrite)
+    require_output(args)
     pieces = _pieces(args, _format(args.format, args.output))
     if args.output is None:
         for piece in pieces:

@@ -23,7 +23,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import add_files, add_machine, add_options
+from transduce.cli.arguments import add_files, add_machine, add_options, require_output
 from transduce.cli.open_model import loading_arguments, open_model, say_engine
 from transduce.cli.options import add_switch
 from transduce.cli.output import open_output, warn_truncated
@@ -76,12 +76,10 @@ def run(args: argparse.Namespace) -> int:
     from transduce.data.progress import progress_bar
     from transduce.data.readers import read_lines
     from transduce.data.treebank_reader import read_normalised
-    from transduce.files import require_free
     from transduce.parser import Parser
     from transduce.treebank.pairs import tree_words
 
-    if args.output is not None:
-        require_free(args.output, overwrite=args.overwrite)
+    require_output(args)
     gold = list(read_normalised([args.source])) if args.trees else []
     sentences = [" ".join(tree_words(tree)) for tree in gold] if args.trees else read_lines(args.source)
     opened = open_model(args)

@@ -18,6 +18,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from transduce.cli import train
+from transduce.cli.requirements import require_training
 from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ configure = train.configure
 
 def run(args: argparse.Namespace) -> int:
     """Trains and tests, and returns the exit code."""
-    from transduce.cli.requirements import require_training
-
     require_training()
     from transduce import runs
 

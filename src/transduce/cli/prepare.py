@@ -35,14 +35,12 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_corpora, add_overwrite
-from transduce.cli.options import THREADS, Number, add_number, add_path, add_settings, add_switch, add_text
-from transduce.config.ranges import Range
+from transduce.cli.options import THREADS, add_number, add_path, add_settings, add_switch, add_text, whole
 from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
     from transduce.config import Config
 
-_SHOWN_LINES = Number(int, Range(1, 1000))
 
 SUMMARY = "check a parallel corpus, learn its tokenizer, encode it"
 
@@ -61,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--threads", THREADS, "N", "threads that encode; default: all cores")
     add_overwrite(parser, "a folder that was prepared differently")
     add_switch(parser, "--check-only", "only report on the text; write nothing")
-    add_number(parser, "--show-modified", _SHOWN_LINES, "N", "also print N lines before and after train.modifiers")
+    add_number(parser, "--show-modified", whole(1, 1000), "N", "also print N lines before and after train.modifiers")
     add_switch(parser, "--quiet", "no progress on standard error")
 
 

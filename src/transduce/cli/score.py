@@ -23,7 +23,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import add_direction, add_ensemble, add_machine, add_option, add_output
+from transduce.cli.arguments import add_direction, add_ensemble, add_machine, add_option, add_output, require_output
 from transduce.cli.open_model import load_translator, open_model, read_sides, require_named_target
 from transduce.cli.options import add_path, add_switch
 from transduce.cli.output import open_output, say, warn_truncated
@@ -56,13 +56,11 @@ def run(args: argparse.Namespace) -> int:
     """Scores the pairs, and returns the exit code."""
     from transduce.data.readers import STDIN
     from transduce.data.treebank_reader import sentence_reader
-    from transduce.files import require_free
     from transduce.translation.forced_scores import ScoreSummary
 
     if args.source == args.target == STDIN:
         raise ConfigError("standard input ('-') can be only one of --source and --target.")
-    if args.output is not None:
-        require_free(args.output, overwrite=args.overwrite)
+    require_output(args)
     pairs = read_sides(args.source, args.target, args.model, args.target_language)
     opened = open_model(args, search=False)
     require_named_target(opened.bundle, args.target_language, args.target, "--target-language")

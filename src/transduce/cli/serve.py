@@ -26,7 +26,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.options import THREADS, add_choice, add_number, add_path, add_switch, add_text, whole
+from transduce.cli.options import THREADS, add_choice, add_number, add_path, add_switch, add_text, option_name, whole
 from transduce.cli.output import print_report, say
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
 from transduce.engines.interface import SHORTLIST_CHOICES
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         return _add_key(args)
     for name in ("characters_per_minute", "characters_per_day", "bulk"):
         if getattr(args, name):
-            raise ConfigError(f"--{name.replace('_', '-')} is of a new key: give --add-key NAME as well.")
+            raise ConfigError(f"{option_name(name)} is of a new key: give --add-key NAME as well.")
     if args.json and not args.usage:
         raise ConfigError("--json is a form of --usage: give that as well.")
     from transduce.cli.requirements import require

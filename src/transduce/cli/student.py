@@ -38,6 +38,7 @@ from transduce.cli.arguments import add_cluster, add_ensemble, add_machine, add_
 from transduce.cli.open_model import loaded_workers, open_translator
 from transduce.cli.options import add_choice, add_number, add_path, add_settings, add_switch, add_text, whole
 from transduce.cli.output import print_report, say, warn
+from transduce.cli.requirements import require_training
 
 if TYPE_CHECKING:
     from transduce.augmentation.student import Student
@@ -68,8 +69,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Makes the student, and returns the exit code: 128 + signal where one stopped its training."""
-    from transduce.cli.requirements import require_training
-
     require_training()
     require_cluster(args)
     from transduce.augmentation.student import StudentJob, make_student, student_config
@@ -89,10 +88,10 @@ def run(args: argparse.Namespace) -> int:
         progress=not args.quiet,
         warn=warn,
     )
-    return _report(args, make_student(job, partial(loaded_workers, args, opened)))
+    return _report(make_student(job, partial(loaded_workers, args, opened)))
 
 
-def _report(args: argparse.Namespace, student: "Student") -> int:
+def _report(student: "Student") -> int:
     from transduce.cli.train import stopped_by
 
     if student.comparison is None:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from transduce.cli.arguments import add_direction
-from transduce.cli.options import add_number, add_path, add_switch, add_text, setting, whole
+from transduce.cli.options import add_number, add_path, add_switch, add_text, option_name, setting, whole
+from transduce.cli.requirements import require_training
 from transduce.errors import ConfigError
 
 SUMMARY = "decode with many beam sizes, length penalties and averages, and compare"
@@ -49,8 +50,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Decodes what is missing, prints the table, and returns the exit code."""
-    from transduce.cli.requirements import require_training
-
     axes = (_numbers(args, "beam_size"), _numbers(args, "length_penalty"))
     averages = _numbers(args, "average") if args.average else None
     require_training()
@@ -85,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 def _numbers(args: argparse.Namespace, name: str) -> tuple[Any, ...]:
     """Returns the values of an option such as `1,2,4`, without repetitions."""
     bounds = whole(1) if name == "average" else setting(name)
-    number = replace(bounds, option=f"--{name.replace('_', '-')}")
+    number = replace(bounds, option=option_name(name))
     try:
         return tuple(dict.fromkeys(map(number, getattr(args, name).split(","))))
     except ConfigError as error:

@@ -30,8 +30,9 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, whole
+from transduce.cli.options import add_number, add_path, add_settings, add_switch, add_text, option_name, whole
 from transduce.cli.output import warn
+from transduce.cli.requirements import require_training
 from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -63,8 +64,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains, and returns the exit code: 128 + signal where one stopped it."""
-    from transduce.cli.requirements import require_training
-
     require_training()
     from transduce import runs
 
@@ -105,8 +104,9 @@ def configuration(args: argparse.Namespace) -> "tuple[Config, list[str]]":
 def _start_settings(args: argparse.Namespace) -> list[str]:
     """Returns the settings that --from and --blockwise stand for."""
     if args.blockwise is None:
-        if given := [name for name in ("block_size", "with_model", "original_targets") if getattr(args, name)]:
-            raise ConfigError(f"--{given[0].replace('_', '-')} is for --blockwise MODEL: give that as well.")
+        for name in ("block_size", "with_model", "original_targets"):
+            if getattr(args, name):
+                raise ConfigError(f"{option_name(name)} is for --blockwise MODEL: give that as well.")
         return [_starting_from(args.ancestor)] if args.ancestor else []
     if args.ancestor:
         raise ConfigError("--blockwise says which model training starts from: leave out --from.")

@@ -90,7 +90,7 @@ from typing import TYPE_CHECKING
 from transduce.cli import arguments
 from transduce.cli.constraint_files import ConstraintFiles
 from transduce.cli.open_model import Opened, loaded_workers, open_translator
-from transduce.cli.options import add_number, add_switch, add_text, whole
+from transduce.cli.options import add_number, add_switch, add_text, option_name, whole
 from transduce.cli.output import say, warn
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError
@@ -137,21 +137,21 @@ def run(args: argparse.Namespace) -> int:
 
         require_document_options(args)
         return translate_to_output(args, _opened(args), _text_options(args))
-    for name in (name for name in ("format", "columns", "target_language") if getattr(args, name)):
-        raise ConfigError(
-            f"--{name.replace('_', '-')} is for documents: transduce translate MODEL DOCUMENT --output FILE."
-        )
+    for name in ("format", "columns", "target_language"):
+        if getattr(args, name):
+            raise ConfigError(
+                f"{option_name(name)} is for documents: transduce translate MODEL DOCUMENT --output FILE."
+            )
     layout = _layout(args)
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.data.readers import STDIN, require_file
-    from transduce.files import require_free
     from transduce.translation.pipeline import Request
     from transduce.translation.streams import FileJob, translate_file
 
     if args.source != STDIN:
         require_file(args.source)
-    if args.output is not None and not args.resume:
-        require_free(args.output, overwrite=args.overwrite)
+    if not args.resume:
+        arguments.require_output(args)
     arguments.require_cluster(args)
     files = ConstraintFiles(args)
     text_options = _text_options(args)

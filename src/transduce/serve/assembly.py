@@ -72,7 +72,7 @@ class Application:
         self.detector.start()  # now: the models must not wait for it
 
     async def stop(self) -> None:
-        """Puts documents back, and waits until all other accepted work is done."""
+        """Requeues documents, and waits until all other accepted work is done."""
         self.service.refuse()  # at once: the end of the documents may take a while
         await self.documents.stop()
         await self.service.stop()

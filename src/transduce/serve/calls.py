@@ -21,7 +21,7 @@ class CancelledRequestError(ServiceError):
 
 
 class Ticket:
-    """One request in the queues: its place, its deadline, and whether anybody still waits for its answer."""
+    """One request in the queues: its priority, its deadline, and whether anybody still waits for its answer."""
 
     def __init__(self, priority: Priority = Priority.INTERACTIVE, deadline: float | None = None) -> None:
         """Takes the deadline as a time of `time.monotonic`; None for none."""

@@ -152,11 +152,9 @@ def _roots(folder: Path, packages: list[_Package]) -> list[Path]:
 def _find_import(package: _Package, roots: list[Path]) -> Path | None:
     for root in roots:
         model = root / package.key / package.name
-        try:
+        with contextlib.suppress(TransduceError):
             Bundle.load(model)
-        except TransduceError:
-            continue
-        return model
+            return model
     return None
 
 
@@ -182,7 +180,7 @@ def _import(package: _Package, roots: list[Path], config: FolderConfig, which: s
         try:
             import_package(package.path, model, config)
         except BaseException:
-            shutil.rmtree(model, ignore_errors=True)  # beside it may be that of a package with the same contents
+            shutil.rmtree(model, ignore_errors=True)  # next to it may be that of a package with the same contents
             raise
     _log.info("imported %s in %.1f s", package.name, time.monotonic() - begin)
     return model

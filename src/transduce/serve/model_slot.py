@@ -26,7 +26,7 @@ FolderState = tuple[tuple[int, ...] | None, ...]
 
 
 class ModelSlot:
-    """The place of one model. Its methods can be called from any thread."""
+    """A model folder that is served, with its model if that is loaded. Its methods can be called from any thread."""
 
     def __init__(
         self, entry: ModelEntry, batching: BatchingConfig, metrics: Metrics, *, on_demand: bool = False

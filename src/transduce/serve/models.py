@@ -47,8 +47,9 @@ class Models:
                 no model is left.
         """
         self._config, self._metrics = config, metrics
-        given = config.pivot.language
-        self.pivot = (_PIVOT if config.folder.path else "") if given == AUTO else given  # "": none
+        self.pivot = config.pivot.language  # "": none
+        if self.pivot == AUTO:
+            self.pivot = _PIVOT if config.folder.path else ""
         self._leaving: list[ModelSlot] = []  # removed, and still answering
         self._making_room = threading.Lock()
         self._loading: set[ModelSlot] = set()  # on demand
@@ -126,7 +127,7 @@ class Models:
 
     @property
     def slots(self) -> list[ModelSlot]:
-        """The places of all models."""
+        """The slots of all models."""
         return list(dict.fromkeys(self._slots.values()))
 
     def route(self, source: str, target: str) -> Sequence[ModelSlot]:

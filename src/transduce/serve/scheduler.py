@@ -97,11 +97,9 @@ class Scheduler:
         """
         if not inputs:
             return []
-        ended = threading.Lock()
-        ended.acquire()
-        call = self.submit(ticket, work, inputs, tokens, ended.release)
-        left = ticket.seconds_left
-        if not ended.acquire(timeout=-1 if left is None else left):
+        ended = threading.Event()
+        call = self.submit(ticket, work, inputs, tokens, ended.set)
+        if not ended.wait(ticket.seconds_left):
             call.fail(DeadlineError())
         ticket.enter(None)
         return call.outcome()
@@ -146,7 +144,7 @@ class Scheduler:
         return 0.0 if since is None else time.monotonic() - since
 
     def _work(self) -> None:
-        while (batch := self._take()) is not None:
+        while (batch := self._next_batch()) is not None:
             try:
                 self._compute_batch(batch)
             except BaseException as error:  # also those that would end the thread: the worker would be missing
@@ -155,10 +153,10 @@ class Scheduler:
                 with self._queue.lock:
                     self.num_computing -= len(batch.sentences)
 
-    def _take(self) -> Batch | None:
+    def _next_batch(self) -> Batch | None:
         """Waits for work; returns None when the scheduler is closed and nothing waits."""
         with self._queue.lock:
-            while (batch := self._queue.take(self._max_tokens, self._num_idle + 1)) is None:
+            while (batch := self._queue.next_batch(self._max_tokens, self._num_idle + 1)) is None:
                 if self._closed:
                     return None
                 self._num_idle += 1

@@ -67,7 +67,7 @@ class SentenceQueue:
             call.waiting.clear()
             call.waiting_tokens = 0
 
-    def take(self, max_tokens: int, num_workers: int = 1) -> Batch | None:
+    def next_batch(self, max_tokens: int, num_workers: int) -> Batch | None:
         """Removes and returns the next batch, or None if nothing waits.
 
         Args:
@@ -80,14 +80,14 @@ class SentenceQueue:
         is_fair = self._num_batches % FAIR_SHARE == 0
         order = _age if is_fair else _order
         first = min(self._calls, key=order)
-        mates = [call for call in self._calls if call.work == first.work]
+        candidates = [call for call in self._calls if call.work == first.work]
         if not is_fair:
-            mates = [call for call in mates if _order(call)[:2] <= _order(first)[:2]]
+            candidates = [call for call in candidates if _order(call)[:2] <= _order(first)[:2]]
         if _is_long(first) and time.monotonic() - self._short_came < _COMING_SECONDS:
             max_tokens //= 2
-        budget = min(max_tokens, -(-sum(call.waiting_tokens for call in mates) // num_workers))
+        budget = min(max_tokens, -(-sum(call.waiting_tokens for call in candidates) // num_workers))
         batch = Batch(first.work)
-        heap = [(order(call), call) for call in mates]
+        heap = [(order(call), call) for call in candidates]
         heapq.heapify(heap)
         while heap:
             call = heap[0][1]

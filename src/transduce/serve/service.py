@@ -39,7 +39,7 @@ from transduce.translation.result import Alternative, Attention, Translation
 
 # The part of what is accepted that requests of a priority may take: bulk never shuts out those who wait for an answer.
 _SHARE = {Priority.INTERACTIVE: 1.0, Priority.BULK: 0.5}
-_WATCH_SECONDS = 1.0  # between two looks at the model folders
+_WATCH_SECONDS = 1.0  # between two checks of the model folders
 _STOP_POLL_SECONDS = 0.01
 _CLOSE_SECONDS = 30.0  # at the end, for threads to end, when nobody waits for them any more
 # Sentences of a stream that are translated in one request: few at first, so that the first ones come soon.
@@ -86,9 +86,8 @@ class Service:
         loop = asyncio.get_running_loop()
         self._calls = EventLoopCalls(loop)
         for slot in self._models.slots:
-            if slot.on_demand:
-                continue
-            await loop.run_in_executor(self._maintenance, slot.load)
+            if not slot.on_demand:
+                await loop.run_in_executor(self._maintenance, slot.load)
         self._watching = loop.create_task(self._watch())
         self._ready = True
 
@@ -158,7 +157,7 @@ class Service:
 
     @property
     def slots(self) -> list[ModelSlot]:
-        """The places of all models."""
+        """The slots of all models."""
         return self._models.slots
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:

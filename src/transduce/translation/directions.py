@@ -10,6 +10,7 @@ M2M100 and NLLB read the source's language there, and that of the target as the 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import permutations
 from typing import Literal
 
 from transduce.bundle import Bundle
@@ -131,11 +132,10 @@ class Directions:
             zero_shot: whether to include pairs of a source and a target language that were not trained as a pair.
         """
         if self.language_tags == "both":
-            languages = self.targets
-            return {(source, target): False for source in languages for target in languages if source != target}
-        trained = {pair: False for pair in self.pairs if all(pair)}
+            return dict.fromkeys(permutations(self.targets, 2), False)
+        trained = dict.fromkeys((pair for pair in self.pairs if all(pair)), False)
         if not trained and (source := self.pairs[0][0]):  # imported: it says no more than its source language
-            trained = {(source, target): False for target in self.targets}
+            trained = dict.fromkeys(((source, target) for target in self.targets), False)
         sources = dict.fromkeys(source for source, _ in trained)
         others = ((source, target) for source in sources for target in self.targets if source != target)
         return trained | ({pair: True for pair in others if pair not in trained} if zero_shot else {})

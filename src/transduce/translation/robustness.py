@@ -13,10 +13,9 @@ from transduce.config import DecodeConfig
 from transduce.data.modifiers.perturbations import Version, versions
 from transduce.evaluation import Score, Text, evaluate
 from transduce.evaluation.evaluation import ScoreOptions
-from transduce.evaluation.texts import require_aligned
 from transduce.reporting.tables import table
 from transduce.translation.pipeline.guard import repeats
-from transduce.translation.set_scores import EvaluationSet, direction_of, score_language, translate_set
+from transduce.translation.set_scores import EvaluationSet, require_directions, score_options, translate_set
 from transduce.translation.translator import Translator
 
 __all__ = ["VersionScores", "robustness_table", "score_robustness"]
@@ -63,19 +62,16 @@ def score_robustness(
 
     For the arguments and errors see `transduce.translation.set_scores.score_sets`.
     """
-    directions = [direction_of(translator, each) for each in sets]
-    for each in sets:
-        require_aligned(each.source, each.references)
     found = []
-    for each, direction in zip(sets, directions, strict=True):
-        score_options: ScoreOptions = {"language": score_language(each, direction), **(options or {})}
+    for each, direction in zip(sets, require_directions(translator, sets), strict=True):
+        chosen = score_options(each, direction, options)
         for version in versions(each.source.lines, [reference.lines for reference in each.references]):
             lines = [line.source for line in version.lines]
             perturbed = replace(each, name=f"{each.name}, {version.name}", source=Text(each.source.name, lines))
             written = translate_set(translator, perturbed, search, progress)
             columns = zip(*(line.references for line in version.lines), strict=True)
             references = [Text("reference", column) for column in columns]
-            evaluation = evaluate(Text("translation", written), references, metrics=metrics, **score_options)
+            evaluation = evaluate(Text("translation", written), references, metrics=metrics, **chosen)
             looped = sum(repeats(text, source) for text, source in zip(written, lines, strict=True))
             found.append(
                 VersionScores(

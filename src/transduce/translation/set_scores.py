@@ -163,11 +163,8 @@ def score_sets(
         ConfigError: the model does not know a language or domain; nothing was translated.
         EvaluationError: the sides of a set differ in their number of lines, or a metric is unknown.
     """
-    directions = [direction_of(translator, each) for each in sets]
-    for each in sets:
-        require_aligned(each.source, each.references)
     found = []
-    for each, direction in zip(sets, directions, strict=True):
+    for each, direction in zip(sets, require_directions(translator, sets), strict=True):
         hypothesis = Text(f"the translation of {each.source.name}", translate_set(translator, each, search, progress))
         measured = ScoreSummary()
         measured.add(
@@ -179,8 +176,8 @@ def score_sets(
                 domain=each.domain,
             )
         )
-        score_options: ScoreOptions = {"language": score_language(each, direction), **(options or {})}
-        evaluation = evaluate(hypothesis, each.references, source=each.source, metrics=metrics, **score_options)
+        chosen = score_options(each, direction, options)
+        evaluation = evaluate(hypothesis, each.references, source=each.source, metrics=metrics, **chosen)
         found.append(
             SetScores(
                 name=each.name,
@@ -193,17 +190,23 @@ def score_sets(
     return found
 
 
-def direction_of(translator: Translator, each: EvaluationSet) -> Direction:
-    """Returns the direction of a set; raises ConfigError where the model does not know it."""
-    try:
-        return translator.directions.choose(each.source_language, each.target_language, each.domain)
-    except ConfigError as error:
-        raise ConfigError(f"test set '{each.name}': {error}") from None
+def require_directions(translator: Translator, sets: Sequence[EvaluationSet]) -> list[Direction]:
+    """Returns the direction of each set; for the errors see `score_sets`."""
+    directions = []
+    for each in sets:
+        try:
+            directions.append(translator.directions.choose(each.source_language, each.target_language, each.domain))
+        except ConfigError as error:
+            raise ConfigError(f"test set '{each.name}': {error}") from None
+    for each in sets:
+        require_aligned(each.source, each.references)
+    return directions
 
 
-def score_language(each: EvaluationSet, direction: Direction) -> str:
-    """Returns the language to score a set in: that of the direction, or the ending of the reference's name."""
-    return direction.target or language_of(Path(each.references[0].name))
+def score_options(each: EvaluationSet, direction: Direction, given: ScoreOptions | None) -> ScoreOptions:
+    """Returns options for `evaluate`; the language is that of the direction, or the ending of the reference's name."""
+    language = direction.target or language_of(Path(each.references[0].name))
+    return {"language": language, **(given or {})}
 
 
 def translate_set(

@@ -42,13 +42,13 @@ def cut_windows(
     Raises:
         DataError: there are fewer constraints than lines.
     """
-    waiting = None if constraints is None else iter(constraints)
+    unread = None if constraints is None else iter(constraints)
     for chunk in _chunks(lines, size):
-        beside = None if waiting is None else list(islice(waiting, len(chunk)))
-        if beside is not None and len(beside) < len(chunk):
-            last = first + len(beside) - 1
+        of_chunk = None if unread is None else list(islice(unread, len(chunk)))
+        if of_chunk is not None and len(of_chunk) < len(chunk):
+            last = first + len(of_chunk) - 1
             raise DataError(f"{origin}line {last + 1}: there are constraints up to line {last} only.")
-        yield Window(first, chunk, beside, origin)
+        yield Window(first, chunk, of_chunk, origin)
         first += len(chunk)
 
 

@@ -41,9 +41,9 @@ class DocumentReader:
         """
         await self._access.charge(self._access.key_named(document.owner), characters, _day(document))
 
-    def give_back(self, document: StoredDocument, characters: int) -> None:
-        """Gives characters of a document back, on the day when it came."""
-        self._access.budgets.give_back(document.owner, characters, _day(document))
+    def refund(self, document: StoredDocument, characters: int) -> None:
+        """Refunds characters of a document, on the day when it came."""
+        self._access.budgets.refund(document.owner, characters, _day(document))
 
     def stop(self) -> None:
         """Ends all reading."""

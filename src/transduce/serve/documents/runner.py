@@ -17,7 +17,7 @@ from typing import IO, ParamSpec, TypeVar
 from transduce.errors import TransduceError
 from transduce.serve.config import ServeConfig
 from transduce.serve.documents.reader import DocumentReader
-from transduce.serve.documents.translation import DocumentTranslation, GivenUpError
+from transduce.serve.documents.translation import CancelledDocumentError, DocumentTranslation
 from transduce.serve.requests import StoppingError, UnavailableError
 from transduce.serve.service import Service
 from transduce.serve.state.database import StateError
@@ -94,8 +94,8 @@ class DocumentRunner:
         """Reports that a document was accepted, so that the runner looks for it at once."""
         self._came.set()
 
-    def give_up(self, document_id: str) -> None:
-        """Ends the work at a document that was deleted, if it is read or translated here."""
+    def cancel(self, document_id: str) -> None:
+        """Ends the work on a document that was deleted, if it is read or translated here."""
         if document_id in self._running:
             self._running[document_id]()
 
@@ -124,8 +124,11 @@ class DocumentRunner:
         """Reads or translates a document, and records how that ended."""
         try:
             await self._attempt(document, claim)
-        except (GivenUpError, StoppingError):  # the service ends, or the document is not this claim's any more
-            await self._put_back(document, claim)
+        except (
+            CancelledDocumentError,
+            StoppingError,
+        ):  # the service ends, or the document is not this claim's any more
+            await self._requeue(document, claim)
 
     async def _attempt(self, document: StoredDocument, claim: str) -> None:
         is_reading = document.state == READING
@@ -136,13 +139,13 @@ class DocumentRunner:
             return
         try:
             await (self._read if is_reading else self._translate)(document, claim)
-        except (GivenUpError, StoppingError):
+        except (CancelledDocumentError, StoppingError):
             raise
         except UnavailableError as error:
             if not is_reading or document.attempts == _MAX_ATTEMPTS:
                 await self._fail(document, claim, str(error))
             else:  # something is short for a moment
-                await self._put_back(document, claim, counts=True)
+                await self._requeue(document, claim, counts=True)
         except TransduceError as error:
             await self._fail(document, claim, str(error))
         except Exception as error:  # other documents must go on; the message may contain text of the document
@@ -156,22 +159,22 @@ class DocumentRunner:
             try:
                 found = await reading
             except asyncio.CancelledError:
-                raise GivenUpError from None
+                raise CancelledDocumentError from None
             await self._reader.charge(document, found.num_characters)
             try:
                 await self._until_stored(self._store.queue, document.id, claim, found)
                 now = await self._until_stored(self._store.find, document.protocol, None, document.id)
             except StoppingError:
-                self._reader.give_back(document, found.num_characters)
+                self._reader.refund(document, found.num_characters)
                 raise
             if now is None or now.state == READING:  # it was deleted, or is another replica's
-                self._reader.give_back(document, found.num_characters)
+                self._reader.refund(document, found.num_characters)
         self.wake()
 
     async def _translate(self, document: StoredDocument, claim: str) -> None:
         loop = asyncio.get_running_loop()
         translation = DocumentTranslation(self._service, loop, document, self._config.text)
-        async with self._leased(document, claim, translation.give_up, lambda: translation.progress):
+        async with self._leased(document, claim, translation.cancel, lambda: translation.progress):
             content = await self._until_stored(self._store.content, document.id, "source")
             with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as result:
                 await loop.run_in_executor(self._threads, translation.run, content, result)
@@ -211,7 +214,7 @@ class DocumentRunner:
         result.seek(0)
         for number, chunk in enumerate(iter(partial(result.read, CHUNK_BYTES), b"")):
             if not await self._until_stored(self._store.add_result_chunk, document.id, claim, number, chunk):
-                raise GivenUpError
+                raise CancelledDocumentError
         if await self._until_stored(self._store.finish, document.id, claim, translation.warnings, keep):
             self._note_end(DONE)
 
@@ -219,12 +222,12 @@ class DocumentRunner:
         keep = self._config.documents.keep_seconds
         if await self._until_stored(self._store.fail, document.id, claim, message, keep):
             self._note_end(FAILED)
-            self._reader.give_back(document, document.num_characters)
+            self._reader.refund(document, document.num_characters)
 
-    async def _put_back(self, document: StoredDocument, claim: str, *, counts: bool = False) -> None:
+    async def _requeue(self, document: StoredDocument, claim: str, *, counts: bool = False) -> None:
         """Requeues a document; where it `counts`, this was one of its attempts."""
         try:
-            await asyncio.to_thread(self._store.put_back, document.id, claim, counts=counts)
+            await asyncio.to_thread(self._store.requeue, document.id, claim, counts=counts)
         except StateError:
             _LOG.warning("a document could not be requeued: it is claimed again when its lease has ended")
         if not self._stopping:
@@ -247,7 +250,7 @@ class DocumentRunner:
                 for document in await asyncio.to_thread(self._store.delete_expired):
                     self._note_end(EXPIRED)
                     if document.state not in (DONE, FAILED):
-                        self._reader.give_back(document, document.num_characters - document.characters_done)
+                        self._reader.refund(document, document.num_characters - document.characters_done)
                 self.counts = await asyncio.to_thread(self._store.counts)
             except StateError:
                 pass  # the store has logged it; this is tried again

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping
+
+from starlette.types import Scope
 
 from transduce.serve.config import ServeConfig
 from transduce.serve.documents.reader import DocumentReader, SourceOf
@@ -64,9 +65,7 @@ class Documents:
     def __exit__(self, *_: object) -> None:
         self._num_reading -= 1
 
-    async def accept(
-        self, scope: MutableMapping[str, Any], key: Key, given: NewDocument, content: bytes
-    ) -> StoredDocument:
+    async def accept(self, scope: Scope, key: Key, given: NewDocument, content: bytes) -> StoredDocument:
         """Keeps a document that is to be translated, and charges the key with its characters.
 
         One that takes longer to read is accepted first; then the errors of reading are noted with it.
@@ -148,6 +147,6 @@ class Documents:
             return False
         if deleted.state not in (DONE, FAILED):
             self._note_end(CANCELLED)
-            self._reader.give_back(deleted, deleted.num_characters - deleted.characters_done)
-        self._runner.give_up(document_id)
+            self._reader.refund(deleted, deleted.num_characters - deleted.characters_done)
+        self._runner.cancel(document_id)
         return True

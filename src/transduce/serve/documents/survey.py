@@ -116,32 +116,28 @@ class SurveyProcesses:
             StoppingError: `stop` was called, or another program ended the process.
             UnavailableError: no process can be run now.
         """
-        async with self._free:
-            return await self._survey(file, target, max_characters)
-
-    async def _survey(self, file: DocumentFile, target: str, max_characters: int) -> Survey:
         header = {
             "name": file.name,
             "format": file.format,
             "columns": file.columns,
             "target": target,
             "max_characters": max_characters,
+            "seconds": _MAX_SECONDS,
+            "bytes": _MAX_BYTES,
         }
-        given = json.dumps(header | {"seconds": _MAX_SECONDS, "bytes": _MAX_BYTES}).encode() + b"\n" + file.content
-        try:
-            returncode, output = await self._output(given)
-        except OSError as error:  # memory or open files are short for a moment
-            raise _unavailable(f"{error.strerror}") from None
+        async with self._free:
+            given = json.dumps(header).encode() + b"\n" + file.content
+            try:
+                returncode, output = await self._output(given)
+            except OSError as error:  # memory or open files are short for a moment
+                raise _unavailable(f"{error.strerror}") from None
         if self._stopping or -returncode in _ENDED_BY_OTHERS:
             raise StoppingError("The service is stopping.")
         if -returncode in (signal.SIGKILL, signal.SIGXCPU):  # the system ends what takes too long
             raise DataError(f"{file.name}: takes too much time to read. Split it.")
         if returncode > 0:
             raise _unavailable(f"exit code {returncode}")
-        if returncode < 0:
-            _LOG.error("a document could not be read: signal %d", -returncode)
-            raise DataError(f"{file.name}: cannot be read; it may be damaged. The service's log says where it failed.")
-        answer = json.loads(output)
+        answer = json.loads(output) if returncode == 0 else {"failure": f"signal {-returncode}"}
         if "failure" in answer:
             _LOG.error("a document could not be read: %s", answer["failure"])
             raise DataError(f"{file.name}: cannot be read; it may be damaged. The service's log says where it failed.")

@@ -31,8 +31,8 @@ _MAX_FAILURES = 3  # of the model, one after the other
 _LONGEST_PAUSE_SECONDS = 5.0  # until texts that were refused are sent again
 
 
-class GivenUpError(Exception):
-    """The translation was cancelled by `give_up`."""
+class CancelledDocumentError(Exception):
+    """The work on a document was cancelled."""
 
 
 class DocumentTranslation:
@@ -52,7 +52,7 @@ class DocumentTranslation:
         self._text_options = replace(text_options, **changes)
         self._lock = threading.Lock()
         self._texts: concurrent.futures.Future[list[Translation]] | None = None
-        self._given_up = False
+        self._is_cancelled = False
         self._glossary: Glossary | None = None
         self.segments_done = self.characters_done = 0
         self.warnings: list[str] = []
@@ -62,10 +62,10 @@ class DocumentTranslation:
         """How many segments and characters are done."""
         return self.segments_done, self.characters_done
 
-    def give_up(self) -> None:
-        """Ends `run` soon, with GivenUpError."""
+    def cancel(self) -> None:
+        """Ends `run` soon, with CancelledDocumentError."""
         with self._lock:
-            self._given_up = True
+            self._is_cancelled = True
             if self._texts is not None:
                 self._texts.cancel()
 
@@ -73,7 +73,7 @@ class DocumentTranslation:
         """Translates the document, and writes the result to an open file.
 
         Raises:
-            GivenUpError: see `give_up`.
+            CancelledDocumentError: see `cancel`.
             StoppingError: the service is about to end.
             TransduceError: the document cannot be translated; the message says why.
         """
@@ -93,8 +93,8 @@ class DocumentTranslation:
         translate_document(self._translated, content, result, job)
 
     def _require_wanted(self) -> None:
-        if self._given_up:
-            raise GivenUpError
+        if self._is_cancelled:
+            raise CancelledDocumentError
 
     def _warn(self, message: str) -> None:
         if len(self.warnings) < _MAX_WARNINGS:
@@ -116,7 +116,7 @@ class DocumentTranslation:
         try:
             return self._texts.result()
         except concurrent.futures.CancelledError:
-            raise GivenUpError from None
+            raise CancelledDocumentError from None
 
     async def _request(self, texts: Sequence[str]) -> list[Translation]:
         """Returns the translations of texts; where the service has too much to do, they wait."""

@@ -2,9 +2,10 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import Any
+
+from starlette.types import Scope
 
 from transduce.errors import TransduceError
 from transduce.serve.operations.keys import ANONYMOUS, Key, KeyRing
@@ -13,8 +14,6 @@ from transduce.serve.operations.request_record import record_of
 
 _WRONG_KEYS = 10  # a minute from one address
 _MAX_ADDRESSES = 10_000  # that are remembered
-
-Scope = MutableMapping[str, Any]
 
 
 class AccessError(TransduceError):
@@ -131,7 +130,9 @@ class Access:
 
     def key_named(self, name: str) -> Key:
         """Returns the key of an owner of documents; raises UnknownKeyError where there is none any more."""
-        found = ANONYMOUS if not name else self.keys.named(name) if self.keys is not None else None
+        if not name:
+            return ANONYMOUS
+        found = self.keys.named(name) if self.keys is not None else None
         if found is None:
             raise UnknownKeyError("The key that sent this is not valid any more.")
         return found
@@ -183,7 +184,7 @@ class Access:
         try:
             yield
         except BaseException:
-            self.budgets.give_back(key.name, characters, day)  # at midnight it may be another one
+            self.budgets.refund(key.name, characters, day)  # at midnight it may be another one
             record.characters = 0
             record.headers = self.budgets.headers(key)
             raise

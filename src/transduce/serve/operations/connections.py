@@ -44,14 +44,13 @@ class _RequestParser(httptools.HttpRequestParser):
         while not self._connection.transport.is_closing():
             try:
                 super().feed_data(data)
+                return
             except httptools.HttpParserUpgrade as upgrade:
                 if not self.wants_upgrade:
                     raise
                 [end] = upgrade.args  # of the headers
                 data = self._connection.head_without_upgrade() + data[end:]
                 self._begin()  # what it has read may have been the last request of the connection
-            else:
-                return
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -220,7 +219,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _await_reading(self) -> None:
         if self._answer_due is None:
             self._reading_since = self.loop.time()
-            self._answer_due = self.loop.call_later(self.answer_seconds - self._reading_seconds, self._give_up)
+            self._answer_due = self.loop.call_later(self.answer_seconds - self._reading_seconds, self._answer_is_late)
 
     def _answer_read(self) -> None:
         if self._answer_due is not None:
@@ -228,7 +227,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._answer_due = None
             self._reading_seconds += self.loop.time() - self._reading_since
 
-    def _give_up(self) -> None:
+    def _answer_is_late(self) -> None:
         """Ends the connection of a client that has not read; bytes that it was still to get are lost."""
         self._answer_due = None
         if self.transport.get_write_buffer_size():

@@ -26,7 +26,7 @@ class MinuteBudget:
     passes. So a text that is longer than a minute's characters can be translated too, and the average stays.
     """
 
-    def __init__(self, characters_per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, characters_per_minute: int, clock: Callable[[], float]) -> None:
         """Takes the characters of a minute, and a function that returns the time in seconds."""
         self.limit = characters_per_minute
         self._clock = clock
@@ -94,7 +94,9 @@ class Usage:
             else:
                 self._saved.setdefault(day, Counter())[name] = total
                 return day if taken else None
-        return None if limit and self.known(name, day) >= limit else self.change(name, characters, day)
+        if limit and self.known(name, day) >= limit:
+            return None
+        return self.change(name, characters, day)
 
     def change(self, name: str, characters: int, day: str | None = None) -> str:
         """Counts characters of a key; negative where they are given back.
@@ -190,8 +192,8 @@ class Budgets:
             budget.change(-characters)
         return taken
 
-    def give_back(self, name: str, characters: int, day: str) -> None:
-        """Gives characters back to a key, perhaps long after they were taken, on the day when that was."""
+    def refund(self, name: str, characters: int, day: str) -> None:
+        """Refunds characters to a key, perhaps long after they were taken, on the day when that was."""
         budget = self._minutes.get(name)
         if budget is not None:
             budget.change(-characters)

@@ -23,7 +23,6 @@ class ForwardedHeaders:
     def __init__(self, app: ASGIApp, trusted: Sequence[str]) -> None:
         """Takes the application, and the addresses and networks of the proxies; see `require_networks`."""
         require_networks(trusted)
-        self._app = app
         self._proxies = ProxyHeadersMiddleware(app, list(trusted))  # type: ignore[arg-type]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,8 +1,8 @@
 """What is noted about a request while it is answered: for the access log, metrics and headers. Never its text."""
 
-from collections.abc import MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from starlette.types import Scope
 
 from transduce.serve.requests import Waiting
 
@@ -23,7 +23,7 @@ class RequestRecord:
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)  # to be added to the answer
 
 
-def record_of(scope: MutableMapping[str, Any]) -> RequestRecord:
+def record_of(scope: Scope) -> RequestRecord:
     """Returns the record of a request; makes it at first use."""
     record: RequestRecord = scope.setdefault(_NAME, RequestRecord())
     return record

@@ -220,12 +220,11 @@ class DocumentStore:
 
     def fail(self, document_id: str, runner: str, message: str, keep_seconds: float) -> bool:
         """Notes that the document cannot be read or translated, and deletes its files; see `renew`."""
-        written = (
-            message[:_LONGEST_MESSAGE].replace("\0", "").encode(errors="replace").decode()
-        )  # any database stores it so
+        # Any database stores it so.
+        written = message[:_LONGEST_MESSAGE].replace("\0", "").encode(errors="replace").decode()
         return self._end(document_id, runner, "state = 'failed', message = ?", written, keep_seconds)
 
-    def put_back(self, document_id: str, runner: str, *, counts: bool = False) -> bool:
+    def requeue(self, document_id: str, runner: str, *, counts: bool = False) -> bool:
         """Requeues a document, to be read or translated by the next claim; see `renew`.
 
         Args:

@@ -246,7 +246,9 @@ def _database(url: str) -> Database:
     if "://" in url.removeprefix("sqlite://"):
         raise ConfigError("[state] url: must be the path of an SQLite file, 'memory', or postgresql://…")
     path = url.removeprefix("sqlite://")
-    return SqliteDatabase(None if path == IN_MEMORY else Path(path).expanduser() if path else default_path())
+    if path == IN_MEMORY:
+        return SqliteDatabase(None)
+    return SqliteDatabase(Path(path).expanduser() if path else default_path())
 
 
 def default_path() -> Path:

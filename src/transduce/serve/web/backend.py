@@ -19,6 +19,7 @@ from transduce.serve.web.detection import LONGEST, Detector, Guess
 from transduce.serve.web.disconnection import while_connected
 from transduce.serve.web.languages import served_language
 from transduce.serve.web.refusals import bad_request
+from transduce.serve.web.request_body import Fields, read_fields
 from transduce.translation.result import Alternative, Attention
 
 AUTO = "auto"
@@ -44,6 +45,10 @@ class Backend:
         """
         record_of(request.scope).protocol = protocol
         return self.access.authorise(request.scope, secret)
+
+    async def read_fields(self, request: Request) -> Fields:
+        """Returns the fields of a request, whose body has a configured limit; see `request_body.read_fields`."""
+        return await read_fields(request, self.config.limits.body_bytes)
 
     def serves(self, source: str, target: str) -> bool:
         """Returns whether a model translates between two languages."""

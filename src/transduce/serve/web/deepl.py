@@ -27,7 +27,7 @@ from transduce.serve.web.deepl_fields import (
 from transduce.serve.web.deepl_glossaries import DeeplGlossaries
 from transduce.serve.web.languages import base_language, canonical, language_name
 from transduce.serve.web.refusals import Refusal, bad_request
-from transduce.serve.web.request_body import read_fields, texts_within
+from transduce.serve.web.request_body import texts_within
 
 # Errors for `texts_within`.
 _TEXTS = (
@@ -85,7 +85,7 @@ class Deepl:
     async def translate(self, request: Request) -> Response:
         """POST /v2/translate: texts into another language."""
         key = client_key(self.backend, request)
-        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        fields = await self.backend.read_fields(request)
         if fields.get("text") in (None, []):
             raise bad_request("Parameter 'text' not specified.")
         texts = texts_within(fields["text"], self.backend.config.limits, *_TEXTS)
@@ -132,12 +132,11 @@ class Deepl:
     async def languages(self, request: Request) -> Response:
         """GET /v2/languages: those that can be translated, or with type=target those to translate into."""
         client_key(self.backend, request)
-        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        fields = await self.backend.read_fields(request)
         if choice_field(fields, "type", ("source", "target")) != "target":
             names = {base_language(code): language_name(base_language(code)) for code in self.backend.sources()}
             return JSONResponse([{"language": code.upper(), "name": name} for code, name in sorted(names.items())])
-        targets = self.backend.targets()
-        listed = [each for code in targets for each in _target_variants(code)]
+        listed = [each for code in self.backend.targets() for each in _target_variants(code)]
         return JSONResponse(
             [{"language": code, "name": name, "supports_formality": False} for code, name in dict(listed).items()]
         )

@@ -19,8 +19,8 @@ from transduce.serve.web.deepl_fields import client_key, refuse_unsupported, tar
 from transduce.serve.web.deepl_glossaries import DeeplGlossaries
 from transduce.serve.web.document_requests import DocumentRequests
 from transduce.serve.web.refusals import Refusal, bad_request
-from transduce.serve.web.request_body import Fields, read_fields
-from transduce.serve.web.uploads import Upload, named, uploaded
+from transduce.serve.web.request_body import Fields
+from transduce.serve.web.uploads import Upload, named
 
 _PROTOCOL = "deepl"
 _KEY = "document_key"
@@ -44,25 +44,24 @@ class DeeplDocuments:
     async def accept(self, request: Request) -> Response:
         """POST /v2/document: a document that is to be translated."""
         key = client_key(self._backend, request)
-        with self._documents:
-            async with uploaded(request, self._backend.config.limits.document_bytes) as upload:
-                fields = upload.fields
-                target = target_field(self._backend, fields)
-                source = text_field(fields, "source_lang") or AUTO
-                if source != AUTO and self._backend.source_language(source, target) is None:
-                    raise bad_request("Value for 'source_lang' not supported.")
-                if name := text_field(fields, "filename"):
-                    upload = named(upload, name)
-                _refuse_other_format(upload)
-                refuse_unsupported(fields)
-                glossary_id = text_field(fields, "glossary_id")
-                glossary = await self._glossaries.stored_for(key, glossary_id, source, target)
-                options = {
-                    "glossary": dict(glossary.entries) if glossary else None,
-                    REFUSE_SAME_LANGUAGE: True,
-                    _KEY: secrets.token_hex(32).upper(),
-                }
-                made = await self._requests.accept(request, key, _PROTOCOL, upload, (source, target), options)
+        async with self._requests.uploaded(request) as upload:
+            fields = upload.fields
+            target = target_field(self._backend, fields)
+            source = text_field(fields, "source_lang") or AUTO
+            if source != AUTO and self._backend.source_language(source, target) is None:
+                raise bad_request("Value for 'source_lang' not supported.")
+            if name := text_field(fields, "filename"):
+                upload = named(upload, name)
+            _refuse_other_format(upload)
+            refuse_unsupported(fields)
+            glossary_id = text_field(fields, "glossary_id")
+            glossary = await self._glossaries.stored_for(key, glossary_id, source, target)
+            options = {
+                "glossary": dict(glossary.entries) if glossary else None,
+                REFUSE_SAME_LANGUAGE: True,
+                _KEY: secrets.token_hex(32).upper(),
+            }
+            made = await self._requests.accept(request, key, _PROTOCOL, upload, (source, target), options)
         return JSONResponse({"document_id": made.id, "document_key": made.options[_KEY]})
 
     async def status(self, request: Request) -> Response:
@@ -89,7 +88,7 @@ class DeeplDocuments:
 
     async def _found(self, request: Request) -> tuple[Key, StoredDocument]:
         key = client_key(self._backend, request)
-        fields = await read_fields(request, self._backend.config.limits.body_bytes)
+        fields = await self._backend.read_fields(request)
         found = await self._documents.find(_PROTOCOL, key, request.path_params["document_id"])
         if found is None or not hmac.compare_digest(found.options[_KEY].encode(), _given_key(fields)):
             raise Refusal(404, "not_found", "Document not found.")

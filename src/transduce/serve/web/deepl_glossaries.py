@@ -20,7 +20,7 @@ from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.deepl_fields import choice_field, client_key
 from transduce.serve.web.languages import base_language
 from transduce.serve.web.refusals import Refusal, bad_request
-from transduce.serve.web.request_body import Fields, read_fields
+from transduce.serve.web.request_body import Fields
 from transduce.translation.constraints.glossary import Glossary
 
 _MAX_READY = 32  # glossaries that are kept in memory, ready to use
@@ -104,7 +104,7 @@ class DeeplGlossaries:
 
     async def _create(self, request: Request) -> Response:
         key = client_key(self.backend, request)
-        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        fields = await self.backend.read_fields(request)
         name, dictionary = given_name(fields), self.dictionary_of(fields)
         made = await self.charged(
             request, key, [dictionary], lambda: self.store.add_glossary(key.name, name, [dictionary])

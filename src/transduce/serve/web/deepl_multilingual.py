@@ -26,7 +26,7 @@ from transduce.serve.web.deepl_glossaries import (
 )
 from transduce.serve.web.languages import base_language
 from transduce.serve.web.refusals import Refusal, bad_request
-from transduce.serve.web.request_body import Fields, read_fields
+from transduce.serve.web.request_body import Fields
 
 _FORM_FIELD = re.compile(r"dictionaries\[(\d{1,4})\][.\[](\w+)\]?")  # dictionaries[0].entries, dictionaries[0][entries]
 
@@ -106,7 +106,7 @@ class MultilingualGlossaries:
 
     async def _fields(self, request: Request) -> Fields:
         client_key(self._backend, request)  # before the body is read
-        return await read_fields(request, self._backend.config.limits.body_bytes)
+        return await self._backend.read_fields(request)
 
     def _dictionaries(self, fields: Fields) -> list[StoredDictionary]:
         """Returns the dictionaries that a request holds, which a form spells as dictionaries[0].source_lang."""

@@ -1,5 +1,6 @@
 """What the protocols have in common where they take and give documents."""
 
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from transduce.serve.operations.keys import Key
 from transduce.serve.state.documents import NewDocument, StoredDocument
 from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.refusals import bad_request
-from transduce.serve.web.uploads import Upload
+from transduce.serve.web.uploads import Upload, uploaded
 from transduce.translation.documents import FORMATS, recognised_format
 from transduce.translation.documents.refused_files import refuse_other_kinds
 
@@ -26,6 +27,17 @@ class DocumentRequests:
 
     def __init__(self, backend: Backend, documents: Documents) -> None:
         self.backend, self.documents = backend, documents
+
+    @contextlib.asynccontextmanager
+    async def uploaded(self, request: Request) -> AsyncIterator[Upload]:
+        """Yields the form of a request, whose file has a configured limit; see `uploads.uploaded`.
+
+        Raises:
+            OverloadedError: too many documents are being received or read.
+        """
+        with self.documents:
+            async with uploaded(request, self.backend.config.limits.document_bytes) as upload:
+                yield upload
 
     async def accept(
         self,

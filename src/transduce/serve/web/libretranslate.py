@@ -19,7 +19,7 @@ from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.detection import Guess
 from transduce.serve.web.languages import language_name
 from transduce.serve.web.refusals import Refusal, bad_request
-from transduce.serve.web.request_body import Fields, read_body, read_fields, texts_within
+from transduce.serve.web.request_body import Fields, read_body, texts_within
 from transduce.translation.documents import FORMATS
 
 # Errors for `texts_within`.
@@ -75,7 +75,7 @@ class LibreTranslate:
 
     async def translate(self, request: Request) -> Response:
         """POST /translate: texts into another language."""
-        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        fields = await self.backend.read_fields(request)
         key = client_key(self.backend, request, fields)
         given = _required(fields, "q")
         source, target = required_text(fields, "source"), required_text(fields, "target")
@@ -100,7 +100,7 @@ class LibreTranslate:
 
     async def detect(self, request: Request) -> Response:
         """POST /detect: the languages that a text may be in, the most probable first; of a list, those of each."""
-        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        fields = await self.backend.read_fields(request)
         key = client_key(self.backend, request, fields)
         given = _required(fields, "q")
         texts = texts_within(given, self.backend.config.limits, *_TEXTS)

@@ -14,7 +14,6 @@ from transduce.serve.web.disconnection import ClientLeftError, while_connected
 from transduce.serve.web.document_requests import DocumentRequests, result_name
 from transduce.serve.web.libretranslate import client_key, required_text, served_target
 from transduce.serve.web.refusals import Refusal, bad_request
-from transduce.serve.web.uploads import uploaded
 
 _PROTOCOL = "libretranslate"
 
@@ -59,12 +58,11 @@ class LibreTranslateFiles:
         return str(request.base_url).rstrip("/")
 
     async def _accepted(self, request: Request) -> tuple[Key, StoredDocument]:
-        with self._documents:
-            async with uploaded(request, self._backend.config.limits.document_bytes) as upload:
-                key = client_key(self._backend, request, upload.fields)
-                source, target = (required_text(upload.fields, name) for name in ("source", "target"))
-                languages = (source, served_target(self._backend, source, target))
-                return key, await self._requests.accept(request, key, _PROTOCOL, upload, languages, {})
+        async with self._requests.uploaded(request) as upload:
+            key = client_key(self._backend, request, upload.fields)
+            source, target = (required_text(upload.fields, name) for name in ("source", "target"))
+            languages = (source, served_target(self._backend, source, target))
+            return key, await self._requests.accept(request, key, _PROTOCOL, upload, languages, {})
 
     async def download(self, request: Request) -> Response:
         """GET /download_file/{id}/{name}: a translated file, for whoever has its address."""

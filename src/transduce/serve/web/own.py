@@ -33,7 +33,6 @@ from transduce.serve.web.own_fields import (
     served_target,
 )
 from transduce.serve.web.refusals import Refusal, bad_request, refusal_of
-from transduce.serve.web.request_body import read_fields
 from transduce.translation.documents import FORMATS
 from transduce.translation.result import SpanPair, Translation
 
@@ -69,7 +68,7 @@ class Own:
     async def translate(self, request: Request) -> Response:
         """POST /api/translate: a text or a list of texts."""
         key = client_key(self.backend, request)
-        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        fields = await self.backend.read_fields(request)
         given = read_own_fields(fields, self.backend.config)
         plain, options = given.plain, given.text_options
         target = served_target(self.backend, plain.target)
@@ -110,7 +109,7 @@ class Own:
                 described = _described(part.translated, detected)
                 yield "sentence", {"span": list(part.span), "added": part.text, "translation": described}
         whole = {"text": text, "source": given.source, "target": given.target, "via": via or None}
-        yield "done", whole | {"detected": _detected(detected) if detected is not None else None}
+        yield "done", whole | {"detected": _detected(detected)}
 
     async def alternatives(self, request: Request) -> Response:
         """POST /api/alternatives: the words that may follow in a translation that has begun."""
@@ -136,7 +135,7 @@ class Own:
     ) -> tuple[Key, OneText, TranslationRequest]:
         """Returns the client's key, the fields of a request about one text, and what it asks of the service."""
         key, config = client_key(self.backend, request), self.backend.config
-        given = read_one_text(await read_fields(request, config.limits.body_bytes), kind, config, counted)
+        given = read_one_text(await self.backend.read_fields(request), kind, config, counted)
         target = served_target(self.backend, given.target)
         [guess] = await self.backend.sources_of([given.text], given.source, target)
         one = TranslationRequest(
@@ -151,7 +150,7 @@ class Own:
     async def detect(self, request: Request) -> Response:
         """POST /api/detect: for each text its possible languages, the most probable first."""
         key = client_key(self.backend, request)
-        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        fields = await self.backend.read_fields(request)
         texts, _ = read_texts(fields, self.backend.config)
         found = await self.backend.detect(request, key, texts)
         return JSONResponse({"detections": [[_detected(guess) for guess in guesses] for guesses in found]})
@@ -205,7 +204,7 @@ def _described(text: TranslatedText, detected: Guess | None) -> dict[str, Any]:
         "target": text.target,
         "via": text.via or None,
         "zero_shot": text.zero_shot,
-        "detected": _detected(detected) if detected is not None else None,
+        "detected": _detected(detected),
         **_translation(best),
         "n_best": [
             {"text": each.text, "score": _rounded(each.score), "confidence": _rounded(each.confidence)}
@@ -243,5 +242,5 @@ def _pair(spans: SpanPair) -> dict[str, Any]:
     return {"source": list(source), "target": list(target)}
 
 
-def _detected(guess: Guess) -> dict[str, Any]:
-    return {"language": guess.language, "confidence": round(guess.confidence, 1)}
+def _detected(guess: Guess | None) -> dict[str, Any] | None:
+    return None if guess is None else {"language": guess.language, "confidence": round(guess.confidence, 1)}

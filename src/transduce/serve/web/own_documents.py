@@ -14,7 +14,6 @@ from transduce.serve.web.own import client_key
 from transduce.serve.web.own_fields import SEARCH_FIELDS, glossary_field, known_fields, search_options, served_target
 from transduce.serve.web.refusals import Refusal, bad_request
 from transduce.serve.web.request_body import Fields, refuse_constant, require_unicode
-from transduce.serve.web.uploads import uploaded
 
 _PROTOCOL = "transduce"
 _TEXTS = ("source", "target", "format", "columns")
@@ -38,18 +37,17 @@ class OwnDocuments:
     async def accept(self, request: Request) -> Response:
         """POST /api/documents: a document that is to be translated."""
         key = client_key(self._backend, request)
-        with self._documents:
-            async with uploaded(request, self._backend.config.limits.document_bytes) as upload:
-                given = _values(upload.fields)
-                target = served_target(self._backend, given["target"])
-                options = {
-                    "format": given.get("format", ""),
-                    "columns": given.get("columns", ""),
-                    "glossary": glossary_field(given, self._backend.config),
-                    "search": search_options(given, self._backend.config),
-                }
-                languages = (given.get("source", AUTO), target)
-                made = await self._requests.accept(request, key, _PROTOCOL, upload, languages, options)
+        async with self._requests.uploaded(request) as upload:
+            given = _values(upload.fields)
+            target = served_target(self._backend, given["target"])
+            options = {
+                "format": given.get("format", ""),
+                "columns": given.get("columns", ""),
+                "glossary": glossary_field(given, self._backend.config),
+                "search": search_options(given, self._backend.config),
+            }
+            languages = (given.get("source", AUTO), target)
+            made = await self._requests.accept(request, key, _PROTOCOL, upload, languages, options)
         return JSONResponse(_described(made), 202, {"Location": f"/api/documents/{made.id}"})
 
     async def one(self, request: Request) -> Response:
@@ -89,7 +87,8 @@ def _values(fields: Fields) -> Fields:
         if not isinstance(text, str):
             raise bad_request(f"{name}: is there twice.", "wrong_value")
         if name in _TEXTS:
-            given |= {name: text} if text else {}
+            if text:
+                given[name] = text
             continue
         try:
             given[name] = json.loads(text, parse_constant=refuse_constant)

@@ -224,8 +224,9 @@ def _prefixes(given: Fields, num_texts: int, is_list: bool) -> list[str] | None:
     prefix = given.get("prefix")
     if prefix is None:
         return None
-    prefixes = prefix if isinstance(prefix, list) and is_list else [prefix] if not is_list else None
-    if prefixes is None or len(prefixes) != num_texts or not all(isinstance(each, str) for each in prefixes):
+    prefixes = prefix if is_list else [prefix]
+    is_valid = isinstance(prefixes, list) and len(prefixes) == num_texts
+    if not is_valid or not all(isinstance(each, str) for each in prefixes):
         demand = "a list with a text for each text" if is_list else "a text"
         raise bad_request(f"prefix = {shown(prefix)}: must be {demand}.", "wrong_value")
     return prefixes if any(prefixes) else None

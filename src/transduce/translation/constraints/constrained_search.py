@@ -3,8 +3,8 @@
 An engine knows token ids only (`engines.interface.TokenConstraints`), and a text can be spelled in many ways:
 
 prefix     passed on in the usual spelling, with the pieces that may complete its last word
-forbidden  looked for in the text that comes out; if found, that spelling is forbidden and the line is searched again
-required   looked for in the text that comes out; if missing, the line is searched again with the terms in the beam
+forbidden  searched for in the text that comes out; if found, that spelling is forbidden and the line is searched again
+required   searched for in the text that comes out; if missing, the line is searched again with the terms in the beam
 """
 
 import itertools

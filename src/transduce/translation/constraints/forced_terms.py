@@ -27,7 +27,8 @@ def forced_terms(
         tuple(
             choice
             for choice, spellings in spelled
-            if (found := [values[i] for i in _indices(each.ids, spellings, tokenizer)]) and max(found) < LEAST
+            # A term that is nowhere counts as expected: there is nothing to say about it.
+            if max((values[i] for i in _indices(each.ids, spellings, tokenizer)), default=LEAST) < LEAST
         )
         for each, values in zip(hypotheses, scores, strict=True)
     ]

@@ -87,6 +87,8 @@ def with_terms(
     """Returns the constraints of each text with the glossary's terms; a text of white space has no required terms."""
     result = []
     for each, text in zip(constraints, texts, strict=True):
-        terms = (*each.required, *(glossary.required_in(text) if glossary is not None else ())) if text.strip() else ()
+        terms: tuple[Choice, ...] = ()
+        if text.strip():
+            terms = each.required if glossary is None else (*each.required, *glossary.required_in(text))
         result.append(each if terms == each.required else replace(each, required=tuple(dict.fromkeys(terms))))
     return result

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 from transduce.errors import ConfigError, naming
 from transduce.translation.documents.languages import Languages
@@ -60,7 +61,7 @@ def read_csv(data: bytes, name: str, _: Languages, columns: Sequence[str] = ()) 
             has_names, remark = _has_names(first)
         indices = _indices(name, first[0] if first else [], names) if names else None
     copied = "".join(_first_line(cells, delimiter)) if has_names else ""
-    return Content(decoded.encode, _with_heading(copied, _pieces(cells, delimiter, indices)), remark)
+    return Content(decoded.encode, chain([copied], _pieces(cells, delimiter, indices)), remark)
 
 
 def _first_line(cells: Iterator[tuple[str, str]], delimiter: str) -> Iterator[str]:
@@ -118,11 +119,6 @@ def _indices(name: str, heading: Sequence[str], columns: Sequence[str]) -> froze
     if missing := [each for each in columns if each not in numbers]:
         raise ConfigError(f"{name}: has no column {missing[0]!r}. Its columns are: {', '.join(heading)}.")
     return frozenset(numbers[each] for each in columns)
-
-
-def _with_heading(heading: str, pieces: Iterator[Piece]) -> Iterator[Piece]:
-    yield heading
-    yield from pieces
 
 
 def _cells(text: str, delimiter: str) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from transduce.translation.documents.office_open import slide_members, word_memb
 from transduce.translation.documents.open_document import open_document_members
 from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.plain_text import read_plain_text
-from transduce.translation.documents.recognition import format_by_content
+from transduce.translation.documents.recognition import format_by_content, head_of
 from transduce.translation.documents.refused_files import refuse_other_kinds
 from transduce.translation.documents.segments import Piece
 from transduce.translation.documents.subtitles import read_srt, read_vtt
@@ -104,7 +104,7 @@ def require_format(name: str, path: Path | None, content: Path | bytes | None = 
     Args:
         name: of a format; "" if none is named.
         path: of the document, for its extension; None if it has no name.
-        content: the document, or the file that holds it; None if it is not to be looked at.
+        content: the document, or the file that holds it; None if only its name counts.
 
     Raises:
         ConfigError: there is no such format, or see `recognised_format`; or none is recognised.
@@ -114,19 +114,12 @@ def require_format(name: str, path: Path | None, content: Path | bytes | None = 
     if name and name not in FORMATS:
         raise ConfigError(f"'{name}' is no format of documents: choose from {known}.{suggestion(name, FORMATS)}")
     if content is not None:
-        refuse_other_kinds(_head(content), str(path) if path is not None else "the document")
+        refuse_other_kinds(head_of(content, 8), str(path) if path is not None else "the document")
     found = name or recognised_format(path, content)
     if not found:
         where = f"{path}: its extension stands for" if path is not None else "a document without a name has"
         raise ConfigError(f"{where} no known format, nor does its content show one. Name one (--format): {known}.")
     return FORMATS[found]
-
-
-def _head(content: Path | bytes) -> bytes:
-    if isinstance(content, bytes):
-        return content[:8]
-    with content.open("rb") as file:
-        return file.read(8)
 
 
 def require_size(size: int, name: str) -> None:

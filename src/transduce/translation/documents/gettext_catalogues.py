@@ -58,15 +58,15 @@ class _Entry:
     has_target: bool = False
 
     def further_field(self) -> _Field | None:
-        """Returns the field that a line of nothing but text goes on with, with the empty lines between."""
-        empty = 0
-        while empty < len(self.parts) and isinstance(last := self.parts[-1 - empty], str) and not last.strip():
-            empty += 1
-        field = self.parts[-1 - empty] if empty < len(self.parts) else None
+        """Returns the field that a line of nothing but text continues, with the empty lines between."""
+        end = len(self.parts)
+        while end and isinstance(last := self.parts[end - 1], str) and not last.strip():
+            end -= 1
+        field = self.parts[end - 1] if end else None
         if not isinstance(field, _Field):
             return None
-        field.lines += [str(line) for line in self.parts[len(self.parts) - empty :]]
-        del self.parts[len(self.parts) - empty :]
+        field.lines += map(str, self.parts[end:])
+        del self.parts[end:]
         return field
 
     def is_begun_again_by(self, name: str) -> bool:

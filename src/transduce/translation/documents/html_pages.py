@@ -140,7 +140,9 @@ def _with_attributes(tag: str, name: str, languages: Languages) -> Iterator[Piec
         translated.add("value")
     if name == "meta" and _DESCRIPTION.search(tag):
         translated.add("content")
-    of_language = {"lang", "xml:lang", "content" if _CONTENT_LANGUAGE.search(tag) else "lang"}
+    of_language = {"lang", "xml:lang"}
+    if _CONTENT_LANGUAGE.search(tag):
+        of_language.add("content")
     for match in _ATTRIBUTE.finditer(tag, 1):
         quotes = next((each for each in ("double", "single", "bare") if match[each]), "")
         attribute, value = match["name"].lower(), match[quotes] if quotes else ""

@@ -15,23 +15,18 @@ _STRING = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*+")(?P<colon>\s*:)?|(?P<bracke
 _ESCAPED = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 
-def read_json(text: str) -> Iterator[Piece]:
-    """Yields the pieces of a JSON document.
+def read_arb(data: bytes, name: str, languages: Languages) -> Content:
+    """Reads an ARB file: what begins with "@" says something about messages, and `@@locale` names the language."""
+    decoded = decode(data, name)
+    return Content(decoded.encode, read_json(decoded.text, languages))
+
+
+def read_json(text: str, arb: Languages | None = None) -> Iterator[Piece]:
+    """Yields the pieces of a JSON document; `arb` are the languages if it is an ARB file.
 
     Raises:
         SegmentError: it is not JSON.
     """
-    return _pieces(text)
-
-
-def read_arb(data: bytes, name: str, languages: Languages) -> Content:
-    """Reads an ARB file: what begins with "@" says something about messages, and `@@locale` names the language."""
-    decoded = decode(data, name)
-    return Content(decoded.encode, _pieces(decoded.text, languages))
-
-
-def _pieces(text: str, arb: Languages | None = None) -> Iterator[Piece]:
-    """Yields the pieces of a JSON document; `arb` are the languages if it is an ARB file."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

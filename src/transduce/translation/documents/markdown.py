@@ -75,10 +75,10 @@ class _Reader:
             elif not rest.strip() or is_rule or _DEFINITION.match(line):
                 yield from self._end_paragraph()
                 self.content_indent = 0 if is_rule else self.content_indent
-                copied = "".join(self._copied(self.position + 1))
+                copied = self._copied(self.position + 1)
                 yield from with_title(copied) if rest.strip() and not is_rule else [copied]
             elif not self.paragraph and _indent(line) >= self.content_indent + _CODE_INDENT:
-                yield from self._copied(self.position + 1)
+                yield self._copied(self.position + 1)
             elif (title := _ADMONITION.match(line)) is not None:  # the first line of a note of MkDocs
                 yield from self._end_paragraph()
                 yield from self._inline(title["marks"], title["title"], title["end"] + end)
@@ -118,7 +118,7 @@ class _Reader:
         if start and lines and _DASHES.match(self.lines[start - 1][0]):  # rows of several lines, up to the next dashes
             rows = range(self.position + 1, len(self.lines))
             end = next((i + 1 for i in rows if _DASHES.match(self.lines[i][0])), end)
-        yield AlignedByHand(heading + "".join(self._copied(end)))
+        yield AlignedByHand(heading + self._copied(end))
 
     def _terms(self) -> Iterator[Piece]:
         """Yields the pieces of the paragraph that was being read, whose lines are texts of their own."""
@@ -136,22 +136,23 @@ class _Reader:
         mark = self.lines[0][0].rstrip() if self.lines else ""
         if mark in ("---", "+++"):
             ends = (i for i, (line, _) in enumerate(self.lines[1:], 2) if line.rstrip() in (mark, "..."))
-            text = "".join(self._copied(next(ends, 0)))
+            text = self._copied(next(ends, 0))
             yield from _titles_of_yaml(text) if mark == "---" else _titles_of_toml(text)
 
-    def _copied(self, end: int) -> Iterator[str]:
-        """Yields the lines up to one as they are."""
-        yield "".join(line + line_end for line, line_end in self.lines[self.position : end])
+    def _copied(self, end: int) -> str:
+        """Returns the lines up to one as they are; reading continues there."""
+        copied = "".join(line + line_end for line, line_end in self.lines[self.position : end])
         self.position = end
+        return copied
 
-    def _block(self, prefix: str, rest: str) -> Iterator[Piece] | None:
+    def _block(self, prefix: str, rest: str) -> Iterable[Piece] | None:
         """Returns the pieces of a block that is no paragraph; None if none begins here."""
         if (fence := _FENCE.match(rest)) is not None and "`" not in fence["rest"]:
-            return self._copied(self._fence_end(fence))
+            return [self._copied(self._fence_end(fence))]
         if not self.paragraph and _GRID.match(rest):
-            return map(AlignedByHand, self._copied(self._block_end(self.position)))
+            return [AlignedByHand(self._copied(self._block_end(self.position)))]
         if not self.paragraph and _MODULE.match(rest):
-            return self._copied(self._block_end(self.position))
+            return [self._copied(self._block_end(self.position))]
         if (heading := _HEADING.match(rest)) is not None:
             return self._heading(prefix, heading)
         if not self.paragraph and (tag := _HTML_BLOCK.match(rest)) is not None and _begins_html(tag["name"]):
@@ -186,10 +187,10 @@ class _Reader:
         ends = (i for i in range(start, len(self.lines)) if last and last in self.lines[i][0].lower())
         end = next(ends, None)
         if end is not None and last == "-->":  # a comment ends with its line: code may follow
-            self.position = end + 1
+            end += 1
         else:
-            self.position = self._block_end(start if end is None else end)
-        yield from read_html("".join(line + end for line, end in self.lines[start : self.position]))
+            end = self._block_end(start if end is None else end)
+        yield from read_html(self._copied(end))
 
     def _heading(self, prefix: str, heading: re.Match[str]) -> Iterator[Piece]:
         text = heading["text"]

@@ -87,10 +87,10 @@ def _spelled_as(tokens: Sequence[_Token | None], escape: Encode) -> Encode:
         escape: writes the characters of text.
     """
     texts = [token.characters if token is not None else "\0" for token in tokens]
-    escaped: dict[int, str] = {}  # what is not written as it is, by its place
-    for place, text, token in zip(accumulate(map(len, texts), initial=0), texts, tokens, strict=False):
+    escaped: dict[int, str] = {}  # what is not written as it is, by its index in the text
+    for index, text, token in zip(accumulate(map(len, texts), initial=0), texts, tokens, strict=False):
         if token is not None and len(text) == 1 and text != token.source:
-            escaped[place] = token.source
+            escaped[index] = token.source
     source = "".join(texts)
     known: dict[tuple[str, str, str], list[str]] = {}
     for match in _SIGN.finditer(source):
@@ -101,23 +101,23 @@ def _spelled_as(tokens: Sequence[_Token | None], escape: Encode) -> Encode:
         return escape
 
     def write(text: str) -> str:
-        places = [(match.start(), _between(text, match.start())) for match in _SIGN.finditer(text)]
-        counts = Counter(key for _, key in places)
+        signs = [(match.start(), _between(text, match.start())) for match in _SIGN.finditer(text)]
+        counts = Counter(key for _, key in signs)
         parts, position = [], 0
-        for place, key in places:
+        for index, key in signs:
             written = known.get(key, [])
             if len(set(written)) == 1 and counts[key] <= len(written):
-                parts += [escape(text[position:place]), written[0]]
-                position = place + 1
+                parts += [escape(text[position:index]), written[0]]
+                position = index + 1
         return "".join([*parts, escape(text[position:])])
 
     return write
 
 
-def _between(text: str, place: int) -> tuple[str, str, str]:
+def _between(text: str, index: int) -> tuple[str, str, str]:
     """Returns a sign with its neighbours in lower case, which are "" at the ends of a text."""
-    before, after = text[max(0, place - 1) : place], text[place + 1 : place + 2]
-    return before.strip("\0").lower(), text[place], after.strip("\0").lower()
+    before, after = text[max(0, index - 1) : index], text[index + 1 : index + 2]
+    return before.strip("\0").lower(), text[index], after.strip("\0").lower()
 
 
 def escape_markdown(text: str) -> str:
@@ -267,7 +267,7 @@ def _tokens(text: str, labels: Collection[str]) -> list[_Token]:
 def _pair_emphasis(tokens: list[_Token]) -> None:
     """Finds the ends of emphasis; a sign without a partner is text."""
     path: list[int] = []  # tokens that may open
-    places: defaultdict[str, list[int]] = defaultdict(list)  # where each sign is in the path
+    indices: defaultdict[str, list[int]] = defaultdict(list)  # of each sign in the path
     for i, token in enumerate(tokens):
         if token.kind != "emphasis":
             continue
@@ -276,15 +276,15 @@ def _pair_emphasis(tokens: list[_Token]) -> None:
         opens, closes = _flanks(before, after), _flanks(after, before)
         if token.source.startswith("_"):
             opens, closes = opens and not before.isalnum(), closes and not after.isalnum()
-        if closes and places[token.source]:
-            place = places[token.source][-1]
-            start = path[place]
-            for other in path[place:]:
-                places[tokens[other].source].pop()
-            del path[place:]
+        if closes and indices[token.source]:
+            index = indices[token.source][-1]
+            start = path[index]
+            for other in path[index:]:
+                indices[tokens[other].source].pop()
+            del path[index:]
             token.partner, tokens[start].partner = start, i
         elif opens:
-            places[token.source].append(len(path))
+            indices[token.source].append(len(path))
             path.append(i)
 
 

@@ -29,11 +29,7 @@ def format_by_content(document: Path | bytes) -> str:
 
     Markdown and plain text have no beginning of their own.
     """
-    if isinstance(document, Path):
-        with document.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-    else:
-        head = document[:_HEAD_BYTES]
+    head = head_of(document, _HEAD_BYTES)
     if head.startswith(b"PK"):
         match = _MIMETYPE.match(head)
         return _OF_MIMETYPE[match["kind"]] if match is not None else _office_format(document)
@@ -41,6 +37,14 @@ def format_by_content(document: Path | bytes) -> str:
     if (root := _ROOT.match(text)) is not None:
         return _OF_ROOTS.get(root["name"].lower(), "")
     return next((name for name, pattern in _TEXTS.items() if pattern.match(text)), "")
+
+
+def head_of(document: Path | bytes, num_bytes: int) -> bytes:
+    """Returns the beginning of a document."""
+    if isinstance(document, bytes):
+        return document[:num_bytes]
+    with document.open("rb") as file:
+        return file.read(num_bytes)
 
 
 def _office_format(document: Path | bytes) -> str:

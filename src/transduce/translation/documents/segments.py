@@ -8,7 +8,7 @@ break or tab, on both sides of which texts are translated separately, is `<br x3
     <p>The <b>dog</b> runs.<br></p>
     →  "<p>", Segment("The <x1>dog</x1> runs."), "<br></p>"
 
-A segment knows how it stood in the document. If the model leaves all its words as they are, so does the document.
+A segment keeps how the document had it. If the model leaves all its words as they are, so does the document.
 """
 
 import html
@@ -26,7 +26,7 @@ from transduce.translation.pipeline.tags import partners
 MAX_TAGS = 2000  # of one segment
 MAX_NESTED_TAGS = 100
 MAX_PIECES = 400_000  # of one segment: tags, and the text between them
-# No-break spaces are kept apart from the text, as models often lose them.
+# No-break spaces become entities, as models often lose the characters.
 _NO_BREAK = re.compile("[\u00a0\u2007\u202f]")
 # Hints for breaking a word of the source; they mean nothing for other words.
 _SOFT_HYPHEN = "\u00ad"

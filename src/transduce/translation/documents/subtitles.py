@@ -94,9 +94,10 @@ def _speeches(text: str) -> Iterator[_Speech]:
             number = _number_at_end(speech) if is_time else ""  # of a cue with no empty line before it
             if speech.lines:
                 yield speech
-                before, speech = [number + end_of_line], None
+                before = [number + end_of_line]
             else:
-                before, speech = [speech.before + number + end_of_line], None
+                before = [speech.before + number + end_of_line]
+            speech = None
         before.append(line + end)
         in_cue = is_time
         if len(before) >= _MAX_LINES and not in_cue:
@@ -147,7 +148,8 @@ def _sentence(
         for i, (cue, speech) in enumerate(zip(cues, speeches, strict=True)):
             yield speech.before if i else ""
             text = written_with(encode, tags, cue).strip()
-            text = text.lstrip("-" if speech.before.endswith("-") else "")  # no arrow may arise
+            if speech.before.endswith("-"):
+                text = text.lstrip("-")  # no arrow may arise
             lines = _balanced(text, len(speech.lines) // 2 + 1)
             # A line may have an arrow only where the source has one too, and never that of times.
             yield newline.join(line if arrows and not _TIME.match(line) else _ARROW.sub("->", line) for line in lines)

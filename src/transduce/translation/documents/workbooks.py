@@ -59,7 +59,8 @@ def workbook_members(archive: Archive, languages: Languages) -> Mapping[str, Rea
         elif _SHEET.search(content) and member is not None:
             data = archive.read(member)
             named |= _names(XmlDocument(data, archive.name_of(member)).text)
-            cells += [name] if _INLINE.search(data) else []
+            if _INLINE.search(data):
+                cells.append(name)
         elif (read := read_drawing(content, languages)) is not None:
             readers[name] = read
     return readers | dict.fromkeys(cells, partial(_read, frozenset(named)))
@@ -97,6 +98,8 @@ def _read(named: frozenset[str], data: bytes, name: str) -> Content:
 
 
 def _words(document: XmlDocument, node: Node) -> str:
-    if node.name in ("#text", "rPh"):
-        return document.characters(node) if node.name == "#text" else ""
+    if node.name == "#text":
+        return document.characters(node)
+    if node.name == "rPh":  # the pronunciation
+        return ""
     return "".join(_words(document, child) for child in node.children)

@@ -28,7 +28,7 @@ _ATTRIBUTE = re.compile(r"(?<=\s)(?P<name>[^\s=\"'/>]++)\s*+=\s*+(?:\"(?P<double
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An element, or a stretch of text, with its place."""
+    """An element, or a stretch of text, with its position."""
 
     name: str  # with the usual prefix of its namespace; "#text", or "#other" for comments and instructions
     start: int  # of the start tag

@@ -58,7 +58,7 @@ def load_calibration(bundle: Bundle | None) -> Calibration | None:
     if bundle is None or not (bundle.path / FILE).is_file():
         return None
     path = bundle.path / FILE
-    mend = "Make it again with 'transduce calibrate --overwrite', or delete it."
+    advice = "Make it again with 'transduce calibrate --overwrite', or delete it."
     try:
         values = files.read_json(path)
         if problem := format_problem(values, _FORMAT):
@@ -70,9 +70,9 @@ def load_calibration(bundle: Bundle | None) -> Calibration | None:
         if len(calibration.coefficients) != _NUM_FEATURES or not all(map(math.isfinite, calibration.coefficients)):
             raise ValueError(f"its coefficients are not {_NUM_FEATURES} numbers")
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise BundleError(f"{path}: cannot be read ({error}). {mend}") from None
+        raise BundleError(f"{path}: cannot be read ({error}). {advice}") from None
     if values.get("sha256") != dict(bundle.checksums):
-        raise BundleError(f"{path}: was made for other weights than those beside it. {mend}")
+        raise BundleError(f"{path}: was made for other weights than those beside it. {advice}")
     return calibration
 
 

@@ -1,4 +1,4 @@
-"""Where the work on lines can be given up: between its pieces."""
+"""Where the work on lines can be cancelled: between its pieces."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def never() -> None:
-    """Gives nothing up."""
+    """Cancels nothing."""
 
 
 def checked(items: Iterable[T], checkpoint: Checkpoint) -> Iterator[T]:

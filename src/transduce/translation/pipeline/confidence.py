@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from transduce.translation.pipeline.calibration import Calibration
 
 
-def with_probabilities(
-    model: TextModel, parts: Sequence[Part], results: Results, glossary: Glossary | None = None
-) -> Results:
+def with_probabilities(model: TextModel, parts: Sequence[Part], results: Results, glossary: Glossary | None) -> Results:
     """Returns the translations with the log-probability of each token and the probability of each word.
 
     The engine scores the outputs as if they had been given. So the numbers are the model's, for any kind of search; it
@@ -33,7 +31,7 @@ def with_probabilities(
     scored = [index for index, source in enumerate(sources) if source]
     scores = model.engine.score([sources[index] for index in scored], [list(flat[index][1].ids) for index in scored])
     values = dict(zip(scored, scores, strict=True))
-    rest = iter(with_words(best, values.get(index, []), model.tokenizer.target) for index, (_, best) in enumerate(flat))
+    rest = (with_words(best, values.get(index, []), model.tokenizer.target) for index, (_, best) in enumerate(flat))
     return [[next(rest) for _ in found] for found in results]
 
 

@@ -19,7 +19,7 @@ _WORDS = {
 }
 
 
-def invented_numbers(source: str, target: str, languages: tuple[str, str] = ("", "")) -> tuple[str, ...]:
+def invented_numbers(source: str, target: str, languages: tuple[str, str]) -> tuple[str, ...]:
     """Returns the numbers of `target` that are not in `source`, as they are written, each once.
 
     Digits must be in the source, unless that has number words, which may have become digits. For a number word, any

@@ -30,9 +30,9 @@ class _Node:
     """An element, or a mark without content (`closing` is None), over source atoms [start, end)."""
 
     opening: Mark | None  # None: the root
-    closing: Mark | None
     start: int
     end: int
+    closing: Mark | None = None
     children: list["_Node"] = field(default_factory=list)
     target: Span = (0, 0)  # in target atoms
 
@@ -77,14 +77,14 @@ def _tree(marks: Sequence[Mark], source_atoms: Sequence[Span]) -> _Node:
     starts = [(start + end) / 2 for start, end in source_atoms]
     at = [int(np.searchsorted(starts, mark.index)) for mark in marks]
     partner = partners((mark.kind, mark.text) for mark in marks)
-    root = _Node(None, None, 0, len(source_atoms))
+    root = _Node(None, 0, len(source_atoms))
     path = [root]
     for i, mark in enumerate(marks):
         if mark.kind == "close" and i in partner:
             node = path.pop()
             node.closing, node.end = mark, at[i]
             continue
-        node = _Node(mark, None, at[i], at[i])
+        node = _Node(mark, at[i], at[i])
         path[-1].children.append(node)
         if mark.kind == "open" and i in partner:
             path.append(node)

@@ -129,7 +129,7 @@ def _bounded(text: str, span: Span, uncut: Sequence[Span], starts: Sequence[int]
 
 
 def _holding(uncut: Sequence[Span], starts: Sequence[int], index: int) -> bool:
-    """Returns whether one of these spans has begun before the index and goes on."""
+    """Returns whether the index is within one of these spans, and not at its beginning or end."""
     before = bisect_left(starts, index) - 1
     return before >= 0 and index < uncut[before][1]
 

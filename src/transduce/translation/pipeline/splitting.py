@@ -10,7 +10,7 @@ from transduce.translation.pipeline.checkpoints import Checkpoint, checked
 from transduce.translation.pipeline.missing_items import plain_prefix
 from transduce.translation.pipeline.protecting import SegmentInput, spans_around_items
 from transduce.translation.pipeline.sentences import Span, fitting_spans, sentence_spans
-from transduce.translation.pipeline.text_options import Split, TextOptions
+from transduce.translation.pipeline.text_options import TextOptions
 from transduce.translation.text_model import TextModel
 from transduce.translation.windows import Window
 
@@ -42,7 +42,8 @@ def split(
     limit, wanted = model.engine.max_source_tokens, text_options.split
     texts = [given.marked.plain for given in inputs]
     spans = [[(0, len(text))] for text in texts]
-    cuttable = [index for index, given in enumerate(inputs) if _may_be_cut(given, window, wanted)]
+    bound = [window.constraints_of(given.segment.line).bind_whole_line for given in inputs]
+    cuttable = [] if wanted == "never" else [index for index, is_bound in enumerate(bound) if not is_bound]
     # A token holds at least one byte, and a character has at most four: shorter texts fit and need not be counted.
     counted = [index for index in cuttable if 4 * len(texts[index]) >= limit]
     encoded = model.tokenizer.encode_batch([texts[index] for index in counted])
@@ -60,10 +61,6 @@ def split(
             )
             spans[index] = list(fitting) if is_long else sentences
     return [_part(index, span, inputs[index], window) for index, each in enumerate(spans) for span in each]
-
-
-def _may_be_cut(given: SegmentInput, window: Window, wanted: Split) -> bool:
-    return wanted != "never" and not window.constraints_of(given.segment.line).bind_whole_line
 
 
 def _part(index: int, span: Span, given: SegmentInput, window: Window) -> Part:

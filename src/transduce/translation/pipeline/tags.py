@@ -1,7 +1,7 @@
 """Tags, comments and elements that are kept whole: where each of them ends.
 
 All of them are found in time that is linear in the length of any text. Quantifiers are possessive
-(`++`), and what is missing from the rest of a text is looked for once.
+(`++`), and what is missing from the rest of a text is searched for once.
 """
 
 import re
@@ -43,7 +43,7 @@ class Tags:
     def __init__(self, text: str) -> None:
         self._text = text
         self._missing: set[str] = set()  # ends of comments that the rest of the text does not have
-        self._closing_tags: dict[str, list[tuple[int, int]]] | None = None  # by name, once one is looked for
+        self._closing_tags: dict[str, list[tuple[int, int]]] | None = None  # by name, once one is searched for
 
     def at(self, start: int) -> tuple[str, int] | None:
         """Returns what begins with the "<" at `start`, and where it ends; None if the "<" is text.

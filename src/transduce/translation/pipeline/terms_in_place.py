@@ -2,7 +2,7 @@
 
 A search that is made to write a term often adds it, and keeps its own word for the same source term: "Der Hund Köter
 schläft" for "The dog sleeps" with dog = Köter. To the model that is more probable than "Der Köter schläft". So where a
-forced term came out beside the word that it should replace, the translation becomes that without terms, with the word
+forced term came out next to the word that it should replace, the translation becomes that without terms, with the word
 replaced. The words around it stay as they are, also where they agree with another gender: the term is still reported as
 forced. `docs/lab-log.md` has what was tried besides.
 """
@@ -37,7 +37,7 @@ class SearchedLine:
 def put_in_place(
     model: TextModel, glossary: Glossary, lines: Sequence[SearchedLine], length_penalty: float
 ) -> list[list[Hypothesis]]:
-    """Returns what was found for each line; where forced terms are beside the words to replace, the first is another.
+    """Returns what was found for each line; where forced terms are next to the words to replace, the first is another.
 
     Args:
         model: which searched.
@@ -82,28 +82,28 @@ def _replaced(aligner: WordAligner, glossary: Glossary, line: SearchedLine, free
         free: its translation without terms.
         text: its translation with them.
     """
-    places: list[tuple[Span, Choice]] = []
+    replacements: list[tuple[Span, Choice]] = []
     is_doubled = False
     for choice in missing(free, line.constraints.required):
         spans = [span for span, found in glossary.found_in(line.text) if found == choice]
-        place = _place(aligner, line.text, free, spans[0]) if len(spans) == 1 else None
-        if place is None:
+        words = _words_from(aligner, line.text, free, spans[0]) if len(spans) == 1 else None
+        if words is None:
             return None
-        places.append((place, choice))
-        is_doubled |= choice in line.forced and _is_doubled(free[slice(*place)], choice, free, text)
+        replacements.append((words, choice))
+        is_doubled |= choice in line.forced and _is_doubled(free[slice(*words)], choice, free, text)
     if not is_doubled:
         return None
-    places.sort()
-    if any(before[1] > after[0] for (before, _), (after, _) in itertools.pairwise(places)):
+    replacements.sort()
+    if any(before[1] > after[0] for (before, _), (after, _) in itertools.pairwise(replacements)):
         return None
     result = free
-    for (start, end), choice in reversed(places):
+    for (start, end), choice in reversed(replacements):
         result = result[:start] + at_start(choice[0], free[:start]) + result[end:]
     return result
 
 
-def _place(aligner: WordAligner, source: str, target: str, term: Span) -> Span | None:
-    """Returns the span of the words that come from a source term, if they stand together and are no more than its own.
+def _words_from(aligner: WordAligner, source: str, target: str, term: Span) -> Span | None:
+    """Returns the span of the words that come from a source term, if they are adjacent and no more than its own.
 
     Where they are more, one of them is often an article or something that belongs to its neighbour.
     """

@@ -36,7 +36,8 @@ class TextOptions:
             "guard": self.guard,
             "split = 'always'": self.split == "always",
         }
-        for name in (name for name, is_given in given.items() if is_given):
-            raise ConfigError(
-                f"{name} does not go with prefixes or required terms by line, which apply to whole lines."
-            )
+        for name, is_given in given.items():
+            if is_given:
+                raise ConfigError(
+                    f"{name} does not go with prefixes or required terms by line, which apply to whole lines."
+                )

@@ -183,7 +183,8 @@ def groups_of(cells: Sequence[Cell]) -> list[Group]:
                 found.append((*span, "word"))
             elif match[0].startswith(stem) and (end := cell_of[match.start() + len(stem) - 1]) - start >= len(stem):
                 inner = _balanced(start, end + 1, cells, partner, widens=False)
-                found += [(*inner, "letters")] if inner is not None else []
+                if inner is not None:
+                    found.append((*inner, "letters"))
         else:
             found.append((*span, "letters"))
     words, ends = list(found), [end for _, end, _ in found]

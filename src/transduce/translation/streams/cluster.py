@@ -222,9 +222,8 @@ def _got(call: Any) -> Any:
             raise TransduceError(
                 f"A worker did not start ({lines[-1]}). Is the same transduce installed on every machine?"
             ) from None
-        reason = lines[0]
         raise TransduceError(
-            f"A worker was lost {_RESTARTS + 1} times ({reason}) Has its machine enough memory? "
+            f"A worker was lost {_RESTARTS + 1} times ({lines[0]}) Has its machine enough memory? "
             "Fewer workers need less: --workers."
         ) from None
 

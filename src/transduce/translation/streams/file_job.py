@@ -110,19 +110,19 @@ def translate_file(
     description = _description(workers.fingerprint(request), request, job.window)
     description["constraints"] = job.constraints_name
     lines = read_lines(source) if job.lines is None else iter(job.lines)
-    beside = None if job.constraints is None else iter(job.constraints)
+    constraints = None if job.constraints is None else iter(job.constraints)
     with (
         open_stream(output, description, resume=job.resume, overwrite=job.overwrite) as sink,
         _hint(sink, output, job),
     ):
-        sink.skip(lines if beside is None else _with_constraints(lines, beside))
+        sink.skip(lines if constraints is None else _with_constraints(lines, constraints))
         num_resumed = sink.num_lines
         tally = _Tally(source, job.warn or (lambda message: warnings.warn(message, stacklevel=3)))
         total = sum(1 for _ in read_lines(source)) if job.progress and source != STDIN and source.is_file() else None
         with progress_bar("translating", total, unit=" lines", shown=job.progress) as bar:
             bar.initial = bar.n = num_resumed
             size, origin = job.window or Translator.window_lines(translation.options), f"{shown_name(source)}, "
-            windows = cut_windows(lines, size, beside, first=num_resumed + 1, origin=origin)
+            windows = cut_windows(lines, size, constraints, first=num_resumed + 1, origin=origin)
             for done, rows in workers.translate(windows, request):
                 tally.add(rows if job.warn_of_lines else replace(rows, warnings=()))
                 read = done.lines if done.constraints is None else _with_constraints(done.lines, done.constraints)

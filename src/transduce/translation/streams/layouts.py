@@ -109,11 +109,12 @@ class JsonLines:
             return ""
         try:
             values = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            column = f", column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-            other = "nested too deep" if isinstance(error, RecursionError) else "a number of too many digits"
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else other
-            raise DataError(f"{where}{column}: not JSON: {reason}. Each line must be one JSON object.") from None
+        except json.JSONDecodeError as error:
+            raise _not_json(f"{where}, column {error.colno}", error.msg) from None
+        except RecursionError:
+            raise _not_json(where, "nested too deep") from None
+        except ValueError:
+            raise _not_json(where, "a number of too many digits") from None
         if not isinstance(values, dict):
             raise DataError(f"{where}: is not a JSON object ({{…}}), as each line must be.")
         if self.field not in values:
@@ -165,6 +166,10 @@ class JsonLines:
         if best.forced:
             values[f"{self.into}_forced"] = [list(choice) for choice in best.forced]
         return values
+
+
+def _not_json(where: str, reason: str) -> DataError:
+    return DataError(f"{where}: not JSON: {reason}. Each line must be one JSON object.")
 
 
 def _cell(text: str) -> str:
