@@ -58,7 +58,7 @@ def test_parse_run(
     assert shown.out == "(S (NN a))\n\n\n(S (NN a))\n"
     assert shown.err == (
         f"transduce: warning: {source}, sentence 2: longer than the 9 tokens that the model reads; only its beginning "
-        "is parsed.\n3 sentences; 1 outputs (33.3%) were not a tree over their words and were repaired; 1 reached the "
+        "is parsed.\n3 sentences; 1 outputs (33.3%) were not a tree over their words and were left out; 1 reached the "
         "length limit\n"
     )
     assert main([*given, "--output", str(tmp_path / "o")]) == 0

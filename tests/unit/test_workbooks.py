@@ -1,6 +1,7 @@
 """XLSX and YAML: texts change, and the owners of the formats read the rest as it was."""
 
 import io
+import zipfile
 
 import pytest
 import yaml
@@ -48,6 +49,20 @@ def test_only_texts_of_a_workbook_are_translated() -> None:
     for name in ("xl/workbook.xml", "xl/worksheets/sheet1.xml", "xl/tables/table1.xml", "xl/styles.xml"):
         assert member(found, name) == member(given, name)
     assert translated(given, "a.xlsx", same) == given
+
+
+def test_words_in_an_element_that_the_format_does_not_have_stay() -> None:
+    given = _workbook()
+    string = b'<t xml:space="preserve"> the end\nof it </t>'
+    file, changed = zipfile.ZipFile(io.BytesIO(given)), io.BytesIO()
+    with zipfile.ZipFile(changed, "w") as odd:
+        for item in file.infolist():
+            data = file.read(item)
+            assert (item.filename == "xl/sharedStrings.xml") == (string in data)
+            odd.writestr(item, data.replace(string, b"<x>" + string + b"</x>"))
+    strings = member(translated(changed.getvalue(), "a.xlsx"), "xl/sharedStrings.xml")
+    assert "<x>" + string.decode() + "</x>" in strings
+    assert ">A DOG &amp; CAT</t>" in strings
 
 
 YAML = {

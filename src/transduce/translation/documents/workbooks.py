@@ -87,8 +87,10 @@ def _read(named: frozenset[str], data: bytes, name: str) -> Content:
             yield document.source(cell)
         elif any(child.name == "r" for child in cell.children):
             yield from runs.read(cell)
+        elif not texts:  # they are within an element that the format does not have
+            yield document.source(cell)
         else:  # a single text, of which a Japanese one may have the pronunciation after it
-            [text, *_] = texts
+            text = texts[0]
             inner = document.inner(text)
             yield document.text[cell.start : text.inner_start]
             yield from text_pieces("".join(map(document.characters, text.children)), inner, escape_text)

@@ -197,7 +197,8 @@ def _connected(ray: Any, address: str) -> Iterator[bool]:
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ConfigError(
-            f"--ray {address}: no Ray cluster answers ({reason}) Start one with 'ray start --head', or use --ray local."
+            f"--ray {address}: no Ray cluster answers ({reason}). Start one with 'ray start --head', or use "
+            "--ray local."
         ) from None
     try:
         yield True
@@ -223,7 +224,7 @@ def _got(call: Any) -> Any:
                 f"A worker did not start ({lines[-1]}). Is the same transduce installed on every machine?"
             ) from None
         raise TransduceError(
-            f"A worker was lost {_RESTARTS + 1} times ({lines[0]}) Has its machine enough memory? "
+            f"A worker was lost {_RESTARTS + 1} times ({lines[0]}). Has its machine enough memory? "
             "Fewer workers need less: --workers."
         ) from None
 
