@@ -124,10 +124,8 @@ class DocumentRunner:
         """Reads or translates a document, and records how that ended."""
         try:
             await self._attempt(document, claim)
-        except (
-            CancelledDocumentError,
-            StoppingError,
-        ):  # the service ends, or the document is not this claim's any more
+        except (CancelledDocumentError, StoppingError):
+            # The service ends, or the document is not this claim's any more.
             await self._requeue(document, claim)
 
     async def _attempt(self, document: StoredDocument, claim: str) -> None:
