@@ -1,6 +1,7 @@
 """`transduce paper table2 --controls`: three systems trained for seconds, stopped and resumed, and what is refused."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,16 @@ def test_a_finished_comparison_is_left_alone(finished: Path, monkeypatch: pytest
     before = (finished / "results.json").read_bytes()
     assert main([*COMMAND, "--trials", "2", "--output", str(finished)]) == 0
     assert (finished / "results.json").read_bytes() == before
+
+
+def test_a_second_seed_may_be_added(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "out")
+    assert main([*COMMAND, "--trials", "2", "--seeds", "2", "--output", str(tmp_path / "out")]) == 0
+    before, found = cells(finished), cells(tmp_path / "out")
+    assert {name: found[name] for name in before} == before
+    assert {*found} - {*before} == {f"leg/{name}/2/{leg}" for name in NAMES for leg in (1, 2)}
+    assert found["leg/lstm/2/2"]["settings"] == found["leg/lstm/1/2"]["settings"]
+    assert "- Seeds: 2.\n" in (tmp_path / "out" / "table.md").read_text()
 
 
 def test_a_second_leg_that_had_ended_is_measured_by_its_own_budget(

@@ -72,7 +72,6 @@ def experiment(settings: Settings) -> Experiment:
         settings={
             "scale": settings.scale,
             "controls": {"flops": budget.flops, "minutes": budget.minutes, "trials": settings.trials},
-            "seeds": settings.seeds,
             "tokenized": settings.tokenized,
             "recipe": comparable(recipe),
             "tests": None if settings.demo else checksums_of_tests(recipe),
