@@ -15,14 +15,17 @@ for language in en de; do
     ln -sf "$captions/train.$language" "data/captions.train.$language"
     ln -sf "$captions/test_2016_flickr.$language" "data/captions.test.$language"
     for split in train dev test; do ln -sf "$everyday/$split.$language" "data/everyday.$split.$language"; done
+    head -300 "$everyday/test.$language" > "test-300.$language"
 done
 cp "$here/recipe.toml" .
 [ -d prepared ] || transduce prepare recipe.toml --output prepared --quiet
 for steps in 4000 8000 12000; do
+    [ -s "unseen-$steps.json" ] && continue
     transduce train recipe.toml --data prepared --output run --resume --set "train.max_steps=$steps"
-    transduce average run --last 2 --output "model-$steps" --overwrite
-    python "$here/../../benchmarks/glossary.py" "model-$steps" --source data/everyday.test.en --reference data/everyday.test.de \
-        --train-source data/everyday.train.en --train-target data/everyday.train.de --lines 0 --unseen 500 --rounds 1 \
-        --output "unseen-$steps.json"
+    transduce average run --last "$([ "$steps" = 12000 ] && echo 8 || echo 2)" --output "model-$steps" --overwrite
+    python "$here/../../benchmarks/glossary.py" "model-$steps" --source data/everyday.test.en \
+        --reference data/everyday.test.de --train-source data/everyday.train.en --train-target data/everyday.train.de \
+        --lines 0 --unseen 500 --rounds 1 --train-lines 20000 --output "unseen-$steps.json"
 done
-transduce evaluate --model model-12000 --robustness --json > robustness.json
+transduce evaluate --model model-12000 --translate --source test-300.en --reference test-300.de --robustness --json \
+    > robustness.json
