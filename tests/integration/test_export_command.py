@@ -123,7 +123,9 @@ def test_the_shortlist_comes_along(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "has no shortlist. Learn one" in capsys.readouterr().err
     candidates = np.full((bundle.tokenizer.vocab_size, 2), 70, dtype=np.int32)
     save_shortlist(bundle, Shortlist(candidates, np.array([60, 61], dtype=np.int32), {}, len(candidates)))
-    assert main([*arguments, "ctranslate2", "--quantization", "int8"]) == 0
+    # 8 bits without VNNI round more, which shows where weights are random.
+    loosely = ["--threshold", "0.5", "--max-difference", "1"]
+    assert main([*arguments, "ctranslate2", "--quantization", "int8", *loosely]) == 0
     names = bundle.tokenizer.tokens()
     first, *rest = (output / "vmap.txt").read_text(encoding="utf-8").splitlines()
     assert first == f"\t{names[60]} {names[61]}"
