@@ -1,7 +1,5 @@
 """The models of the service by language pair, with what happens to them while it runs."""
 
-import contextlib
-import ctypes
 import gc
 import logging
 import threading
@@ -9,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from transduce.engines.allocator import give_back_memory
 from transduce.errors import ConfigError, TransduceError
 from transduce.serve.config import AUTO, EngineConfig, ModelEntry, ServeConfig
 from transduce.serve.model_folder import FoundModel, by_preference, find_models, leave_out
@@ -235,5 +234,4 @@ class Models:
 def _return_memory() -> None:
     """Gives the memory of models that were dropped back to the system."""
     gc.collect()
-    with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library: its allocator decides
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back_memory()
