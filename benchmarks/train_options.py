@@ -13,6 +13,7 @@ warm-up round. Compare ratios within one run only.
     prefetch        the first batch of an update is made while the device computes the update before
     pinned          indices and masks are copied from pinned memory
     blocked-loss    the loss holds a block of logits, and never those of all tokens
+    cudnn-attention PyTorch's own choice of kernels for attention, which prefers cuDNN's on some GPUs
     rounded-shapes  train.rounded_shapes
     compile         train.compile
     modifiers       train.modifiers, all of them, each as often as usual
@@ -21,7 +22,7 @@ warm-up round. Compare ratios within one run only.
 Each option prints one line of JSON: tokens of both sides per second (padding not counted) and the ratio of the medians.
 With --cpu-seconds, the seconds are those that the process computed, which others on the machine do not change much. On
 a GPU, the line also has the peak memory and the number of memory allocations. `first_seconds` is the time of the
-warm-up round, which for `compile` is mostly compilation.
+warm-up round, which for `compile` is mostly compilation, and in which `cudnn-attention` plans for each shape.
 """
 
 import argparse
@@ -44,6 +45,7 @@ from transduce.data.modifiers import modified
 from transduce.data.prepared import TRAIN, load_prepared
 from transduce.data.store import ParallelStore
 from transduce.engines.allocator import enter_command
+from transduce.model import attention
 from transduce.model import device as device_module
 from transduce.text import load_tokenizer
 from transduce.training import loss
@@ -53,7 +55,7 @@ from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
 
 MODIFIED, GUIDED = OF_TEXT = ("modifiers", "guided-attention")
-OPTIONS = ("prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile", *OF_TEXT)
+OPTIONS = ("prefetch", "pinned", "blocked-loss", "cudnn-attention", "rounded-shapes", "compile", *OF_TEXT)
 _ALL_MODIFIERS = tuple(ModifierConfig(name=name, probability=kind.usual) for name, kind in MODIFIERS.items())
 # Keys of train, and their values with the option off and on.
 _CONFIGURED: dict[str, tuple[str, Any, Any]] = {
@@ -83,18 +85,22 @@ def configured(args: argparse.Namespace) -> Config:
 def switched(option: str, on: bool, trainer: Trainer) -> Iterator[None]:
     """Turns on or off, within the context, an option that is not a key of the configuration."""
     enabled, pinning, blocks = trainer.prefetch.enabled, set(device_module.PINNING), dict(loss._CHUNK_BYTES)
+    without_cudnn = attention.fused_attention
     if option == "prefetch":
         trainer.prefetch.enabled = on
     if option == "pinned" and not on:
         device_module.PINNING.clear()
     if option == "blocked-loss" and not on:
         loss._CHUNK_BYTES.update(dict.fromkeys(blocks, _ALL_LOGITS))
+    if option == "cudnn-attention" and on:
+        attention.fused_attention = torch.nn.functional.scaled_dot_product_attention
     try:
         yield
     finally:
         trainer.prefetch.enabled = enabled
         device_module.PINNING |= pinning
         loss._CHUNK_BYTES.update(blocks)
+        attention.fused_attention = without_cudnn
 
 
 def make_updates(trainer: Trainer, count: int, clock: Callable[[], float]) -> tuple[float, float]:

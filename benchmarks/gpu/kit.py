@@ -43,7 +43,7 @@ _REQUIRED = {
     "tqdm": "tqdm",
 }
 _FOR_STORES = {"pyarrow": "pyarrow"}
-_FOR_TRAINING = {"pyarrow": "pyarrow", "sacrebleu": "sacrebleu"}
+_FOR_TRAINING = {"pyarrow": "pyarrow", "sacrebleu": "sacrebleu", "sentencex": "sentencex"}
 _FOR_TESTS = {"pytest": "pytest with iniconfig, pluggy and packaging", "pyarrow": "pyarrow"}
 
 
@@ -114,7 +114,7 @@ def train_option_parts(options: Options) -> list[Part]:
     """Updates with each training option for a GPU off and on, alternating."""
     command = ["benchmarks/train_options.py", "--device", options.device]
     command += ["--toy", "--updates", "3", "--rounds", "1"] if options.toy else ["--precision", "bf16"]
-    names = ("prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile")
+    names = ("cudnn-attention", "prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile")
     # Compiling for a CPU takes minutes, and says nothing of a GPU.
     names = tuple(name for name in names if name != "compile" or options.device != "cpu")
     return [Part(name, [*command, "--option", name], 180, needs=_FOR_STORES) for name in names]

@@ -20,7 +20,6 @@ _ABSENT = (
     "backports",
     "ctranslate2",
     "sentencepiece",
-    "sentencex",
     "tensorboard",
     "hypothesis",
     "pytest_timeout",
@@ -132,7 +131,7 @@ def _check(results: dict[str, Any], folder: Path) -> None:
     assert set(results["train-speed.json"]["summary"]) == {f"toy-fp32-{n}" for n in ("ours", "torch", "huggingface")}
     assert results["train-speed.json"]["parts"][0]["rows"][-1]["share_of_peak"] > 0
     options = results["train-options.json"]["summary"]
-    assert set(options) == {"prefetch", "pinned", "blocked-loss", "rounded-shapes"}
+    assert set(options) == {"cudnn-attention", "prefetch", "pinned", "blocked-loss", "rounded-shapes"}
     assert all(ratio > 0 for ratio in options.values())
     scored = next(part for part in results["train.json"]["parts"] if part["part"] == "score")["rows"][-1]
     assert scored["sentences"] == 6

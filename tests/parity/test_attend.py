@@ -1,5 +1,7 @@
 """`attend`, both its kernels, against `attend_reference`: values and gradients."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -124,3 +126,24 @@ def test_short_input_takes_the_short_kernel_and_long_input_the_fused_one(monkeyp
     for x in (short, long):
         torch.testing.assert_close(attend(x, x, x, causal=True), attend_reference(x, x, x, causal=True))
     assert taken == ["_short_weights", "scaled_dot_product_attention"]
+
+
+@pytest.mark.parametrize("way", ["attend", "attend_step"])
+def test_no_kernel_of_cudnn_is_taken(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It plans for each new shape, which takes longer than an update (docs/decisions/0035)."""
+    allowed = []
+    original = attention.F.scaled_dot_product_attention
+
+    def spy(*arguments: Tensor, **options: Any) -> Tensor:
+        allowed.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(attention.F, "scaled_dot_product_attention", spy)
+    monkeypatch.setattr(attention, "_has_fused_kernels", lambda device: True)
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    if way == "attend":
+        attend(*[torch.randn(1, 1, 257, 2)] * 3)
+    else:
+        attend_step(*[torch.randn(1, 1, 1, 2)] * 3, None)
+    assert allowed == [False]
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before, "other models of the process may take it"

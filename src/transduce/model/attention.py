@@ -13,10 +13,12 @@ Masks are boolean, True = may attend, and always called `attend_mask`.
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from transduce.config import ModelConfig
 from transduce.config.choices import query_factor, scores_additively
@@ -105,12 +107,21 @@ def attend(
         return F.dropout(_short_weights(query_BHTE, key_BHSE, attend_mask, causal), dropout) @ value_BHSE
     if attend_mask is not None:
         attend_mask = torch.atleast_2d(attend_mask)  # the kernel does not accept a mask of shape (S,)
-    return F.scaled_dot_product_attention(
-        query_BHTE, key_BHSE, value_BHSE, attn_mask=attend_mask, dropout_p=dropout, is_causal=causal
-    )
+    return fused_attention(query_BHTE, key_BHSE, value_BHSE, attn_mask=attend_mask, dropout_p=dropout, is_causal=causal)
 
 
 _SHORT = 256 * 256  # query positions × key positions
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+
+
+def fused_attention(query_BHTE: Tensor, key_BHSE: Tensor, value_BHSE: Tensor, **options: Any) -> Tensor:
+    """`scaled_dot_product_attention` without the kernels of cuDNN, PyTorch's first choice on Hopper GPUs.
+
+    cuDNN plans for each shape when it first sees it, which takes longer than an update. The batches of text have
+    hundreds of shapes (docs/decisions/0035).
+    """
+    with sdpa_kernel(_KERNELS):
+        return F.scaled_dot_product_attention(query_BHTE, key_BHSE, value_BHSE, **options)
 
 
 def _short_weights(query_BHTE: Tensor, key_BHSE: Tensor, attend_mask: Tensor | None, causal: bool) -> Tensor:
@@ -158,7 +169,7 @@ def attend_step(
         return scores_BHTS.softmax(dim=-1) @ value_BHSE
     if _has_fused_kernels(query_BHTE.device):
         mask_BHTS = None if bias is None else bias.unflatten(0, (num_sentences, num_heads))
-        return F.scaled_dot_product_attention(query_BHTE, key_BHSE, value_BHSE, attn_mask=mask_BHTS)
+        return fused_attention(query_BHTE, key_BHSE, value_BHSE, attn_mask=mask_BHTS)
     queries, keys, values = query_BHTE.flatten(0, 1), key_BHSE.flatten(0, 1), value_BHSE.flatten(0, 1)
     added = queries.new_empty(()) if bias is None else bias
     scores = torch.baddbmm(added, queries, keys.transpose(1, 2), beta=int(bias is not None), alpha=width**-0.5)
