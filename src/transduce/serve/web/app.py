@@ -105,7 +105,7 @@ def _routes(backend: Backend) -> list[Route]:
 
 def is_ready(service: Service) -> bool:
     """Returns whether new requests are to come here: what /ready answers, and what the metrics say."""
-    return service.ready and not service.stopping and not service.hung_models()
+    return service.ready and not service.hung_models()
 
 
 def health_response(service: Service) -> Response:
