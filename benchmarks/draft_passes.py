@@ -2,10 +2,10 @@
 
     python benchmarks/draft_passes.py [--rounds 5] [--threads 1] [--output result.json]
 
-The models have random weights: the cost of a pass does not depend on them. Sizes and precisions alternate, and the least
-time of all rounds counts. `speed` is that of greedy search with proposals over greedy search without, at the tokens a
-pass that were measured with a trained model (docs/guides/drafts.md). It leaves out the encoder, which both searches run
-once, and the time that it takes to propose.
+The models have random weights: the cost of a pass does not depend on them. Sizes and precisions alternate, and the
+least time of all rounds counts. `speed` is that of greedy search with proposals over greedy search without, at the
+tokens a pass that were measured with a trained model (docs/guides/drafts.md). It leaves out the encoder, which both
+searches run once, and the time that it takes to propose.
 """
 
 import argparse
