@@ -19,13 +19,15 @@ for language in en de; do
 done
 cp "$here/recipe.toml" .
 [ -d prepared ] || transduce prepare recipe.toml --output prepared --quiet
-for steps in 4000 8000 12000; do
+for steps in 4000 8000 12000 16000; do
     [ -s "unseen-$steps.json" ] && continue
     transduce train recipe.toml --data prepared --output run --resume --set "train.max_steps=$steps"
-    transduce average run --last "$([ "$steps" = 12000 ] && echo 8 || echo 2)" --output "model-$steps" --overwrite
+    transduce average run --last "$([ "$steps" -ge 12000 ] && echo 8 || echo 2)" --output "model-$steps" --overwrite
     python "$here/../../benchmarks/glossary.py" "model-$steps" --source data/everyday.test.en \
         --reference data/everyday.test.de --train-source data/everyday.train.en --train-target data/everyday.train.de \
         --lines 0 --unseen 500 --rounds 1 --train-lines 20000 --output "unseen-$steps.json"
 done
-transduce evaluate --model model-12000 --translate --source test-300.en --reference test-300.de --robustness --json \
-    > robustness.json
+for steps in 12000 16000; do
+    transduce evaluate --model "model-$steps" --translate --source test-300.en --reference test-300.de --robustness --json \
+        > "robustness-$steps.json"
+done
