@@ -25,7 +25,7 @@ for steps in 4000 8000 12000 16000; do
     transduce average run --last "$([ "$steps" -ge 12000 ] && echo 8 || echo 2)" --output "model-$steps" --overwrite
     python "$here/../../benchmarks/glossary.py" "model-$steps" --source data/everyday.test.en \
         --reference data/everyday.test.de --train-source data/everyday.train.en --train-target data/everyday.train.de \
-        --lines 0 --unseen 500 --rounds 1 --train-lines 20000 --output "unseen-$steps.json"
+        --lines 0 --unseen 500 --rounds 5 --train-lines 20000 --output "unseen-$steps.json"
 done
 for steps in 12000 16000; do
     transduce evaluate --model "model-$steps" --translate --source test-300.en --reference test-300.de --robustness --json \
