@@ -475,9 +475,17 @@ def test_a_failing_service_loses_nothing(page: Opened) -> None:
 
 
 def test_the_next_attempt_need_not_be_waited_for(page: Opened) -> None:
-    page.page.route("**/api/translate", lambda route: route.fulfill(status=503, headers={"Retry-After": "600"}))
+    requests: list[str] = []
+
+    def fail(route: Any) -> None:
+        requests.append(route.request.url)
+        route.fulfill(status=503, headers={"Retry-After": "600"})
+
+    page.page.route("**/api/translate", fail)
     page.page.fill("#text", "A dog runs.")
     page.text_of("#status", "The service failed (503).")
+    page.page.wait_for_timeout(500)  # longer than a pause in typing, which sends requests too
+    assert len(requests) == 1
     page.page.unroute("**/api/translate")
     page.page.click("#retry")
     page.translation("Ein Hund rennt.")

@@ -265,6 +265,11 @@ def test_options_that_belong_together() -> None:
         (DataError("x: no such file."), 3, "transduce: error: x: no such file.\n"),
         (RecursionError(), 3, "transduce: error: an input is nested too deeply"),
         (MemoryError("12 GB"), 1, "transduce: error: not enough memory: 12 GB. Smaller batches"),
+        (  # of a folder of a library that Python looks through
+            OSError(errno.ENOMEM, "Cannot allocate memory", "numpy/fft"),
+            1,
+            "transduce: error: not enough memory: [Errno 12] Cannot allocate memory: 'numpy/fft'. Smaller batches",
+        ),
         (
             UnicodeDecodeError("utf-8", b"ab\xff", 2, 3, "bad"),
             3,

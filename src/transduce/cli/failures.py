@@ -77,7 +77,7 @@ def report(error: BaseException, options: Mapping[str, Any]) -> int:
     if isinstance(error, RecursionError):
         _say(f"error: an input is nested too deeply: thousands of levels of brackets. {_SHOW}")
         return DataError.exit_code
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         what = f": {error}" if str(error) else ""
         _say(f"error: not enough memory{what}. Smaller batches, or a smaller model, need less. {_SHOW}")
         return 1

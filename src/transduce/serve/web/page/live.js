@@ -124,7 +124,12 @@ async function next() {
     else if (middle.length > FAST_CHARACTERS || !pause) addDetails();
   } catch (error) {
     if (running === mine) running = null;
-    if (error.name !== "AbortError") failed(error, translateNow);
+    if (error.name === "AbortError") return;
+    if (passage.text === mine.text) {
+      clearTimeout(pause); // the same request would fail again, and end the wait for the next attempt
+      pause = 0;
+    }
+    failed(error, translateNow);
   }
 }
 
