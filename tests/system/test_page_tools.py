@@ -298,8 +298,8 @@ def test_a_notice_goes_to_its_sentences_and_is_not_repeated(page: Opened) -> Non
     page.page.click("#notices button")
     at = "document.querySelector('#output').selectionStart"
     page.until(f"{at} === {len('Ein Mann sieht.|') * 40}")
-    box = page.page.locator("#output-mirror .paired").bounding_box()
-    assert 0 < box["y"] < page.page.viewport_size["height"]
+    top = "document.querySelector('#output-mirror .paired')?.getBoundingClientRect().y"
+    page.until(f"{top} > 0 && {top} < window.innerHeight")
     _add_term(page, "man", "Kerl")
     page.text_of("#notices", "40 sentences: The term “Kerl” was used, though")
     assert page.page.locator("#notices li:not(.plainly)").count() == 2

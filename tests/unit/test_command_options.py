@@ -65,13 +65,21 @@ def test_options_that_do_not_go_with_a_layout(given: dict[str, Any], message: st
 
 
 _TEXT = {"split_sentences": "always", "markup": "none", "guard": True, "confidence": False, "alignment": True}
+_TEXT |= {"capitals": True}
 _TEXT |= {"source_language": "en", "target": "de", "domain": "law"}
 _TEXT |= {"prefix": None, "require_by_line": None, "inline_terms": False}
 
 
 def test_options_of_texts_are_passed_on() -> None:
     assert translate._text_options(Namespace(**_TEXT)) == TextOptions(
-        split="always", markup="none", guard=True, alignment=True, language="en", target="de", domain="law"
+        split="always",
+        markup="none",
+        guard=True,
+        capitals=True,
+        alignment=True,
+        language="en",
+        target="de",
+        domain="law",
     )
     given = _TEXT | {"guard": False, "confidence": True, "split_sentences": "auto", "alignment": False}
     assert translate._text_options(Namespace(**given)).confidence
@@ -204,6 +212,7 @@ def test_options_of_scores() -> None:
         ({"domain": "law"}, "each test set of the recipe says its own"),
         ({"source": "a", "reference": ["b"], "beam_size": 2}, "add --translate"),
         ({"source": "a", "reference": ["b"], "robustness": True}, "--robustness translates"),
+        ({"source": "a", "reference": ["b"], "capitals": True}, "--capitals is for translating"),
         ({"robustness": True, "train": ["c"]}, "leave it out with --robustness"),
     ],
 )
@@ -217,7 +226,7 @@ def test_options_of_translating_that_do_not_go_together(given: dict[str, Any], m
         "recipe": None,
     }
     none |= {"corpus": None, "translate": False, "target": "", "domain": "", "source_language": "", "beam_size": None}
-    none |= {"robustness": False, "train": []}
+    none |= {"robustness": False, "capitals": False, "train": []}
     assert evaluate._translates(Namespace(**none))
     assert evaluate._translates(Namespace(**none | {"translate": True, "source": "a", "reference": ["b"]}))
     assert not evaluate._translates(Namespace(**none | {"source": "a", "reference": ["b"]}))

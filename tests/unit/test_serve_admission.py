@@ -203,12 +203,15 @@ def test_a_ticket_ends_at_the_deadline_of_its_request(
         assert (ticket.deadline, ticket.priority) == (100.0 + expected, BULK)
 
 
+_CONFIGURED = TextOptions(split="always", markup="placeholders", guard=True, capitals=True)
+
+
 @pytest.mark.parametrize(
     ("fields", "own", "expected"),
     [
-        ({}, None, TextOptions(split="always", markup="placeholders", guard=True)),
+        ({}, None, _CONFIGURED),
         ({}, TextOptions(split="never"), TextOptions(split="never")),
-        ({"prefixes": [""], "required": [[]]}, None, TextOptions(split="always", markup="placeholders", guard=True)),
+        ({"prefixes": [""], "required": [[]]}, None, _CONFIGURED),
         ({"prefixes": ["P"]}, None, TextOptions(markup="placeholders")),
         ({"required": [["R"]]}, None, TextOptions(markup="placeholders")),
         # What a request asks for itself stays, and is refused later where it cannot be.

@@ -206,6 +206,7 @@ def _text_options(args: argparse.Namespace) -> "TextOptions":
         split=args.split_sentences,
         markup=args.markup,
         guard=args.guard,
+        capitals=args.capitals,
         confidence=args.confidence,
         alignment=args.alignment,
         language=args.source_language,

@@ -196,7 +196,9 @@ class ServeConfig:
     folder: FolderConfig = field(default_factory=FolderConfig)
     pivot: PivotConfig = field(default_factory=PivotConfig)
     batching: BatchingConfig = field(default_factory=BatchingConfig)
-    text: TextOptions = field(default_factory=lambda: TextOptions(split="always", markup="placeholders", guard=True))
+    text: TextOptions = field(
+        default_factory=lambda: TextOptions(split="always", markup="placeholders", guard=True, capitals=True)
+    )
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     documents: DocumentsConfig = field(default_factory=DocumentsConfig)
     keys: KeysConfig = field(default_factory=KeysConfig)

@@ -44,7 +44,7 @@ _STOP_POLL_SECONDS = 0.01
 _CLOSE_SECONDS = 30.0  # at the end, for threads to end, when nobody waits for them any more
 # Sentences of a stream that are translated in one request: few at first, so that the first ones come soon.
 _STREAM_GROUPS = (1, 2, 4, 8)
-_OF_PARTS = ("split", "guard", "markup")  # options that work on parts of texts
+_OF_PARTS = ("split", "guard", "capitals", "markup")  # options that work on parts of texts
 _STREAM_AHEAD = 2  # requests of a stream that are worked on at a time
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

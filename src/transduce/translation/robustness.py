@@ -56,6 +56,7 @@ def score_robustness(
     search: DecodeConfig | None = None,
     metrics: Sequence[str] = ("bleu", "chrf"),
     progress: bool = False,
+    capitals: bool = False,
     options: ScoreOptions | None = None,
 ) -> list[VersionScores]:
     """Translates each set in all its versions, without the stages that protect items and catch loops.
@@ -68,7 +69,7 @@ def score_robustness(
         for version in versions(each.source.lines, [reference.lines for reference in each.references]):
             lines = [line.source for line in version.lines]
             perturbed = replace(each, name=f"{each.name}, {version.name}", source=Text(each.source.name, lines))
-            written = translate_set(translator, perturbed, search, progress)
+            written = translate_set(translator, perturbed, search, progress, capitals=capitals)
             columns = zip(*(line.references for line in version.lines), strict=True)
             references = [Text("reference", column) for column in columns]
             evaluation = evaluate(Text("translation", written), references, metrics=metrics, **chosen)

@@ -146,6 +146,7 @@ def score_sets(
     search: DecodeConfig | None = None,
     metrics: Sequence[str] = ("bleu", "chrf"),
     progress: bool = False,
+    capitals: bool = False,
     options: ScoreOptions | None = None,
 ) -> list[SetScores]:
     """Translates the sources of each set in its direction and scores them against its references.
@@ -156,6 +157,7 @@ def score_sets(
         search: how to search; None: as the model's configuration says.
         metrics: names in `transduce.evaluation.METRICS`.
         progress: whether to show progress on standard error.
+        capitals: see `TextOptions`.
         options: see `transduce.evaluation.evaluate`; `language` is that of each set unless it is given; where it is
             not known, the ending of the reference's name says it, as of test.fr.
 
@@ -165,7 +167,8 @@ def score_sets(
     """
     found = []
     for each, direction in zip(sets, require_directions(translator, sets), strict=True):
-        hypothesis = Text(f"the translation of {each.source.name}", translate_set(translator, each, search, progress))
+        written = translate_set(translator, each, search, progress, capitals=capitals)
+        hypothesis = Text(f"the translation of {each.source.name}", written)
         measured = ScoreSummary()
         measured.add(
             translator.score(
@@ -210,10 +213,12 @@ def score_options(each: EvaluationSet, direction: Direction, given: ScoreOptions
 
 
 def translate_set(
-    translator: Translator, each: EvaluationSet, search: DecodeConfig | None, progress: bool
+    translator: Translator, each: EvaluationSet, search: DecodeConfig | None, progress: bool, *, capitals: bool = False
 ) -> list[str]:
     """Returns the best translation of each source of a set."""
-    texts = TextOptions(language=each.source_language, target=each.target_language, domain=each.domain)
+    texts = TextOptions(
+        language=each.source_language, target=each.target_language, domain=each.domain, capitals=capitals
+    )
     lines = []
     with progress_bar(f"translating {each.name}", len(each.source.lines), unit=" lines", shown=progress) as bar:
         for best, *_ in translator.stream(each.source.lines, options=search, text_options=texts):

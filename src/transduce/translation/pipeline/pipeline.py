@@ -1,7 +1,8 @@
 """The pipeline from lines to translations.
 
-    lines → protect → split → search → guard → join → restore → translations
+    lines → capitals → protect → split → search → guard → join → restore → capitals → translations
 
+capitals text in capitals becomes ordinary text; its translation is put in capitals
 protect  tags, and items that are no prose, are set aside
 split    long texts are cut into sentences
 search   the model translates, within the constraints of the line
@@ -24,6 +25,7 @@ from transduce.translation.constraints.line_constraints import with_terms
 from transduce.translation.constraints.required_terms import outcome, warnings_of
 from transduce.translation.constraints.terms_in_sources import encode_with_terms
 from transduce.translation.directions import directed
+from transduce.translation.pipeline.capitals import Capitals
 from transduce.translation.pipeline.checkpoints import Checkpoint, checked, never
 from transduce.translation.pipeline.confidence import with_confidence, with_probabilities
 from transduce.translation.pipeline.guard import Search, guard
@@ -82,6 +84,8 @@ def run_pipeline(
     shown = progress and model.engine.independent_lines  # others are translated as without progress, all at once
     search = partial(_search_with_progress, search_some) if shown else search_some
 
+    capitals = Capitals(window, model.tokenizer, text_options, direction.target) if text_options.capitals else None
+    window = capitals.removed() if capitals else window
     lines = protect(window, text_options, checkpoint)
     has_marks = any(isinstance(part, Segment) and part.marked.runs for line in lines for part in line)
     aligner = _aligner(model) if text_options.alignment or has_marks else None
@@ -103,7 +107,8 @@ def run_pipeline(
         joined = join(inputs, parts, results, n_best, drawn)
         restore(model, aligner, inputs, checked(joined, checkpoint), markup)
     results = [assemble(line, n_best, markup, drawn) for line in checked(lines, checkpoint)]
-    return with_confidence(model, results) if text_options.confidence else results
+    results = with_confidence(model, results) if text_options.confidence else results
+    return capitals.restored(results) if capitals else results
 
 
 def _pairs(translated: tuple[Part, list[Translation]]) -> list[tuple[str, str]]:

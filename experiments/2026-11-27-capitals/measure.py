@@ -1,0 +1,57 @@
+"""Scores ordinary models on test sets in capitals and with a title's capitals, with and without `--capitals`.
+
+python measure.py RESULT NAME=SOURCE,REFERENCE … --models MODEL …
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from sacrebleu import corpus_bleu
+
+from transduce import Translator
+from transduce.data.modifiers.perturbations import versions
+from transduce.translation.pipeline import TextOptions
+
+VERSIONS = ("clean", "upper case", "title case")
+LINES = 1000
+
+
+def main() -> None:
+    """Measures and writes the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("sets", nargs="+")
+    parser.add_argument("--models", nargs="+", required=True)
+    parser.add_argument("--tokenized", action="store_true")
+    args = parser.parse_args()
+    rows = []
+    for model in args.models:
+        translator = Translator.load(model, engine="ctranslate2")
+        greedy = translator.with_options(beam_size=1)
+        for each in args.sets:
+            name, _, paths = each.partition("=")
+            sources, references = (Path(path).read_text("utf-8").splitlines()[:LINES] for path in paths.split(","))
+            for version in versions(sources, [references]):
+                if version.name not in VERSIONS:
+                    continue
+                expected = [line.references[0] for line in version.lines]
+                row = {"model": Path(model).name, "set": name, "version": version.name, "lines": len(expected)}
+                plain = []
+                for capitals in (False, True):
+                    options = TextOptions(capitals=capitals, language="en", split="never")
+                    lines = [line.source for line in version.lines]
+                    found = translator.stream(lines, options=greedy, text_options=options)
+                    written = [best.text for best, *_ in found]
+                    tokenize = "none" if args.tokenized else "13a"
+                    score = corpus_bleu(written, [expected], tokenize=tokenize).score
+                    row["with" if capitals else "without"] = round(score, 2)
+                    plain = plain or written
+                row["lines_changed"] = sum(a != b for a, b in zip(plain, written, strict=True))
+                rows.append(row)
+                print(row, flush=True)
+    args.result.write_text(json.dumps({"beam_size": 1, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
