@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from made_marian import SOURCE_TEXT, learned, pieces_of
 from text_engine import TextEngine
 from transduce.config import DecodeConfig
-from transduce.text import UNK, SubwordTokenizer
+from transduce.text import SPECIAL_TOKENS, UNK, SentencePieceTokenizer, SubwordTokenizer
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.capitals import Capitals
@@ -131,6 +132,17 @@ def test_words_and_spans_are_those_of_the_translation() -> None:
     assert [word for word, _ in best.words] == ["THE", "STRAẞEN-HUND", "RUNS."]
     assert best.sentences == (((0, 13), (0, 22)),)
     assert {best.text[slice(*target)] for _, target in best.alignment} <= {"THE", "STRAẞEN", "-", "HUND", "RUNS", "."}
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_vocabularies_of_sentencepiece_know_forms_as_well(kind: str) -> None:
+    """Capitals that they lack are unknown, such as the "R" of "RUNS"."""
+    text = (*SOURCE_TEXT, "the dog and the field and the grass in Paris", "the dogs see the dog on the grass in Paris")
+    definition = learned(text, model_type=kind, vocab_size=120)
+    tokenizer = SentencePieceTokenizer.of([*SPECIAL_TOKENS, *pieces_of(definition)], definition)
+    lines = ["A DOG RUNS ON GRASS IN PARIS.", "TWO DOGS RUN OVER GREEN GRASS!"]
+    read = ["A dog runs on grass in Paris.", "Two dogs run over green grass!"]
+    assert Capitals(Window(1, lines), tokenizer, WHOLE, "de").removed().lines == read
 
 
 def test_a_greek_word_ends_in_its_own_sigma() -> None:
