@@ -1,5 +1,7 @@
 """Text in capitals, and titles: what the model reads, and what becomes of its translation."""
 
+import re
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +16,7 @@ from transduce.text import SPECIAL_TOKENS, UNK, SentencePieceTokenizer, SubwordT
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.capitals import Capitals
+from transduce.translation.result import Translation
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
@@ -182,3 +185,19 @@ def test_a_form_that_the_vocabulary_has_no_signs_for_is_not_taken() -> None:
             return [[9, 50, 51] if text.islower() else [9, UNK] for text in texts]
 
     assert Capitals(Window(1, ["IN THE DOG"]), Small(), WHOLE, "de").removed().lines == ["In the dog"]
+
+
+@pytest.mark.parametrize("sentence", ["THE DOG RUNS. ", "THE DOG %s ", "A Dog And The Cat "])
+def test_long_text_is_read_in_linear_time(sentence: str) -> None:
+    def seconds(times: int) -> float:
+        start = time.process_time()
+        line = sentence * times
+        capitals = Capitals(Window(1, [line]), TOKENIZER, BY_SENTENCE, "de")
+        read = capitals.removed().lines[0]
+        spans = [(match.start(), match.end()) for match in re.finditer(r"[^ ]+ ", line)]
+        best = Translation(read, 0.0, 0.0, (), True, False, sentences=tuple(zip(spans, spans, strict=True)))
+        assert len(capitals.restored([[best]])[0][0].text) == len(line)
+        return time.process_time() - start
+
+    seconds(100)
+    assert seconds(8000) < 40 * seconds(800)

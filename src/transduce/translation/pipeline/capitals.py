@@ -9,6 +9,7 @@ Nothing changes the length of a text here: spans of characters stay right.
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -71,15 +72,14 @@ class Capitals:
         }
         known = _known_forms(sorted(words), self._tokenizer)
         for index, found in self._found.items():
-            line = lines[index]
-            starts = [start for start, _ in _words(line, self._notation)]
-            first = {
-                next((start for start in starts if a <= start < b), b) for a, b in sentence_spans(line, self._language)
-            }
+            line, written = lines[index], list(lines[index])
+            outside = _words(line, self._notation)
+            sentences = (_within(outside, *span) for span in sentence_spans(line, self._language))
+            first = {each[0] for each in sentences if each}
             for start, end in (span for each in found for span in each.words):
                 form = known[line[start:end]]
-                written = _capitalized(form) if start in first else form
-                lines[index] = lines[index][:start] + written + lines[index][end:]
+                written[start:end] = _capitalized(form) if (start, end) in first else form
+            lines[index] = "".join(written)
         return replace(self._window, lines=lines)
 
     def restored(self, results: Results) -> Results:
@@ -94,23 +94,20 @@ class Capitals:
         spans = sentence_spans(line, self._language) if self._by_sentence else [(0, len(line))]
         found = []
         for start, end in spans:
-            inside = [span for span in words if start <= span[0] < end and _has_case(line[slice(*span)])]
+            inside = [span for span in _within(words, start, end) if _has_case(line[slice(*span)])]
             if restore := _kind([line[slice(*span)] for span in inside]):
                 found.append(_Recased((start, end), inside, restore))
         return found
 
     def _restored(self, best: Translation, parts: Sequence[_Recased]) -> Translation:
-        text, words, at = best.text, [], 0
-        restored = [
-            (target, part.restore)
-            for source, target in best.sentences
-            for part in parts
-            if part.span[0] <= source[0] < part.span[1]
-        ]
-        for start, end in _words(text, self._notation):
-            for (first, last), restore in restored:
-                if first <= start < last:
-                    text = text[:start] + restore(text[start:end]) + text[end:]
+        written, outside = list(best.text), _words(best.text, self._notation)
+        starts = [part.span[0] for part in parts]
+        for source, target in best.sentences:
+            part = parts[max(0, bisect_right(starts, source[0]) - 1)]
+            if part.span[0] <= source[0] < part.span[1]:
+                for start, end in _within(outside, *target):
+                    written[start:end] = part.restore(best.text[start:end])
+        text, words, at = "".join(written), [], 0
         for word, probability in best.words:
             if (found := best.text.find(word, at)) >= 0:
                 at = found + len(word)
@@ -129,8 +126,19 @@ def _kind(words: Sequence[str]) -> Callable[[str], str] | None:
 def _words(text: str, notation: Notation) -> list[Span]:
     """Returns the words of a text that are part of no markup and no item."""
     kept = [(found.start, found.end) for found in scan(text, notation)]
-    spans = (match.span() for match in _WORD.finditer(text))
-    return [(start, end) for start, end in spans if not any(a < end and start < b for a, b in kept)]
+    ends = [end for _, end in kept]
+    found = []
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        next_kept = bisect_right(ends, start)
+        if next_kept == len(kept) or kept[next_kept][0] >= end:
+            found.append((start, end))
+    return found
+
+
+def _within(words: list[Span], start: int, end: int) -> list[Span]:
+    """Returns the words that begin in a part of their text."""
+    return words[bisect_left(words, (start, start)) : bisect_left(words, (end, end))]
 
 
 def _known_forms(words: Sequence[str], tokenizer: Tokenizer) -> dict[str, str]:
