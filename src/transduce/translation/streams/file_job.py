@@ -24,6 +24,8 @@ from transduce.translation.text_model import TextModel
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window, cut_windows
 
+_LATER = ("target", "domain", "capitals")  # options that came later: left out where unused, jobs begun before go on
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
@@ -254,7 +256,7 @@ def _description(fingerprint: JobFingerprint, request: FileRequest, window: int 
     return {
         **options,
         **({} if fingerprint.independent_lines else batches),
-        **{key: value for key, value in texts.items() if value or key not in ("target", "domain")},
+        **{key: value for key, value in texts.items() if value or key not in _LATER},
         **model,
         "engine": fingerprint.engine,
         "layout": repr(request.layout),
