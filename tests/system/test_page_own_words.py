@@ -153,7 +153,8 @@ def test_nothing_is_added_to_what_is_typed_over_all(page: Opened, delay_ms: int)
     assert page.page.input_value("#output") == "Ein Köter läuft. Ein Mieze ruht."
 
 
-def test_the_next_sentence_is_suggested_when_one_is_complete(page: Opened) -> None:
+@pytest.mark.parametrize("wait_ms", [0, 1000])  # until details of the suggestion would be there
+def test_the_next_sentence_is_suggested_when_one_is_complete(page: Opened, wait_ms: int) -> None:
     page.translate(TEXT, _TRANSLATION)
     page.page.focus("#output")
     page.page.keyboard.press("Control+a")
@@ -165,6 +166,9 @@ def test_the_next_sentence_is_suggested_when_one_is_complete(page: Opened) -> No
     page.suggested("Ein Katze schläft.")
     page.page.keyboard.press("Backspace")
     page.translation("Ein Köter läuft.")
+    if wait_ms:
+        page.page.wait_for_timeout(wait_ms)
+        page.translation("Ein Köter läuft.")
     page.page.keyboard.type(" Ein M")
     page.suggested("ieze ruht.")
     page.translation("Ein Köter läuft. Ein Mieze ruht.")

@@ -180,7 +180,9 @@ function change(start, end, inserted) {
     } else if (removed && place.end > start) {
       edit(segment, from, removed, "");
     }
-    if (segment.isNew && !segment.targetGap) segment.text = ""; // it was suggested after the space that is gone
+    if (segment.isNew && !segment.targetGap) {
+      Object.assign(segment, { text: "", isDetailed: true }); // it was suggested after the space that is gone
+    }
   }
   if (!asks || end <= home.end) return asks;
   asks.isDetailed = true; // what was written reaches into the next sentence: nothing is to come between
