@@ -19,7 +19,7 @@ replacement, whose neighbours do not agree with it. A term is doubled if another
 lexicon, is as often beside it as in the plain translation.
 
 Throughput is that of the whole call, text to text, over that of plain beam search; rounds alternate, the median counts.
-Terms of --unseen are timed in processor seconds.
+Terms of --unseen are timed in processor seconds, and the pieces that are written are counted: rare terms have many.
 
     python benchmarks/glossary.py MODEL --source test.en --reference test.de --train-source train.en \\
         --train-target train.de [--lines 300] [--unseen 500] [--output result.json]
@@ -232,6 +232,9 @@ def measure_unseen(translator: Translator, rows: list[tuple[str, str, dict[str, 
             seconds[name].append(time.process_time() - start)
     references = [reference for _, reference, _ in rows]
     result: dict[str, Any] = {"lines": len(rows), "groups": len(groups)}
+    pieces = {
+        name: sum(map(len, translator.tokenizer.target.encode_batch(found))) for name, found in texts.items()
+    }  # that the decoder writes, a step each
     for name, found in texts.items():
         ratios = [own / plain for own, plain in zip(seconds[name], seconds["plain"], strict=True)]
         result[name] = {
@@ -241,6 +244,7 @@ def measure_unseen(translator: Translator, rows: list[tuple[str, str, dict[str, 
             "bleu": round(bleu(found, [references]).value, 2),
             "time_over_plain": round(statistics.median(ratios), 3),
             "rounds": [round(ratio, 3) for ratio in ratios],
+            "pieces_over_plain": round(pieces[name] / pieces["plain"], 3),
         }
     result["examples"] = [
         {"source": row[0], "term": row[2], **{name: found[i] for name, found in texts.items()}}

@@ -182,7 +182,7 @@ def test_items_are_added_to_both_sides_alike() -> None:
     assert all("A dog." in source for source, _ in added)
     patterns = (
         r"[1-9]\d*(\.\d+|%|-\d+)?",
-        r"[A-Z]{1,4}([-_/.][A-Z0-9]{2,6}){1,3}",
+        r"[A-Za-z0-9]{1,4}([-_/.:,+]?[A-Za-z0-9]{2,6}){1,3}",
         r"[a-z]+[._-][a-z]+@[a-z]+\.[a-z.]+",
         r"(https?://)?(www\.)?[a-z]+\.[a-z.]+(/[a-z0-9]+)*(\?[a-z]+=[a-z0-9]+)?",
         r"[^\w\s]+",
@@ -191,6 +191,16 @@ def test_items_are_added_to_both_sides_alike() -> None:
         next((number for number, each in enumerate(patterns) if re.fullmatch(each, item)), -1) for item in alone
     )
     assert sorted(kinds) == [0, 1, 2, 3, 4]
+
+
+def test_a_random_string_repeats_one_of_its_last_three_characters_now_and_then() -> None:
+    letters_from_a_to_z, one_word, five_letters = 0, 0, 4
+    a, e, i = 0, 4, 8
+    chosen = (letters_from_a_to_z, one_word, five_letters, a, NO, e, YES, 1, NO, i, YES, 0)
+    assert noise("A dog.", "Ein Hund.", Given(*chosen)) == (
+        "aeeie",
+        "aeeie",
+    )  # again: the second of "ae", the first of "eei"
 
 
 def test_modifiers_are_applied_one_after_the_other_and_none_after_a_copy() -> None:
