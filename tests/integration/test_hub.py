@@ -319,6 +319,8 @@ def test_the_command_imports_what_the_hub_has(
     shown = capsys.readouterr().out.splitlines()
     assert f"  imported_from: repository {NAME}, revision {commit}, url {url}" in shown  # without checksums
 
+    if is_pickle:
+        return
     done = run_import(hub, home, NAME, "--output", str(tmp_path / "offline"), HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
     done = run_import(hub, home, str(folder), "--output", str(tmp_path / "local"), HF_HUB_OFFLINE="1")

@@ -41,19 +41,19 @@ def official(wmt21: Path) -> dict[str, dict[str, float]]:
     return scores
 
 
-@pytest.mark.parametrize(
-    "reference", ["A", pytest.param("C", marks=pytest.mark.slow), pytest.param("D", marks=pytest.mark.slow)]
-)
-def test_official_scores_of_all_systems(
+@pytest.mark.slow
+@pytest.mark.parametrize(("reference", "step"), [("A", 1), ("C", 5), ("D", 5)])  # all systems, or four of them
+def test_official_scores_of_systems(
     outputs: dict[str, list[str]],
     references: dict[str, list[str]],
     official: dict[str, dict[str, float]],
     reference: str,
+    step: int,
 ) -> None:
     assert len(outputs) == 20
     assert outputs.keys() == official.keys()
-    for system, lines in outputs.items():
-        expected = official[system]
+    for system in [*outputs][::step]:
+        lines, expected = outputs[system], official[system]
         assert bleu(lines, [references[reference]]).value == pytest.approx(expected[f"bleu-{reference}"], abs=1e-6)
         assert chrf(lines, [references[reference]]).value == pytest.approx(expected[f"chrf-{reference}"], abs=1e-6)
 
