@@ -182,7 +182,7 @@ def test_items_are_added_to_both_sides_alike() -> None:
     assert all("A dog." in source for source, _ in added)
     patterns = (
         r"[1-9]\d*(\.\d+|%|-\d+)?",
-        r"[A-Za-z0-9]{1,4}([-_/.:,+]?[A-Za-z0-9]{2,6}){1,3}",
+        r"[A-Za-z0-9]{1,4}([-_/.:,+ ]?[A-Za-z0-9]{2,6}){1,3}",
         r"[a-z]+[._-][a-z]+@[a-z]+\.[a-z.]+",
         r"(https?://)?(www\.)?[a-z]+\.[a-z.]+(/[a-z0-9]+)*(\?[a-z]+=[a-z0-9]+)?",
         r"[^\w\s]+",

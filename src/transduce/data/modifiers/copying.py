@@ -30,7 +30,7 @@ _ALPHABETS = (
 )
 _EMOJI = "😀😂😉😍😎😢😡👍👎🙏🎉🔥✅❌⚠❤⭐🚀📧📞🏠🚗🍕☀🌧"
 _PARTS = (_LETTERS.upper(), _DIGITS, _LETTERS.upper() + _DIGITS, _LETTERS + _DIGITS)  # of codes
-_SEPARATORS = ("", *"-_/.:,+")
+_SEPARATORS = ("", *"-_/.:,+ ")
 _ENDINGS = ("com", "org", "net", "de", "fr", "io", "eu", "co.uk")
 _ALONE = 0.1  # of the lines with items: the item is all of the line
 _REPEATED = 0.2  # of the characters: the same as one of the last three
