@@ -19,7 +19,7 @@ for language in en de; do
 done
 cp "$here/recipe.toml" .
 [ -d prepared ] || transduce prepare recipe.toml --output prepared --quiet
-for steps in 4000 8000 12000 16000; do
+for steps in 4000 8000 12000 16000 24000; do
     [ -s "unseen-$steps.json" ] && continue
     transduce train recipe.toml --data prepared --output run --resume --set "train.max_steps=$steps"
     transduce average run --last "$([ "$steps" -ge 12000 ] && echo 8 || echo 2)" --output "model-$steps" --overwrite
@@ -27,7 +27,8 @@ for steps in 4000 8000 12000 16000; do
         --reference data/everyday.test.de --train-source data/everyday.train.en --train-target data/everyday.train.de \
         --lines 0 --unseen 500 --rounds 5 --train-lines 20000 --output "unseen-$steps.json"
 done
-for steps in 12000 16000; do
+for steps in 12000 16000 24000; do
     transduce evaluate --model "model-$steps" --translate --source test-300.en --reference test-300.de --robustness --json \
         > "robustness-$steps.json"
+    python "$here/copied_items.py" "model-$steps" data/everyday.test.en data/everyday.test.de "items-$steps.json"
 done
