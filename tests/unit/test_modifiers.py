@@ -197,10 +197,8 @@ def test_a_random_string_repeats_one_of_its_last_three_characters_now_and_then()
     letters_from_a_to_z, one_word, five_letters = 0, 0, 4
     a, e, i = 0, 4, 8
     chosen = (letters_from_a_to_z, one_word, five_letters, a, NO, e, YES, 1, NO, i, YES, 0)
-    assert noise("A dog.", "Ein Hund.", Given(*chosen)) == (
-        "aeeie",
-        "aeeie",
-    )  # again: the second of "ae", the first of "eei"
+    expected = "aeeie"  # again: the second of "ae", and the first of "eei"
+    assert noise("A dog.", "Ein Hund.", Given(*chosen)) == (expected, expected)
 
 
 def test_modifiers_are_applied_one_after_the_other_and_none_after_a_copy() -> None:
