@@ -94,7 +94,7 @@ def made_bundle(
     `words` are pieces of its vocabulary besides those of `made_tokenizer`.
 
     Norms and biases are random too, so that nothing is left out unnoticed. `ending` moves the row of EOS towards that
-    of other tokens: without it such a model never ends.
+    of other tokens: without it such a model never ends, and with it only if embeddings are not tied, or by chance.
     """
     tokenizer = with_new_words(made_tokenizer(), words)
     shape = _shape(tokenizer, **changes)

@@ -112,6 +112,12 @@ def sources(number: int) -> list[list[int]]:
     return [[chance.randint(20, 290) for _ in range(chance.randint(1, 12))] for _ in range(number)]
 
 
+def ending_bundle(folder: Path, kind: str = "post-norm", **changes: Any) -> Bundle:
+    """A model some of whose outputs end by themselves, others at the limit: untied, or it would repeat one word."""
+    ending = {"as M2M100": 5.5, "learned positions": 12.0}.get(kind, 2.0)
+    return made_bundle(folder, ending=ending, block_size=4, **{**KINDS[kind], "tie_embeddings": "none", **changes})
+
+
 def drafting(bundle: Bundle, draft: Any) -> TorchEngine:
     """An engine to which more tokens in a pass seem to cost nothing, so that it drafts wherever it can."""
     engine = TorchEngine.load(bundle, "cpu", draft=draft)
@@ -139,19 +145,22 @@ def assert_same(engine: TorchEngine, ordinary: TorchEngine, options: DecodeConfi
 def test_the_engine_writes_what_it_writes_for_each_sentence_alone(
     tmp_path: Path, kind: str, draft: str, batch_size: int
 ) -> None:
-    bundle = made_bundle(tmp_path / "model", ending=0.4, block_size=4, **KINDS[kind])
-    other = made_bundle(tmp_path / "draft", ending=0.4, num_decoder_layers=1) if draft == "model" else draft
-    options = DecodeConfig(beam_size=1, batch_size=batch_size)
-    assert_same(drafting(bundle, other), TorchEngine.load(bundle, "cpu"), options, sources(16))
+    bundle = ending_bundle(tmp_path / "model", kind)
+    other = ending_bundle(tmp_path / "draft", num_decoder_layers=1) if draft == "model" else draft
+    options = DecodeConfig(beam_size=1, batch_size=batch_size, max_extra_tokens=9)
+    ordinary = TorchEngine.load(bundle, "cpu")
+    assert_same(drafting(bundle, other), ordinary, options, sources(9))
+    assert {found.finished for [found] in ordinary.translate(sources(9), options)} == {False, True}
 
 
 @pytest.mark.parametrize("batch_size", [1, 5])
 @pytest.mark.parametrize("draft", ["self", "blockwise", "model"])
 def test_prefixes_forbidden_words_and_limits_act_as_without_drafts(tmp_path: Path, draft: str, batch_size: int) -> None:
-    bundle = made_bundle(tmp_path / "model", ending=0.4, block_size=4)
-    other = made_bundle(tmp_path / "draft", ending=0.4, num_decoder_layers=1) if draft == "model" else draft
-    ordinary, given = TorchEngine.load(bundle, "cpu"), sources(8)
-    written = [found[0].ids for found in ordinary.translate(given, DecodeConfig(beam_size=1))]
+    bundle = ending_bundle(tmp_path / "model")
+    other = ending_bundle(tmp_path / "draft", num_decoder_layers=1) if draft == "model" else draft
+    ordinary, given = TorchEngine.load(bundle, "cpu"), sources(6)
+    common = DecodeConfig(beam_size=1, batch_size=batch_size, max_extra_tokens=9)
+    written = [found[0].ids for found in ordinary.translate(given, common)]
     constraints = [
         [
             TokenConstraints(forbidden=((ids[0],), tuple(ids[1:3]) or (5,))),
@@ -161,10 +170,9 @@ def test_prefixes_forbidden_words_and_limits_act_as_without_drafts(tmp_path: Pat
         ][number % 4]
         for number, ids in enumerate(written)
     ]
-    assert_same(drafting(bundle, other), ordinary, DecodeConfig(beam_size=1, batch_size=batch_size), given, constraints)
+    assert_same(drafting(bundle, other), ordinary, common, given, constraints)
     for changes in ({"min_tokens": 9}, {"no_repeat_ngram": 2}, {"max_tokens": 4}, {"max_extra_tokens": 0}):
-        options = DecodeConfig(beam_size=1, batch_size=batch_size, **changes)
-        assert_same(drafting(bundle, other), ordinary, options, given)
+        assert_same(drafting(bundle, other), ordinary, dataclasses.replace(common, **changes), given)
 
 
 def test_a_long_prefix_takes_few_passes(tmp_path: Path) -> None:
@@ -208,7 +216,7 @@ def test_the_engine_searches_in_the_faster_way_and_drafts_learn_from_both(tmp_pa
 def test_wrong_proposals_at_the_beginning_do_not_end_drafts(tmp_path: Path) -> None:
     """A pass over two tokens takes 1.3 times as long as one over one: it pays where a proposal in three is right."""
     engine = TorchEngine.load(made_bundle(tmp_path / "model", ending=0.4), "cpu", draft="self")
-    drafts, options = engine.drafts, DecodeConfig(beam_size=1, batch_size=1)
+    drafts, options = engine.drafts, DecodeConfig(beam_size=1, batch_size=1, max_extra_tokens=10)
     assert drafts is not None
     drafts.costs = PassCosts([(1, 1.0), (2, 1.3), (1000, 1000.0)])
     drafts.faster.note(True, (1, False), 100, 1.0)
