@@ -1,6 +1,6 @@
-"""Scores ordinary models on test sets in capitals and with a title's capitals, with and without `--capitals`.
+"""Scores ordinary models on test sets in capitals, and with rare signs, with and without `--capitals` and `--signs`.
 
-python measure.py RESULT NAME=SOURCE,REFERENCE … --models MODEL …
+python measure.py capitals|signs RESULT NAME=SOURCE,REFERENCE … --models MODEL …
 """
 
 import argparse
@@ -13,13 +13,14 @@ from transduce import Translator
 from transduce.data.modifiers.perturbations import versions
 from transduce.translation.pipeline import TextOptions
 
-VERSIONS = ("clean", "upper case", "title case")
+VERSIONS = {"capitals": ("clean", "upper case", "title case"), "signs": ("clean", "other signs")}
 LINES = 1000
 
 
 def main() -> None:
     """Measures and writes the result."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("option", choices=VERSIONS)
     parser.add_argument("result", type=Path)
     parser.add_argument("sets", nargs="+")
     parser.add_argument("--models", nargs="+", required=True)
@@ -32,18 +33,18 @@ def main() -> None:
             name, _, paths = each.partition("=")
             sources, references = (Path(path).read_text("utf-8").splitlines()[:LINES] for path in paths.split(","))
             for version in versions(sources, [references]):
-                if version.name not in VERSIONS:
+                if version.name not in VERSIONS[args.option]:
                     continue
                 expected = [line.references[0] for line in version.lines]
                 row = {"model": Path(model).name, "set": name, "version": version.name, "lines": len(expected)}
                 plain = []
-                for capitals in (False, True):
-                    options = TextOptions(capitals=capitals, language="en", split="never")
+                for given in (False, True):
+                    options = TextOptions(**{args.option: given}, language="en", split="never")
                     lines = [line.source for line in version.lines]
                     found = translator.stream(lines, options=greedy, text_options=options)
                     written = [best.text for best, *_ in found]
                     score = corpus_bleu(written, [expected]).score
-                    row["with" if capitals else "without"] = round(score, 2)
+                    row["with" if given else "without"] = round(score, 2)
                     plain = plain or written
                 row["lines_changed"] = sum(a != b for a, b in zip(plain, written, strict=True))
                 rows.append(row)

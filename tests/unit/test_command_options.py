@@ -65,7 +65,7 @@ def test_options_that_do_not_go_with_a_layout(given: dict[str, Any], message: st
 
 
 _TEXT = {"split_sentences": "always", "markup": "none", "guard": True, "confidence": False, "alignment": True}
-_TEXT |= {"capitals": True}
+_TEXT |= {"capitals": True, "signs": True}
 _TEXT |= {"source_language": "en", "target": "de", "domain": "law"}
 _TEXT |= {"prefix": None, "require_by_line": None, "inline_terms": False}
 
@@ -76,6 +76,7 @@ def test_options_of_texts_are_passed_on() -> None:
         markup="none",
         guard=True,
         capitals=True,
+        signs=True,
         alignment=True,
         language="en",
         target="de",
@@ -213,6 +214,7 @@ def test_options_of_scores() -> None:
         ({"source": "a", "reference": ["b"], "beam_size": 2}, "add --translate"),
         ({"source": "a", "reference": ["b"], "robustness": True}, "--robustness translates"),
         ({"source": "a", "reference": ["b"], "capitals": True}, "--capitals is for translating"),
+        ({"source": "a", "reference": ["b"], "signs": True}, "--signs is for translating"),
         ({"robustness": True, "train": ["c"]}, "leave it out with --robustness"),
     ],
 )
@@ -226,7 +228,7 @@ def test_options_of_translating_that_do_not_go_together(given: dict[str, Any], m
         "recipe": None,
     }
     none |= {"corpus": None, "translate": False, "target": "", "domain": "", "source_language": "", "beam_size": None}
-    none |= {"robustness": False, "capitals": False, "train": []}
+    none |= {"robustness": False, "capitals": False, "signs": False, "train": []}
     assert evaluate._translates(Namespace(**none))
     assert evaluate._translates(Namespace(**none | {"translate": True, "source": "a", "reference": ["b"]}))
     assert not evaluate._translates(Namespace(**none | {"source": "a", "reference": ["b"]}))

@@ -239,7 +239,7 @@ def test_evaluate_sets(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFix
     read = noting("transduce.translation.set_scores.read_test_sets", ["sets"])
     source, first, second = (file_of(tmp_path, name) for name in ("s.en", "r.fr", "q.fr"))
     given = ["evaluate", "--model", "m", "--translate", "--source", source, "--reference", first, second]
-    options = "--target fr --source-language en --domain law --intervals --metrics chrf --capitals"
+    options = "--target fr --source-language en --domain law --intervals --metrics chrf --signs"
     assert main([*given, *options.split()]) == 0
     [((translator, [found]), further)] = calls
     assert (translator, found.name, found.source.name) == ("translator", "s.en", source)
@@ -249,7 +249,7 @@ def test_evaluate_sets(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFix
         "search": _SEARCH,
         "metrics": ["chrf"],
         "progress": False,
-        "capitals": True,
+        "text_options": TextOptions(signs=True),
         "options": {"tokenized": False, "lowercase": False, "confidence": True},
     }
     assert named[0][0][1:] == ("fr", Path(first))

@@ -203,7 +203,7 @@ def test_a_ticket_ends_at_the_deadline_of_its_request(
         assert (ticket.deadline, ticket.priority) == (100.0 + expected, BULK)
 
 
-_CONFIGURED = TextOptions(split="always", markup="placeholders", guard=True, capitals=True)
+_CONFIGURED = TextOptions(split="always", markup="placeholders", guard=True, capitals=True, signs=True)
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ _CONFIGURED = TextOptions(split="always", markup="placeholders", guard=True, cap
         ({}, None, _CONFIGURED),
         ({}, TextOptions(split="never"), TextOptions(split="never")),
         ({"prefixes": [""], "required": [[]]}, None, _CONFIGURED),
-        ({"prefixes": ["P"]}, None, TextOptions(markup="placeholders")),
-        ({"required": [["R"]]}, None, TextOptions(markup="placeholders")),
+        ({"prefixes": ["P"]}, None, TextOptions(markup="placeholders", signs=True)),
+        ({"required": [["R"]]}, None, TextOptions(markup="placeholders", signs=True)),
         # What a request asks for itself stays, and is refused later where it cannot be.
         ({"prefixes": ["P"]}, TextOptions(split="never", confidence=True), TextOptions(split="never", confidence=True)),
         ({"prefixes": ["P"]}, TextOptions(markup="html", split="always", guard=True), TextOptions(markup="html")),

@@ -55,7 +55,7 @@ def test_a_file_is_read_with_paths_from_its_folder(tmp_path: Path) -> None:
     )
     assert [entry.name for entry in config.models] == ["en-de", "de-fr"]
     assert config.batching.deadline_seconds == 5.0
-    assert config.text == TextOptions(split="always", markup="placeholders", guard=False, capitals=True)
+    assert config.text == TextOptions(split="always", markup="placeholders", guard=False, capitals=True, signs=True)
     assert config.limits == ServeConfig().limits
 
 

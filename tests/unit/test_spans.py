@@ -16,6 +16,7 @@ from transduce.config.choices import Precision
 from transduce.config.special_ids import BOS, EOS
 from transduce.decoding.online_drafts import OnlineDrafter
 from transduce.decoding.proposals import PassCosts, numbered
+from transduce.engines import torch_drafts
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine, load_model
 from transduce.errors import ConfigError
@@ -118,6 +119,12 @@ def ending_bundle(folder: Path, kind: str = "post-norm", **changes: Any) -> Bund
     return made_bundle(folder, ending=ending, block_size=4, **{**KINDS[kind], "tie_embeddings": "none", **changes})
 
 
+@pytest.fixture
+def given_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out measuring what a pass costs: it takes longer than the searches, and `drafting` forgets it."""
+    monkeypatch.setattr(torch_drafts, "measured_costs", lambda *given: PassCosts([(1, 1.0)]))
+
+
 def drafting(bundle: Bundle, draft: Any) -> TorchEngine:
     """An engine to which more tokens in a pass seem to cost nothing, so that it drafts wherever it can."""
     engine = TorchEngine.load(bundle, "cpu", draft=draft)
@@ -139,6 +146,7 @@ def assert_same(engine: TorchEngine, ordinary: TorchEngine, options: DecodeConfi
     assert engine.drafts.counts.passes > 0
 
 
+@pytest.mark.usefixtures("given_costs")
 @pytest.mark.parametrize("batch_size", [1, 5, 32])
 @pytest.mark.parametrize("draft", ["self", "blockwise", "model"])
 @pytest.mark.parametrize("kind", ["post-norm", "learned positions", "start from zero", "as M2M100"])
@@ -153,6 +161,7 @@ def test_the_engine_writes_what_it_writes_for_each_sentence_alone(
     assert {found.finished for [found] in ordinary.translate(sources(9), options)} == {False, True}
 
 
+@pytest.mark.usefixtures("given_costs")
 @pytest.mark.parametrize("batch_size", [1, 5])
 @pytest.mark.parametrize("draft", ["self", "blockwise", "model"])
 def test_prefixes_forbidden_words_and_limits_act_as_without_drafts(tmp_path: Path, draft: str, batch_size: int) -> None:

@@ -116,9 +116,10 @@ def add_split(group: Any) -> None:
     add_choice(group, "--split-sentences", ("auto", "always", "never"), about, default="auto")
 
 
-def add_capitals(group: Any) -> None:
-    """Declares whether text in capitals is translated as ordinary text."""
+def add_repairs(group: Any) -> None:
+    """Declares what makes unusual text ordinary before it is translated."""
     add_switch(group, "--capitals", "translate text in capitals as ordinary text, and put its translation in capitals")
+    add_switch(group, "--signs", "write quotes, dashes and spaces that the model does not know as those that it knows")
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +132,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     )
     add_choice(lines, "--markup", ("none", "html", "placeholders"), markup, default="placeholders")
     add_switch(lines, "--guard", "search again if an output loops or copies the source")
-    add_capitals(lines)
+    add_repairs(lines)
     add_switch(lines, "--confidence", "add a column with how sure the model is, 0 to 1")
     add_switch(lines, "--alignment", "add what each word was translated from; needs JSON lines (--field)")
     add_text(lines, "--source-language", "CODE", "for that; default: the model's", default="")

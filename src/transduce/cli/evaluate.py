@@ -46,7 +46,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.arguments import add_capitals, add_direction, add_machine, add_options, decode_changes
+from transduce.cli.arguments import add_direction, add_machine, add_options, add_repairs, decode_changes
 from transduce.cli.open_model import (
     Opened,
     languages_of_memory,
@@ -94,7 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     sets = parser.add_argument_group("translating with --model")
     add_switch(sets, "--translate", "translate --source and score that")
     add_switch(sets, "--robustness", "also in capitals, with typos, with codes to copy, …; see above")
-    add_capitals(sets)
+    add_repairs(sets)
     add_text(sets, "--sets", "NAME", "test sets of the recipe; default: all", nargs="+", default=[])
     add_path(sets, "--recipe", "FILE", "whose test sets; default: the model's own recipe")
     add_path(sets, "--corpus", "DIR", "their folder; default: as the recipe says")
@@ -154,8 +154,9 @@ def _translates(args: argparse.Namespace) -> bool:
     translates = whole_recipe or args.translate
     if args.robustness and not translates:
         raise EvaluationError("--robustness translates: give --model MODEL without files, or add --translate.")
-    if args.capitals and not translates:
-        raise EvaluationError("--capitals is for translating: give --model MODEL without files, or add --translate.")
+    for name in ("capitals", "signs"):
+        if getattr(args, name) and not translates:
+            raise EvaluationError(f"--{name} is for translating: give --model MODEL without files, or add --translate.")
     if args.robustness and args.train:
         raise EvaluationError("--train looks for test lines as they are: leave it out with --robustness.")
     if not translates and any(value is not None for value in decode_changes(args).values()):
@@ -165,6 +166,7 @@ def _translates(args: argparse.Namespace) -> bool:
 
 def _evaluate_sets(args: argparse.Namespace) -> int:
     """Translates the test sets of a recipe, or one that is given, and prints a row for each, or for each version."""
+    from transduce.translation.pipeline import TextOptions
     from transduce.translation.robustness import robustness_table, score_robustness
     from transduce.translation.set_scores import score_sets, scores_table
 
@@ -178,7 +180,7 @@ def _evaluate_sets(args: argparse.Namespace) -> int:
         "search": opened.options,
         "metrics": _metrics(args),
         "progress": not args.quiet and sys.stderr.isatty(),
-        "capitals": args.capitals,
+        "text_options": TextOptions(capitals=args.capitals, signs=args.signs),
         "options": _score_options(args),
     }
     if args.robustness:

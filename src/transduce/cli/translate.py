@@ -207,6 +207,7 @@ def _text_options(args: argparse.Namespace) -> "TextOptions":
         markup=args.markup,
         guard=args.guard,
         capitals=args.capitals,
+        signs=args.signs,
         confidence=args.confidence,
         alignment=args.alignment,
         language=args.source_language,

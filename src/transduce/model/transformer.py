@@ -69,7 +69,8 @@ class Transformer(nn.Module):
         self.checkpointing = False  # in training: keep each layer's input only, and compute the layer again backwards
         self.rounded_shapes = False  # in `forward`: few numbers of rows (`packing.num_rows`), for the same result
         self.output_projection: nn.Module | None = None  # replaces `output_embedding` in a prepacked model
-        self.initialise()
+        if not self.source_embedding.is_meta:  # there, drawing would only load PyTorch's compiler, for seconds
+            self.initialise()
 
     @classmethod
     def from_weights(

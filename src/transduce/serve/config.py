@@ -197,7 +197,9 @@ class ServeConfig:
     pivot: PivotConfig = field(default_factory=PivotConfig)
     batching: BatchingConfig = field(default_factory=BatchingConfig)
     text: TextOptions = field(
-        default_factory=lambda: TextOptions(split="always", markup="placeholders", guard=True, capitals=True)
+        default_factory=lambda: TextOptions(
+            split="always", markup="placeholders", guard=True, capitals=True, signs=True
+        )
     )
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     documents: DocumentsConfig = field(default_factory=DocumentsConfig)

@@ -169,6 +169,12 @@ class Tokenizer(ABC):
             found.append(index)
         return tuple(found)
 
+    @cached_property
+    def characters(self) -> frozenset[str]:
+        """The characters that pieces of several bytes have: not those that are there as single bytes only."""
+        long = (piece for piece in self.piece_bytes(range(self.vocab_size)) if len(piece) > 1)
+        return frozenset().union(*(piece.decode("utf-8", errors="ignore") for piece in long))
+
     @abstractmethod
     def _bytes_of(self, index: int) -> bytes:
         """Returns the bytes of an ordinary id."""

@@ -14,6 +14,7 @@ from transduce.data.modifiers.perturbations import Version, versions
 from transduce.evaluation import Score, Text, evaluate
 from transduce.evaluation.evaluation import ScoreOptions
 from transduce.reporting.tables import table
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.guard import repeats
 from transduce.translation.set_scores import EvaluationSet, require_directions, score_options, translate_set
 from transduce.translation.translator import Translator
@@ -56,7 +57,7 @@ def score_robustness(
     search: DecodeConfig | None = None,
     metrics: Sequence[str] = ("bleu", "chrf"),
     progress: bool = False,
-    capitals: bool = False,
+    text_options: TextOptions | None = None,
     options: ScoreOptions | None = None,
 ) -> list[VersionScores]:
     """Translates each set in all its versions, without the stages that protect items and catch loops.
@@ -69,7 +70,7 @@ def score_robustness(
         for version in versions(each.source.lines, [reference.lines for reference in each.references]):
             lines = [line.source for line in version.lines]
             perturbed = replace(each, name=f"{each.name}, {version.name}", source=Text(each.source.name, lines))
-            written = translate_set(translator, perturbed, search, progress, capitals=capitals)
+            written = translate_set(translator, perturbed, search, progress, text_options)
             columns = zip(*(line.references for line in version.lines), strict=True)
             references = [Text("reference", column) for column in columns]
             evaluation = evaluate(Text("translation", written), references, metrics=metrics, **chosen)

@@ -6,7 +6,7 @@ print(scores_table(scores))
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +146,7 @@ def score_sets(
     search: DecodeConfig | None = None,
     metrics: Sequence[str] = ("bleu", "chrf"),
     progress: bool = False,
-    capitals: bool = False,
+    text_options: TextOptions | None = None,
     options: ScoreOptions | None = None,
 ) -> list[SetScores]:
     """Translates the sources of each set in its direction and scores them against its references.
@@ -157,7 +157,7 @@ def score_sets(
         search: how to search; None: as the model's configuration says.
         metrics: names in `transduce.evaluation.METRICS`.
         progress: whether to show progress on standard error.
-        capitals: see `TextOptions`.
+        text_options: what is done around the search, in the direction of each set; None: nothing.
         options: see `transduce.evaluation.evaluate`; `language` is that of each set unless it is given; where it is
             not known, the ending of the reference's name says it, as of test.fr.
 
@@ -167,7 +167,7 @@ def score_sets(
     """
     found = []
     for each, direction in zip(sets, require_directions(translator, sets), strict=True):
-        written = translate_set(translator, each, search, progress, capitals=capitals)
+        written = translate_set(translator, each, search, progress, text_options)
         hypothesis = Text(f"the translation of {each.source.name}", written)
         measured = ScoreSummary()
         measured.add(
@@ -213,11 +213,18 @@ def score_options(each: EvaluationSet, direction: Direction, given: ScoreOptions
 
 
 def translate_set(
-    translator: Translator, each: EvaluationSet, search: DecodeConfig | None, progress: bool, *, capitals: bool = False
+    translator: Translator,
+    each: EvaluationSet,
+    search: DecodeConfig | None,
+    progress: bool,
+    text_options: TextOptions | None = None,
 ) -> list[str]:
     """Returns the best translation of each source of a set."""
-    texts = TextOptions(
-        language=each.source_language, target=each.target_language, domain=each.domain, capitals=capitals
+    texts = replace(
+        text_options or TextOptions(),
+        language=each.source_language,
+        target=each.target_language,
+        domain=each.domain,
     )
     lines = []
     with progress_bar(f"translating {each.name}", len(each.source.lines), unit=" lines", shown=progress) as bar:

@@ -21,7 +21,7 @@ SEARCH_FIELDS = frozenset(field.name for field in dataclasses.fields(DecodeConfi
 _MAX_TERMS = 1000  # of a request, with all choices: required, forbidden, or in its glossary
 _TOO_LONG = "{:,} characters, and at most {:,} are allowed."
 _FURTHER_TEXT = ("prefix", "forbidden", "required", "glossary")  # fields with further text
-_TEXT_OPTIONS = ("split", "markup", "guard", "capitals", "confidence", "alignment", "domain")
+_TEXT_OPTIONS = ("split", "markup", "guard", "capitals", "signs", "confidence", "alignment", "domain")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,7 @@ class PlainFields:
     markup: Markup | None = None
     guard: bool | None = None
     capitals: bool | None = None
+    signs: bool | None = None
     domain: str | None = None  # for a model that was trained on domains
     confidence: bool = True  # whether words have probabilities, and translations a confidence
     alignment: bool = True  # whether words of both sides are linked

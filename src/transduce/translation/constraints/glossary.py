@@ -7,6 +7,7 @@ from pathlib import Path
 from transduce.data.readers import read_lines
 from transduce.errors import DataError
 from transduce.text.phrases import WORD_OR_SIGN, bounded, with_translation
+from transduce.text.signs import with_plain_signs
 from transduce.translation.constraints.required_terms import Choice
 
 # A word of running text is between spaces, but for quotation marks, brackets and what ends a clause.
@@ -18,7 +19,8 @@ class Glossary:
     """Source terms, each with the target terms of which one must appear in the translation.
 
     A source term is found as whole words, over any white space. Without capitals it is found in any case: "dog" in
-    "Dog" and "DOG". With capitals it is case-sensitive: "IT" is not in "it is".
+    "Dog" and "DOG". With capitals it is case-sensitive: "IT" is not in "it is". Quotation marks, apostrophes and dashes
+    are found however they are written: "O'Brien" in "O’Brien".
     """
 
     def __init__(self, entries: Mapping[str, str | Sequence[str]]) -> None:
@@ -37,7 +39,7 @@ class Glossary:
             for term in (source, *targets):
                 if not term.strip() or "\n" in term:
                     raise DataError(f"The glossary's term {source!r}: {term!r} is empty or holds a line break.")
-            words = source.split()
+            words = with_plain_signs(source).split()
             first = WORD_OR_SIGN.match(words[0])
             start = first[0] if first else words[0][0]
             pattern = bounded(words[0][0] + words[-1][-1], r"\s+".join(map(re.escape, words)))
@@ -66,7 +68,7 @@ class Glossary:
         Source terms are matched from left to right, the longest first, and do not overlap.
         """
         found: list[tuple[tuple[int, int], Choice]] = []
-        end = 0
+        text, end = with_plain_signs(text), 0
         for word in WORD_OR_SIGN.finditer(text):
             if word.start() < end:
                 continue

@@ -19,6 +19,7 @@ class TextOptions:
     markup: Markup = "none"  # what is kept as it is: nothing, all that is no prose in HTML, or in plain text
     guard: bool = False  # whether an output that loops or copies the source is searched for again
     capitals: bool = False  # whether text in capitals is read as ordinary text, and its translation gets the capitals
+    signs: bool = False  # whether quotes, dashes and spaces that the vocabulary lacks are read as those that it has
     confidence: bool = False  # whether translations carry a confidence and the probability of each word
     alignment: bool = False  # whether translations tell which word of the source each of their words came from
     language: str = ""  # code of the source language, for the sentence splitter; "": the model's
