@@ -119,7 +119,11 @@ def add_split(group: Any) -> None:
 def add_repairs(group: Any) -> None:
     """Declares what makes unusual text ordinary before it is translated."""
     add_switch(group, "--capitals", "translate text in capitals as ordinary text, and put its translation in capitals")
-    add_switch(group, "--signs", "write quotes, dashes and spaces that the model does not know as those that it knows")
+    add_switch(
+        group,
+        "--signs",
+        "write signs that the model does not know, such as curly quotes and soft hyphens, as it knows them",
+    )
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

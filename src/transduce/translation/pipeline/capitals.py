@@ -52,7 +52,7 @@ class Capitals:
         """
         self._window, self._tokenizer = window, tokenizer
         self._language = text_options.language
-        self._notation: Notation = "html" if text_options.markup == "html" else "placeholders"
+        self._notation = text_options.notation
         self._by_sentence = text_options.split == "always"
         is_other = any(code.partition("-")[0] in _OTHER_RULES for code in (self._language, target))
         self._found: dict[int, list[_Recased]] = {}

@@ -1,8 +1,8 @@
 """The pipeline from lines to translations.
 
-    lines → signs → capitals → protect → split → search → guard → join → restore → capitals → translations
+    lines → signs → capitals → protect → split → search → guard → join → restore → capitals → signs → translations
 
-signs    quotes, dashes and spaces that the vocabulary lacks become those that it has
+signs    those that the vocabulary lacks become those that it has; spans are those of the given text again
 capitals text in capitals becomes ordinary text; its translation is put in capitals
 protect  tags, and items that are no prose, are set aside
 split    long texts are cut into sentences
@@ -31,10 +31,9 @@ from transduce.translation.pipeline.checkpoints import Checkpoint, checked, neve
 from transduce.translation.pipeline.confidence import with_confidence, with_probabilities
 from transduce.translation.pipeline.guard import Search, guard
 from transduce.translation.pipeline.joining import join
-from transduce.translation.pipeline.markup import Notation
 from transduce.translation.pipeline.protecting import Segment, attempts, protect
 from transduce.translation.pipeline.restoring import assemble, restore
-from transduce.translation.pipeline.signs import with_known_signs
+from transduce.translation.pipeline.signs import Signs
 from transduce.translation.pipeline.splitting import Part, split
 from transduce.translation.pipeline.text_options import TextOptions
 from transduce.translation.result import Results, Translation
@@ -87,9 +86,8 @@ def run_pipeline(
     shown = progress and model.engine.independent_lines  # others are translated as without progress, all at once
     search = partial(_search_with_progress, search_some) if shown else search_some
 
-    if text_options.signs:
-        notation: Notation = "html" if markup == "html" else "placeholders"
-        window = replace(window, lines=with_known_signs(window.lines, model.tokenizer, notation))
+    signs = Signs(window, model.tokenizer, text_options.notation) if text_options.signs else None
+    window = signs.removed() if signs else window
     capitals = Capitals(window, model.tokenizer, text_options, direction.target) if text_options.capitals else None
     window = capitals.removed() if capitals else window
     lines = protect(window, text_options, checkpoint)
@@ -114,7 +112,8 @@ def run_pipeline(
         restore(model, aligner, inputs, checked(joined, checkpoint), markup)
     results = [assemble(line, n_best, markup, drawn) for line in checked(lines, checkpoint)]
     results = with_confidence(model, results) if text_options.confidence else results
-    return capitals.restored(results) if capitals else results
+    results = capitals.restored(results) if capitals else results
+    return signs.restored(results) if signs else results
 
 
 def _pairs(translated: tuple[Part, list[Translation]]) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ class TextOptions:
     markup: Markup = "none"  # what is kept as it is: nothing, all that is no prose in HTML, or in plain text
     guard: bool = False  # whether an output that loops or copies the source is searched for again
     capitals: bool = False  # whether text in capitals is read as ordinary text, and its translation gets the capitals
-    signs: bool = False  # whether quotes, dashes and spaces that the vocabulary lacks are read as those that it has
+    signs: bool = False  # whether signs that the vocabulary lacks are read as those that it has
     confidence: bool = False  # whether translations carry a confidence and the probability of each word
     alignment: bool = False  # whether translations tell which word of the source each of their words came from
     language: str = ""  # code of the source language, for the sentence splitter; "": the model's
@@ -30,6 +30,11 @@ class TextOptions:
         for key, value, known in (("split", self.split, SPLIT_KINDS), ("markup", self.markup, MARKUP_KINDS)):
             if value not in known:
                 raise ConfigError(f"{key} = '{value}': must be {', '.join(known)}.{suggestion(value, known)}")
+
+    @property
+    def notation(self) -> Literal["html", "placeholders"]:
+        """That of what is no prose, which stages before `protect` leave alone."""
+        return "html" if self.markup == "html" else "placeholders"
 
     def require_whole_lines(self) -> None:
         """Raises ConfigError if an option works on parts of lines: a line with a prefix or terms is one search."""
