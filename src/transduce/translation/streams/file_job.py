@@ -24,12 +24,8 @@ from transduce.translation.text_model import TextModel
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window, cut_windows
 
-_LATER = (
-    "target",
-    "domain",
-    "capitals",
-    "signs",
-)  # options that came later: left out where unused, jobs begun before go on
+# Options that came later: left out where unused, so that jobs begun before go on.
+_LATER = ("target", "domain", "capitals", "signs")
 
 
 @dataclass(frozen=True, slots=True)
