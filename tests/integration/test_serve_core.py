@@ -205,6 +205,8 @@ def test_alternatives_at_a_word_are_those_of_the_translator(folder: Path, other_
             for one, other in zip(found, expected, strict=True):
                 assert one.probability == pytest.approx(other.probability, abs=1e-4)
                 require_same([[one.translation]], [[other.translation]], "alternatives")
+            rare = await service.alternatives(request_of("A\u2009dog\u00a0runs.", prefixes=[prefix]), 4)
+            assert [each.word for each in rare] == [each.word for each in expected]
             with pytest.raises(ConfigError, match="101"):
                 await service.alternatives(request_of("A dog runs."), 101)
             with pytest.raises(ConfigError, match="two models"):

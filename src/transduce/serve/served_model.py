@@ -25,6 +25,7 @@ from transduce.translation.constraints.line_constraints import constraints_of
 from transduce.translation.directions import directed
 from transduce.translation.pipeline import Request, TextOptions
 from transduce.translation.pipeline.checkpoints import checked
+from transduce.translation.pipeline.signs import Signs
 from transduce.translation.result import Alternative, Attention, Translation
 from transduce.translation.text_model import TextModel
 from transduce.translation.translator import Translator
@@ -138,11 +139,16 @@ class ServedModel:
         window = Window(1, request.texts, constraints)
         return translate_window(self._queued(ticket), window, pipeline_request, ticket.check)
 
-    def alternatives(self, request: TranslationRequest, ticket: Ticket, n: int) -> list[Alternative]:
-        """Returns at most `n` words that may follow the prefix of a request's only text; see `translate`."""
+    def alternatives(self, request: TranslationRequest, ticket: Ticket, n: int, signs: bool) -> list[Alternative]:
+        """Returns at most `n` words that may follow the prefix of a request's only text; see `translate`.
+
+        With `signs`, the text is read as that option of `TextOptions` says, and spans are those of what is read.
+        """
         from transduce.translation.alternatives import alternatives  # imported here, as NumPy is slow to import
 
         [text], [prefix] = request.texts, request.prefixes or [""]
+        if signs:
+            [text] = Signs(Window(1, [text]), self._main.tokenizer, "placeholders").removed().lines
         return alternatives(self._directed(request, ticket), self.translator.options, text, prefix, n)
 
     @property

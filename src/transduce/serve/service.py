@@ -211,8 +211,9 @@ class Service:
             DataError: the prefix is too long.
             ServiceError: see `translate`.
         """
+        signs = self._text_options(request).signs
         return await self._of_one_model(
-            request, "alternatives at a word", lambda model, ticket: model.alternatives(request, ticket, n)
+            request, "alternatives at a word", lambda model, ticket: model.alternatives(request, ticket, n, signs)
         )
 
     async def attention(self, request: TranslationRequest, translation: str | None) -> Attention:
