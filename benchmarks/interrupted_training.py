@@ -408,8 +408,10 @@ def interrupt(kind: str, options: Options, run: Path, most_steps: int, generator
 
 def last_step(run: Path) -> int:
     """Returns the last step that the training noted."""
-    metrics = run / "metrics.jsonl"
-    lines = metrics.read_text().splitlines() if metrics.is_file() else []
+    try:
+        lines = (run / "metrics.jsonl").read_text().splitlines()
+    except FileNotFoundError:  # not yet begun, or at this moment being cut for a training that goes on
+        return 0
     for line in reversed(lines):
         if line.endswith("}"):  # whole
             return int(json.loads(line)["step"])
