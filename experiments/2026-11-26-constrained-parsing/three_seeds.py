@@ -8,6 +8,7 @@ sentences of up to 25 words. CTranslate2 parses all sentences again with the sam
 repairs.
 """
 
+import datetime
 import json
 import sys
 from pathlib import Path
@@ -49,7 +50,13 @@ def main() -> None:
             )
             found.append(row)
             print(row, file=sys.stderr, flush=True)
-    result = {"beam_size": 21, "length_penalty": 0.3, "rows": found, "machine": describe_machine()}
+    result = {
+        "date": datetime.date.today().isoformat(),
+        "beam_size": 21,
+        "length_penalty": 0.3,
+        "rows": found,
+        "machine": describe_machine(),
+    }
     output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

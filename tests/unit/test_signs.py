@@ -129,6 +129,7 @@ def test_terms_are_found_however_their_signs_are_written() -> None:
         ("l’eau", ("das Wasser",)),
     ]
     assert glossary.written_into("an O’Brien") == "an O’Brien | Oh |"
+    assert Glossary({"O'Brien": "first", "O’Brien": "second"}).required_in("O’Brien") == (("first",),)
 
 
 def test_plain_signs() -> None:

@@ -20,7 +20,8 @@ class Glossary:
 
     A source term is found as whole words, over any white space. Without capitals it is found in any case: "dog" in
     "Dog" and "DOG". With capitals it is case-sensitive: "IT" is not in "it is". Quotation marks, apostrophes and dashes
-    are found however they are written: "O'Brien" in "O’Brien".
+    are found however they are written: "O'Brien" in "O’Brien". Of two terms that differ in these only, the first
+    counts.
     """
 
     def __init__(self, entries: Mapping[str, str | Sequence[str]]) -> None:

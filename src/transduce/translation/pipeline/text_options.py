@@ -33,7 +33,7 @@ class TextOptions:
 
     @property
     def notation(self) -> Literal["html", "placeholders"]:
-        """That of what is no prose, which stages before `protect` leave alone."""
+        """The notation by which stages before `protect` find what is no prose, and leave it alone."""
         return "html" if self.markup == "html" else "placeholders"
 
     def require_whole_lines(self) -> None:
