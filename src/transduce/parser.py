@@ -16,7 +16,7 @@ from transduce.config import DataConfig, DecodeConfig
 from transduce.data.progress import progress_bar
 from transduce.data.treebank_reader import sentence_reader
 from transduce.decoding.constraints import BracketPieces, Brackets
-from transduce.engines.capabilities import ENGINES, WELL_FORMED
+from transduce.engines.capabilities import ENGINES, FAST, WELL_FORMED, Lack
 from transduce.engines.loading import choose_engine
 from transduce.errors import BundleError
 from transduce.text import Tokenizer
@@ -64,6 +64,13 @@ def bracket_pieces(tokenizer: Tokenizer) -> BracketPieces | None:
     return BracketPieces(tokenizer.vocab_size, closing, leaves, continuing, MAX_HEIGHT) if closing else None
 
 
+def lack_of_trees(bundle: Bundle) -> Lack | None:
+    """Returns why the fast engine is not the one to parse with; None where neither searches among trees only."""
+    if FAST.has(WELL_FORMED) or bracket_pieces(bundle.tokenizer.target) is None:
+        return None
+    return Lack(FAST.name, WELL_FORMED, "brackets", "--unconstrained does without it", optional=True)
+
+
 class Parser:
     """Parses tokenised sentences with one model."""
 
@@ -95,9 +102,9 @@ class Parser:
         """Loads a model folder that was trained on trees; for other arguments see `Translator.load`.
 
         Args:
-            constrained: whether the torch engine, where it is the one that parses, searches among well-formed trees
-                over the words only. Outputs of the other engine are repaired where they are none.
-                DEVIATION: the paper constrains no parse.
+            engine: "auto" is torch where PyTorch is installed, unless `constrained` is False.
+            constrained: whether the torch engine searches among well-formed trees over the words only. Outputs of the
+                other engine are repaired where they are none. DEVIATION: the paper constrains no parse.
 
         Raises:
             BundleError: the folder is incomplete or damaged, or its model is no parser; and what `Translator.load`
@@ -109,9 +116,11 @@ class Parser:
                 f"{path}: this model was not trained on trees (data.format). 'transduce parse train' makes a parser; "
                 "this one is for 'transduce translate'."
             )
-        translator = Translator.load(path, engine=engine, device=device, threads=threads, quantization=quantization)
-        chosen = choose_engine(engine, quantization, device=device, model=bundle.config.model).name
-        return cls(translator, constrained=constrained and ENGINES[chosen].has(WELL_FORMED))
+        lack = lack_of_trees(bundle) if constrained and engine == "auto" else None
+        choice = choose_engine(engine, quantization, device=device, model=bundle.config.model, lack=lack)
+        chosen = engine if choice.fallback else choice.name
+        translator = Translator.load(path, engine=chosen, device=device, threads=threads, quantization=quantization)
+        return cls(translator, constrained=constrained and ENGINES[choice.name].has(WELL_FORMED))
 
     def parse(
         self,

@@ -15,11 +15,13 @@ from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import Precision
 from transduce.engines import loading
 from transduce.engines.automatic import AutomaticEngine
-from transduce.engines.capabilities import CTRANSLATE2, QUANTIZATIONS, TORCH
+from transduce.engines.capabilities import CTRANSLATE2, QUANTIZATIONS, TORCH, WELL_FORMED, Lack
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.loading import EngineChoice, choose_engine
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, MissingDependencyError
+
+_TREES = Lack("ctranslate2", WELL_FORMED, "brackets", "trees", optional=True)
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
@@ -57,6 +59,14 @@ def test_numbers_that_only_the_other_engine_has_are_refused_where_it_cannot_run_
         choose_engine("auto", "int16", device="cpu", model=windowed)
 
 
+def test_what_an_engine_can_do_without_decides_for_auto_only() -> None:
+    assert chosen(lack=_TREES) == chosen("auto", "int8", lack=_TREES) == "torch"
+    assert chosen("auto", "int16", lack=_TREES) == "ctranslate2"  # torch has no int16
+    assert chosen("ctranslate2", lack=_TREES) == "ctranslate2"
+    with pytest.raises(ConfigError, match="no search among well-formed trees"):
+        chosen("ctranslate2", lack=replace(_TREES, optional=False))
+
+
 def test_auto_on_a_gpu_is_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(device="cuda") == chosen(device="cuda:1") == chosen(device="mps") == "torch"
     for num_gpus, expected in ((0, "ctranslate2"), (1, "torch")):
@@ -75,6 +85,7 @@ def test_auto_takes_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         chosen(lack=CTRANSLATE2.lack(DecodeConfig(temperature=1.0)))
     far = CTRANSLATE2.lack(DecodeConfig(max_extra_tokens=5000), (), ModelConfig())
     assert chosen(lack=far) == "ctranslate2"  # which shorter lines do not need
+    assert chosen(lack=_TREES) == "ctranslate2"
 
 
 def test_a_named_engine_is_taken_or_refused() -> None:

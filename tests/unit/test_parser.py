@@ -169,27 +169,42 @@ def test_a_parser_is_loaded_as_it_was_asked_for(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("engine", "options", "constrained"),
+    ("engine", "options", "loaded", "constrained"),
     [
-        ("torch", {}, True),
-        ("torch", {"constrained": False}, False),
-        ("ctranslate2", {}, False),
-        ("auto", {}, False),  # the faster engine of a CPU
-        ("auto", {"quantization": "bfloat16"}, True),  # the other one
+        ("torch", {}, "torch", True),
+        ("torch", {"constrained": False}, "torch", False),
+        ("ctranslate2", {}, "ctranslate2", False),
+        ("auto", {}, "torch", True),
+        ("auto", {"constrained": False}, "auto", False),
+        ("auto", {"quantization": "int16"}, "ctranslate2", False),  # torch has no int16
     ],
 )
 def test_the_engine_that_can_is_constrained_unless_told_otherwise(
-    engine: str, options: dict[str, Any], constrained: bool, monkeypatch: pytest.MonkeyPatch
+    engine: str, options: dict[str, Any], loaded: str, constrained: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[bool] = []
+    seen: list[object] = []
 
     class SeenParser(Parser):
         def __init__(self, translator: Translator, *, constrained: bool) -> None:
             seen.append(constrained)
 
-    monkeypatch.setattr(Translator, "load", lambda *_, **__: None)
+    monkeypatch.setattr(Translator, "load", lambda _, *, engine, **__: seen.append(engine))
     SeenParser.load(_FIXTURE, engine=engine, device="cpu", **options)
-    assert seen == [constrained]
+    assert seen == [loaded, constrained]
+
+
+def test_without_labels_of_one_piece_the_faster_engine_parses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing that the slower one could search."""
+    engines: list[str] = []
+
+    def load(_: Path, *, engine: str, **options: object) -> Translator:
+        engines.append(engine)
+        return Translator(ToldEngine(), _TOKENIZER, DecodeConfig())
+
+    monkeypatch.setattr(Translator, "load", load)
+    monkeypatch.setattr("transduce.parser.bracket_pieces", lambda tokenizer: None)
+    Parser.load(_FIXTURE, device="cpu")
+    assert engines == ["auto"]
 
 
 def test_the_pieces_of_brackets() -> None:

@@ -31,13 +31,16 @@ class Opened:
     choice: "EngineChoice"
 
 
-def open_model(args: argparse.Namespace, *, search: bool = True, required: bool = False) -> Opened:
+def open_model(
+    args: argparse.Namespace, *, search: bool = True, required: bool = False, well_formed: bool = False
+) -> Opened:
     """Opens the model folder, and refuses what the engine cannot do before anything is loaded.
 
     Args:
         args: the command's arguments.
         search: whether the command searches; False: it only scores.
         required: whether translations must contain terms.
+        well_formed: whether outputs are trees, and the engine that writes trees only is the better one.
 
     Raises:
         BundleError: the folder is incomplete or damaged.
@@ -58,6 +61,10 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: bool 
     lack = engine.lack(options, (), bundle.config.model) if search else None
     if lack is not None and (given := getattr(args, lack.option, None)) is not None:
         lack = dataclasses.replace(lack, shown=f"{option_name(lack.option)} {given}")
+    if well_formed and lack is None:
+        from transduce.parser import lack_of_trees
+
+        lack = lack_of_trees(bundle)
     draft = getattr(args, "draft", "")
     choice = choose_engine(
         args.engine,

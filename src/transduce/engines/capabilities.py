@@ -63,7 +63,7 @@ class Lack:
     what: str  # as in the table
     option: str  # the field of `DecodeConfig`, `TokenConstraints` or `ModelConfig` that needs it
     shown: str  # that field, as people write it
-    of_long_lines: bool = False  # whether only outputs of long lines need it
+    optional: bool = False  # whether this engine does where no other can: few lines need it, or something is lost
 
     @property
     def reason(self) -> str:
@@ -129,7 +129,7 @@ class EngineCapabilities:
         if longest < self.max_sinusoids:
             return None
         what = f"outputs of {self.max_sinusoids} tokens or more"
-        return Lack(self.name, what, name, f"decode.{name} = {getattr(options, name)}", of_long_lines=True)
+        return Lack(self.name, what, name, f"decode.{name} = {getattr(options, name)}", optional=True)
 
 
 TORCH = EngineCapabilities(

@@ -84,7 +84,7 @@ def choose_engine(
     if name != "auto":
         if name == fast and not model_source.is_known():
             lack = _LACK_OF_CHANGED
-        if lack is not None and lack.engine == name and not lack.of_long_lines:
+        if lack is not None and lack.engine == name and not lack.optional:
             raise ConfigError(lack.refusal)
         if num_models > 1 and not ENGINES[name].has(ENSEMBLES):
             raise ConfigError(f"--ensemble: the {name} engine runs one model at a time. Use --engine {reference}.")
@@ -100,10 +100,11 @@ def choose_engine(
         lack = _LACK_OF_CHANGED
     elif num_models > 1 and not FAST.has(ENSEMBLES):
         lack = Lack(fast, "ensembles", "ensemble", f"{num_models} models")
-    if lack is not None and (has_reference or not lack.of_long_lines):
+    can_replace = has_reference and _has(reference, quantization)
+    if lack is not None and (can_replace or not lack.optional):
         if not has_reference:
             raise _needs_torch(lack)
-        if not _has(reference, quantization):
+        if not can_replace:
             numbers = ", ".join(REFERENCE.quantizations)
             raise ConfigError(f"quantization '{quantization}': {lack.reason}, and {reference} has {numbers} only.")
         return EngineChoice(reference, lack.reason)
