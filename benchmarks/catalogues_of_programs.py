@@ -42,6 +42,7 @@ from openpyxl.worksheet.table import Table  # noqa: E402
 from text_engine import text_translator  # noqa: E402  # of the tests
 from transduce.reporting.machine import describe_machine  # noqa: E402
 from transduce.translation.documents import DocumentJob, Languages, translate_document  # noqa: E402
+from transduce.translation.pipeline import TextOptions  # noqa: E402
 
 NUM_FILES = 30  # of each format
 _WORDS = [
@@ -231,7 +232,8 @@ def faults(data: bytes, found: bytes, read: Callable[[bytes], Any]) -> tuple[Cou
 
 def _translated(name: str, data: bytes, target: str, *, changes: bool) -> bytes:
     output = io.BytesIO()
-    translate_document(_MODELS[changes], data, output, DocumentJob(name=name, languages=Languages("en", target)))
+    job = DocumentJob(name=name, languages=Languages("en", target), text_options=TextOptions())
+    translate_document(_MODELS[changes], data, output, job)
     return output.getvalue()
 
 

@@ -24,6 +24,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from programs.recipes import make  # noqa: E402
 from text_engine import text_translator  # noqa: E402  # of the tests
 from transduce.reporting.machine import describe_machine  # noqa: E402
 from transduce.translation.documents import DocumentJob, Languages, translate_document  # noqa: E402
+from transduce.translation.pipeline import TextOptions  # noqa: E402
 
 _WORD = re.compile(r"(?<![^\s(\"'“‘—–/-])[^\W\d_]+(?:['’][a-z]+)?(?=[\s.,;:!?)\"'”’…—–/-]|\Z)")
 _FILLED = (".po", ".pot", ".tmx", ".xlf", ".sdlxliff", ".mqxliff", ".mxliff")
@@ -100,9 +102,8 @@ def translated(folder: Path, name: str) -> dict[str, Any]:
     output = io.BytesIO()
     # Into the same language, so that the document names it as before; files that are filled need another one.
     languages = Languages("en", "de" if name.endswith(_FILLED) else "en")
-    summary = translate_document(
-        _MODELS[True], data, output, DocumentJob(name=Path(name).name, languages=languages, warn=said.append)
-    )
+    job = DocumentJob(name=Path(name).name, languages=languages, text_options=TextOptions(), warn=said.append)
+    summary = translate_document(_MODELS[True], data, output, job)
     found = output.getvalue()
     _beside(folder / name).write_bytes(found)
     try:
@@ -111,7 +112,7 @@ def translated(folder: Path, name: str) -> dict[str, Any]:
         faults = [f"{error} {getattr(error, 'stderr', '')}"]
     if not name.endswith(_FILLED):
         same = io.BytesIO()
-        translate_document(_MODELS[False], data, same, DocumentJob(name=Path(name).name, languages=languages))
+        translate_document(_MODELS[False], data, same, replace(job, warn=None))
         faults += ["changed, though the model changes nothing"] if same.getvalue() != data else []
     counts: dict[str, int] = {}
     kind = Path(name).stem.rpartition("-")[2]

@@ -15,7 +15,7 @@ from deep_translator.exceptions import AuthorizationException
 from deepl.api_data import MultilingualGlossaryDictionaryEntries
 from libretranslatepy import LibreTranslateAPI
 
-from fake_service import FakeService, fake_app
+from fake_service import FakeService, fake_app, read_documents_here
 from running_app import running
 from transduce.serve.operations.keys import KeyRing, add_key
 
@@ -38,8 +38,10 @@ def _keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory, secret: str) -> Iterator[str]:
     """The address of a service that needs keys."""
-    with running(fake_app(keys=KeyRing(_keys(tmp_path_factory)))) as found:
-        yield found
+    with pytest.MonkeyPatch.context() as patch:
+        read_documents_here(patch)  # a process that reads them may start late, and an upload is answered before
+        with running(fake_app(keys=KeyRing(_keys(tmp_path_factory)))) as found:
+            yield found
 
 
 def test_libretranslatepy(address: str, secret: str) -> None:

@@ -86,7 +86,8 @@ def test_what_is_written_can_be_read_again(upper: Translator, source: Path, tmp_
     first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"
     assert translate_file(upper, source, first, FileJob(window=7)) == Summary(num_lines=80, num_resumed=0)
     assert read(first).split("\n") == [*(line.upper() for line in LINES), ""]
-    translate_file(text_translator(str.lower), first, second, FileJob(window=20))
+    with pytest.warns(UserWarning, match="in capitals"):
+        translate_file(text_translator(str.lower), first, second, FileJob(window=20))
     assert read(second) == source.read_text(encoding="utf-8")
 
 

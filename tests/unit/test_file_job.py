@@ -12,11 +12,12 @@ from typing import Any, cast
 import pytest
 
 from text_engine import text_translator
-from transduce.config import DecodeConfig
+from transduce.config import Config, DecodeConfig, TrainConfig
+from transduce.config.modifiers import ModifierConfig
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
 from transduce.translation.constraints.line_constraints import Constraints
-from transduce.translation.pipeline import Request, TextOptions
+from transduce.translation.pipeline import Request, TextOptions, run_pipeline
 from transduce.translation.pipeline.many_sentences import (
     MANY_SENTENCES,
     lines_of_many_sentences,
@@ -28,6 +29,7 @@ from transduce.translation.streams import Columns, PlainLines, Summary, translat
 from transduce.translation.streams.cluster import _common
 from transduce.translation.streams.file_job import FileJob, _description, _Tally, translate_window
 from transduce.translation.streams.output import open_stream
+from transduce.translation.streams.remarks import CAPITALS, LOOPS, MANY, SIGNS, remarks_on
 from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, fingerprint_of
 from transduce.translation.windows import Window
 
@@ -79,19 +81,20 @@ def test_batches_are_part_of_a_job_only_where_its_rows_depend_on_them() -> None:
 def test_counts_and_warnings_are_those_of_all_windows() -> None:
     warned: list[str] = []
     tally = _Tally(Path("in.txt"), warned.append)
-    tally.add(Rows(["A"], ["a"], 3, 2, 1, [4, 6]))
-    tally.add(Rows(["B"], ["b"], 4, 1, 2, [9]))
+    tally.add(Rows(["A"], ["a"], 3, 2, 1, {MANY: [4, 6]}))
+    tally.add(Rows(["B"], ["b"], 4, 1, 2, {MANY: [9], LOOPS: [8]}))
     tally.end()
     assert (tally.num_terms, tally.num_honoured, tally.num_forced) == (7, 3, 3)
     assert warned == [
         "a",
         f"in.txt, line 4: {MANY_SENTENCES} --split-sentences always translates each by itself.",
         "b",
+        "in.txt, line 8: the translation repeats itself: --guard searches again.",
         "in.txt: 3 lines in all have more sentences than the model was trained on.",
     ]
     warned.clear()
     tally = _Tally(Path("in.txt"), warned.append)
-    tally.add(Rows(["A"], [], of_many_sentences=[4]))
+    tally.add(Rows(["A"], [], remarks={MANY: [4]}))
     tally.end()
     assert len(warned) == 1
 
@@ -115,6 +118,46 @@ def test_lines_of_more_sentences_than_the_training_had(
     options = TextOptions(markup=markup, language="en")
     assert lines_of_many_sentences(model, ["A dog.", text], [[best]] * 2, options) == [1] * is_named
     assert lines_of_many_sentences(model, [text], [[best]], TextOptions(split="always", language="en")) == []
+
+
+_ODD = [
+    "A dog runs.",
+    "A DOG RUNS AWAY",  # in capitals
+    "A Dog Runs Away",  # a title
+    "A dog “runs”",  # signs that the vocabulary lacks
+    "a man with a ball a ball a ball",  # the source repeats itself too
+]
+
+
+def test_what_an_option_could_make_better_is_said_of_its_lines() -> None:
+    model = text_translator(lambda text: "run run run run run" if "runs" in text else text)
+    window = Window(5, _ODD, None, "in.txt, ")
+    found = run_pipeline(model, window, Request(model.options))
+    expected = {SIGNS: [8], CAPITALS: [6, 7], LOOPS: [5, 8]}
+    assert remarks_on(model, window, found, TextOptions()) == expected
+    for remark, options in (
+        (SIGNS, TextOptions(signs=True)),
+        (CAPITALS, TextOptions(capitals=True)),
+        (LOOPS, TextOptions(guard=True)),
+    ):
+        without = {each: numbers for each, numbers in expected.items() if each is not remark}
+        assert remarks_on(model, window, found, options) == without
+
+
+def test_a_model_that_learned_capitals_needs_no_option_for_them(tmp_path: Path) -> None:
+    model = text_translator()
+    found = run_pipeline(model, Window(1, _ODD), Request(model.options))
+    for name, known in (("upper_case", True), ("title_case", True), ("typos", False)):
+        train = TrainConfig(modifiers=(ModifierConfig(name=name, probability=0.1),))
+        model.bundle = cast(Any, SimpleNamespace(config=Config(train=train), metrics={}))
+        assert (CAPITALS not in remarks_on(model, Window(1, _ODD), found, TextOptions())) is known
+
+
+def test_lines_with_a_prefix_get_no_advice_that_does_not_go_with_it() -> None:
+    model = text_translator(lambda text: "run run run run run")
+    window = Window(1, ["A DOG RUNS AWAY"] * 2, [Constraints(prefix="run"), Constraints()])
+    found = [[Translation("run run run run run", 0.0, 0.0, (), finished=True, source_truncated=False)]] * 2
+    assert remarks_on(model, window, found, TextOptions()) == {CAPITALS: [2], LOOPS: [2]}
 
 
 def test_a_fingerprint_is_that_of_model_engine_and_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,13 +221,16 @@ def source(tmp_path: Path) -> Path:
 def test_a_job_counts_what_its_windows_say_and_may_be_silent_about_lines(source: Path, tmp_path: Path) -> None:
     for warns in (True, False):
         warned: list[str] = []
-        workers = Told(Rows(["A", "B"], ["w", "v"], 3, 1, 1, [2]), Rows(["C"], ["u"], 4, 2, 1, [3]))
+        workers = Told(
+            Rows(["A", "B"], ["w", "v"], 3, 1, 1, {MANY: [2]}), Rows(["C"], ["u"], 4, 2, 1, {MANY: [3], LOOPS: [3]})
+        )
         output = tmp_path / f"out{warns}"
         found = translate_file(workers, source, output, FileJob(window=2, warn=warned.append, warn_of_lines=warns))
         assert found == Summary(num_lines=3, num_resumed=0, num_terms=7, num_honoured=3, num_forced=2)
         assert output.read_text() == "A\nB\nC\n"
         many = [f"in.txt, line 2: {MANY_SENTENCES} --split-sentences always translates each by itself."]
-        lines = (["w", "v", *many, "u"], many)[not warns]
+        loop = ["in.txt, line 3: the translation repeats itself: --guard searches again."]
+        lines = ["w", "v", *many, "u", *loop] if warns else many
         assert warned == [
             *(each.replace("in.txt", str(source)) for each in lines),
             f"{source}: 2 lines in all have more sentences than the model was trained on.",
@@ -274,7 +320,7 @@ def test_options_of_a_job_are_those_given_or_those_of_the_workers(source: Path, 
 
 
 def test_rows_and_warnings_of_a_window_have_the_numbers_of_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.translation.streams.file_job.lines_of_many_sentences", lambda *_: [0, 2])
+    monkeypatch.setattr("transduce.translation.streams.remarks.lines_of_many_sentences", lambda *_: [0, 2])
     engine = text_translator(str.upper, max_source_tokens=3)
     window = Window(7, ["a", "Two dogs run over the green grass", "b"], None, "in.txt, ")
     request = FileRequest(Request(engine.options, 2, TextOptions(split="never")), PlainLines(many=True))
@@ -284,7 +330,7 @@ def test_rows_and_warnings_of_a_window_have_the_numbers_of_its_lines(monkeypatch
     assert rows.warnings == [
         "in.txt, line 8: longer than the 3 tokens that the model reads; only its beginning is translated."
     ]
-    assert (rows.num_terms, rows.num_honoured, rows.num_forced, rows.of_many_sentences) == (0, 0, 0, [7, 9])
+    assert (rows.num_terms, rows.num_honoured, rows.num_forced, rows.remarks) == (0, 0, 0, {MANY: [7, 9]})
 
 
 def test_terms_of_a_window_are_counted_in_the_best_translations(monkeypatch: pytest.MonkeyPatch) -> None:

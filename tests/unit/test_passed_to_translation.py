@@ -109,7 +109,7 @@ def test_translate_a_document(noting: Noting, tmp_path: Path, capsys: pytest.Cap
     page, output = Path(file_of(tmp_path, "p.txt")), tmp_path / "o.txt"
     given = ["translate", "m", str(page), "--output", str(output)]
     terms = file_of(tmp_path, "terms", "dog\tHund\n")
-    options = f"--overwrite --markup none --guard --glossary {terms} --target-language de-CH --source-language fr"
+    options = f"--overwrite --markup none --no-signs --glossary {terms} --target-language de-CH --source-language fr"
     assert main([*given, *options.split(), "--format", "text", "--columns", "a, b"]) == 0
     [((*names, job), _)] = calls
     assert names == [translator, page, output]
@@ -118,7 +118,7 @@ def test_translate_a_document(noting: Noting, tmp_path: Path, capsys: pytest.Cap
     assert job.glossary.required_in("a dog") == (("Hund",),)
     assert replace(job, warn=None, on_progress=None, glossary=None) == DocumentJob(
         options=_SEARCH,
-        text_options=TextOptions(markup="none", guard=True, language="fr"),
+        text_options=TextOptions(markup="none", guard=True, capitals=True, language="fr"),
         document_format="text",
         languages=Languages("fr", "de-CH"),
         columns=("a", "b"),

@@ -12,6 +12,7 @@ from transduce.cli.options import (
     add_path,
     add_switch,
     add_text,
+    add_toggle,
     option_name,
     setting,
     whole,
@@ -118,24 +119,23 @@ def add_split(group: Any) -> None:
 
 def add_repairs(group: Any) -> None:
     """Declares what makes unusual text ordinary before it is translated."""
-    add_switch(group, "--capitals", "translate text in capitals as ordinary text, and put its translation in capitals")
-    add_switch(
-        group,
-        "--signs",
-        "write signs that the model does not know, such as curly quotes and soft hyphens, as it knows them",
-    )
+    add_toggle(group, "--capitals", "translate text in capitals as ordinary text, and put its translation in capitals")
+    about = "write signs that the model does not know, such as curly quotes and soft hyphens, as it knows them"
+    add_toggle(group, "--signs", about)
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `TextOptions`."""
-    lines = parser.add_argument_group("lines")
+    lines = parser.add_argument_group(
+        "lines", "--guard, --capitals and --signs are on for a document, unless --no-… turns one off."
+    )
     add_split(lines)
     markup = (
         "what is kept as it is: URLs, addresses, placeholders, emoji, code and tags of plain text (placeholders, the "
         "default), the same and the notation of HTML (html), or nothing"
     )
     add_choice(lines, "--markup", ("none", "html", "placeholders"), markup, default="placeholders")
-    add_switch(lines, "--guard", "search again if an output loops or copies the source")
+    add_toggle(lines, "--guard", "search again if an output loops or copies the source")
     add_repairs(lines)
     add_switch(lines, "--confidence", "add a column with how sure the model is, 0 to 1")
     add_switch(lines, "--alignment", "add what each word was translated from; needs JSON lines (--field)")

@@ -180,7 +180,7 @@ def _evaluate_sets(args: argparse.Namespace) -> int:
         "search": opened.options,
         "metrics": _metrics(args),
         "progress": not args.quiet and sys.stderr.isatty(),
-        "text_options": TextOptions(capitals=args.capitals, signs=args.signs),
+        "text_options": TextOptions(capitals=bool(args.capitals), signs=bool(args.signs)),
         "options": _score_options(args),
     }
     if args.robustness:

@@ -1,5 +1,6 @@
 """The kinds of options that commands have: paths, texts, choices, switches, settings of a recipe, and numbers."""
 
+import argparse
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -85,6 +86,11 @@ def add_choice(group: Any, name: str, choices: Iterable[str], about: str, **more
 def add_switch(group: Any, name: str, about: str) -> None:
     """Declares an option without a value."""
     group.add_argument(name, action="store_true", help=about)
+
+
+def add_toggle(group: Any, name: str, about: str) -> None:
+    """Declares an option that turns something on, or with --no- off; None: neither is given."""
+    group.add_argument(name, action=argparse.BooleanOptionalAction, help=about)
 
 
 def add_settings(

@@ -202,12 +202,16 @@ def _print_summary(args: argparse.Namespace, summary: "Summary") -> None:
 def _text_options(args: argparse.Namespace) -> "TextOptions":
     from transduce.translation.pipeline import TextOptions
 
+    of_documents = args.document is not None
+    guard, capitals, signs = (
+        of_documents if each is None else each for each in (args.guard, args.capitals, args.signs)
+    )
     options = TextOptions(
         split=args.split_sentences,
         markup=args.markup,
-        guard=args.guard,
-        capitals=args.capitals,
-        signs=args.signs,
+        guard=guard,
+        capitals=capitals,
+        signs=signs,
         confidence=args.confidence,
         alignment=args.alignment,
         language=args.source_language,

@@ -41,6 +41,7 @@ class DocumentJob:
     Attributes:
         options: of the search; None takes the model's own.
         text_options: `markup` is always HTML, and paragraphs are always split into sentences unless `split` is "never".
+            None: with the stages `guard`, `capitals` and `signs`, as the service translates documents.
         glossary: source terms and their required translations.
         document_format: a name in `FORMATS`; "" goes by the extension of the file.
         name: of a document that is given as bytes, for its format and for errors.
@@ -94,7 +95,7 @@ def translate_document(
     if isinstance(output, Path):
         require_free(output, overwrite=job.overwrite)
     if isinstance(translator, Translator):
-        texts = job.text_options or TextOptions()
+        texts = job.text_options or TextOptions(guard=True, capitals=True, signs=True)
         direction = translator.directions.choose(texts.language, texts.target, texts.domain)
         languages = job.languages or Languages(direction.source, direction.target)
         translate = _translate_with(translator, job, texts)

@@ -62,6 +62,11 @@ class Capitals:
             if found := self._recased(line):
                 self._found[index] = found
 
+    @property
+    def lines(self) -> list[int]:
+        """The indices of these lines."""
+        return list(self._found)
+
     def removed(self) -> Window:
         """Returns the lines as ordinary text."""
         if not self._found:

@@ -58,6 +58,11 @@ class Signs:
         read = {index: _read(window.lines[index], known, pattern, notation) for index in rare}
         self._read = {index: each for index, each in read.items() if each.text != window.lines[index]}
 
+    @property
+    def lines(self) -> list[int]:
+        """The indices of these lines."""
+        return list(self._read)
+
     def removed(self) -> Window:
         """Returns the lines with signs that the vocabulary has."""
         if not self._read:

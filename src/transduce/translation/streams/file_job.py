@@ -2,8 +2,9 @@
 
 import contextlib
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ from transduce.reporting.tables import counted
 from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
-from transduce.translation.pipeline.many_sentences import MANY_SENTENCES, lines_of_many_sentences
 from transduce.translation.result import Translation
 from transduce.translation.streams.layouts import Layout, PlainLines
 from transduce.translation.streams.output import ResumableOutput, StreamOutput, open_stream
+from transduce.translation.streams.remarks import MANY, Remark, remarks_on
 from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, Workers, fingerprint_of
 from transduce.translation.text_model import TextModel
 from transduce.translation.translator import Translator
@@ -127,7 +128,7 @@ def translate_file(
             size, origin = job.window or Translator.window_lines(translation.options), f"{shown_name(source)}, "
             windows = cut_windows(lines, size, constraints, first=num_resumed + 1, origin=origin)
             for done, rows in workers.translate(windows, request):
-                tally.add(rows if job.warn_of_lines else replace(rows, warnings=()))
+                tally.add(rows if job.warn_of_lines else _silent_on_results(rows))
                 read = done.lines if done.constraints is None else _with_constraints(done.lines, done.constraints)
                 sink.write(list(read), rows.rows)
                 bar.update(len(done.lines))
@@ -136,6 +137,11 @@ def translate_file(
             job.check_end()
         was_finished = isinstance(sink, ResumableOutput) and sink.already_whole
         return Summary(sink.num_lines, num_resumed, tally.num_terms, tally.num_honoured, tally.num_forced, was_finished)
+
+
+def _silent_on_results(rows: Rows) -> Rows:
+    """Returns the rows without what is reported of single lines, but for lines of many sentences."""
+    return replace(rows, warnings=(), remarks={each: rows.remarks[each] for each in (MANY,) if each in rows.remarks})
 
 
 class _OneTranslator:
@@ -164,7 +170,6 @@ def translate_window(
     came = [came for best, *_ in found for _, came in best.required]
     num_forced = sum(len(best.forced) for best, *_ in found)
     numbered = enumerate(zip(window.lines, found, strict=True), start=window.first)
-    many_sentences = lines_of_many_sentences(model, plain.lines, found, request.translation.text_options)
     rows = Rows(
         rows=[row for number, (line, each) in numbered for row in request.layout.rows(line, number, each)],
         warnings=[
@@ -175,7 +180,7 @@ def translate_window(
         num_terms=len(came),
         num_honoured=sum(came) - num_forced,
         num_forced=num_forced,
-        of_many_sentences=[window.first + index for index in many_sentences],
+        remarks=remarks_on(model, plain, found, request.translation.text_options),
     )
     return window, rows
 
@@ -213,7 +218,7 @@ class _Tally:
     num_terms: int = 0
     num_honoured: int = 0
     num_forced: int = 0
-    num_of_many_sentences: int = 0
+    remarks: Counter[Remark] = field(default_factory=Counter)
 
     def add(self, rows: Rows) -> None:
         """Counts the rows of a window, and passes their warnings on."""
@@ -222,17 +227,16 @@ class _Tally:
         self.num_terms += rows.num_terms
         self.num_honoured += rows.num_honoured
         self.num_forced += rows.num_forced
-        if rows.of_many_sentences and not self.num_of_many_sentences:
-            first = f"{shown_name(self.source)}, line {rows.of_many_sentences[0]}"
-            self.warn(f"{first}: {MANY_SENTENCES} --split-sentences always translates each by itself.")
-        self.num_of_many_sentences += len(rows.of_many_sentences)
+        for remark, numbers in rows.remarks.items():
+            if not self.remarks[remark]:
+                self.warn(f"{shown_name(self.source)}, line {numbers[0]}: {remark.of_first}")
+            self.remarks[remark] += len(numbers)
 
     def end(self) -> None:
         """Warns of what is known at the end only."""
-        if (count := self.num_of_many_sentences) > 1:
-            self.warn(
-                f"{self.source}: {counted(count, 'line')} in all have more sentences than the model was trained on."
-            )
+        for remark, count in self.remarks.items():
+            if count > 1:
+                self.warn(f"{shown_name(self.source)}: {counted(count, 'line')} in all {remark.of_all}")
 
 
 @contextlib.contextmanager

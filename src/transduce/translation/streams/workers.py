@@ -5,12 +5,13 @@ The rows of a window depend on the window and the request only, so the file is t
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from transduce.config import DecodeConfig
 from transduce.translation.pipeline import Request
 from transduce.translation.streams.layouts import Layout
+from transduce.translation.streams.remarks import Remark
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
@@ -33,7 +34,7 @@ class Rows:
     num_terms: int = 0  # required terms
     num_honoured: int = 0  # of these, those that came out where the model expected them
     num_forced: int = 0  # and those that came out elsewhere
-    of_many_sentences: Sequence[int] = ()  # numbers of the lines with more sentences than the training lines had
+    remarks: Mapping[Remark, Sequence[int]] = field(default_factory=dict)  # with the numbers of the lines
 
 
 # Starts a window, and returns at once a function that waits for its rows, or raises its error.
