@@ -2,8 +2,6 @@
 
 import json
 import pickle
-import subprocess
-import sys
 import unicodedata
 import zipfile
 from pathlib import Path

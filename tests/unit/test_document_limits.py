@@ -72,8 +72,18 @@ def test_these_end_soon(name: str) -> None:
 
 # How each is made, what is said of it, and the megabytes that it may take.
 HUGE: dict[str, tuple[str, str, str, int]] = {
-    "elements of a paragraph": ("a.docx", 'word("<w:p>" + "<w:r/>" * 500_000 + "</w:p>")', "than 200,000 elements", 400),
-    "tags of a paragraph": ("a.html", 'b"<p>a " + b"<b></b>" * 500_000 + b"dog"', "more than 400,000 tags and texts", 400),
+    "elements of a paragraph": (
+        "a.docx",
+        'word("<w:p>" + "<w:r/>" * 500_000 + "</w:p>")',
+        "than 200,000 elements",
+        400,
+    ),
+    "tags of a paragraph": (
+        "a.html",
+        'b"<p>a " + b"<b></b>" * 500_000 + b"dog"',
+        "more than 400,000 tags and texts",
+        400,
+    ),
     "lines of Markdown": ("a.md", 'b"\\n" * 20_000_000', "more than 500,000 lines", 400),
     "lines of a text": ("a.txt", 'b"1\\n" * 100_000', "", 40),
     "lines of subtitles": ("a.srt", 'b"1\\n" * 1_000_000', "", 40),

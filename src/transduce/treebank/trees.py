@@ -20,7 +20,8 @@ TOP = "TOP"
 # Maximum levels of constituents: several times more than in any real tree, and few enough for recursion.
 MAX_HEIGHT = 200
 
-# Only ASCII white space separates, as in EVALB: a no-break space is part of a word. Most leaves are one token, for speed.
+# Only ASCII white space separates, as in EVALB: a no-break space is part of a word. Most leaves are one token: it is
+# faster.
 _TOKEN = re.compile(r"\((?P<tag>[^()\s]+) (?P<word>[^()\s]+)\)|[()]|[^()\s]+", re.ASCII)
 _ATOM = re.compile(r"[^()\s]+", re.ASCII)
 
@@ -177,7 +178,8 @@ class _Reader:
         for number, line in enumerate(lines, start=first_number):
             for match in _TOKEN.finditer(line):
                 self._location = number, match.start() + 1
-                token, node = match[0], None
+                token = match[0]
+                node: Node | None = None
                 if token[0] == "(":
                     self._begin()
                     if len(token) > 1:
