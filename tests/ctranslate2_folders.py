@@ -16,7 +16,7 @@ from ctranslate2.specs import transformer_spec
 
 from small_corpus import sentences
 
-LINES = [source for source, _ in sentences(300, seed=5)]
+LINES = [source for source, _ in sentences(80, seed=5)]
 _SHAPE = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "max_position_embeddings": 128}
 _SHAPE |= {
     f"{side}_{key}": value

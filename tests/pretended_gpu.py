@@ -7,14 +7,13 @@ process: use it in one of its own.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
 from transduce.model import device as device_module
@@ -89,7 +88,8 @@ class _Mode(TorchDispatchMode):
 
 def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Does one operation on the CPU; what comes out is where PyTorch would have it."""
-    given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+    given: list[Tensor] = []
+    _each(lambda value: given.append(value) if isinstance(value, Tensor) else None, (args, *kwargs.values()))
     away = [each for each in given if isinstance(each, _Away)]
     local = [each for each in given if not isinstance(each, _Away)]
     copies = func in (_aten._to_copy.default, _aten.copy_.default)
@@ -106,7 +106,7 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     def unwrapped(value: Any) -> Any:
         return value.here if isinstance(value, _Away) else value
 
-    found = func(*tree_map(unwrapped, args), **tree_map(unwrapped, kwargs))
+    found = func(*_each(unwrapped, args), **{name: _each(unwrapped, value) for name, value in kwargs.items()})
     if func is _aten.copy_.default:
         return args[0]
     if goes_away and not away and func is _aten._to_copy.default and args[0].dim() > 0 and args[0] not in _pinned:
@@ -118,7 +118,15 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
             return value
         return known[id(value)] if id(value) in known else _Away(value)
 
-    return tree_map(wrapped, found) if goes_away else found
+    return _each(wrapped, found) if goes_away else found
+
+
+def _each(function: Callable[[Any], Any], value: Any) -> Any:
+    """Applies a function to what is in lists and tuples, which is all that operations take: PyTorch's own is slow."""
+    if isinstance(value, list | tuple):
+        found = [_each(function, each) for each in value]
+        return found if isinstance(value, list) else tuple(found)
+    return function(value)
 
 
 def _note_waits(func: Any, args: Any, kwargs: dict[str, Any], local: list[Tensor]) -> None:

@@ -41,18 +41,17 @@ def official(wmt21: Path) -> dict[str, dict[str, float]]:
     return scores
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("reference", "step"), [("A", 1), ("C", 5), ("D", 5)])  # all systems, or four of them
+@pytest.mark.parametrize(("reference", "first"), [("A", 0), ("C", 1), ("D", 2)])  # four systems each, never the same
 def test_official_scores_of_systems(
     outputs: dict[str, list[str]],
     references: dict[str, list[str]],
     official: dict[str, dict[str, float]],
     reference: str,
-    step: int,
+    first: int,
 ) -> None:
     assert len(outputs) == 20
     assert outputs.keys() == official.keys()
-    for system in [*outputs][::step]:
+    for system in [*outputs][first::5]:
         lines, expected = outputs[system], official[system]
         assert bleu(lines, [references[reference]]).value == pytest.approx(expected[f"bleu-{reference}"], abs=1e-6)
         assert chrf(lines, [references[reference]]).value == pytest.approx(expected[f"chrf-{reference}"], abs=1e-6)

@@ -2,8 +2,6 @@
 
 import json
 import pickle
-import subprocess
-import sys
 import unicodedata
 import zipfile
 from pathlib import Path
@@ -95,8 +93,7 @@ def test_it_writes_what_the_conversion_of_ctranslate2_writes(tmp_path: Path, for
         first, second = (each.engine.score(of_each, targets) for each, of_each in zip(both, ids, strict=True))
         assert np.concatenate(first) == pytest.approx(np.concatenate(second), abs=1e-4)
         return
-    converter = [sys.executable, "-m", "ctranslate2.converters.transformers", "--model", str(tmp_path / "theirs")]
-    subprocess.run([*converter, "--output_dir", str(tmp_path / "own")], check=True, capture_output=True)
+    ctranslate2.converters.TransformersConverter(str(tmp_path / "theirs")).convert(str(tmp_path / "own"))
     own = ctranslate2.Translator(str(tmp_path / "own"))
     pieces = [theirs.convert_ids_to_tokens(ids) for ids in theirs(LINES)["input_ids"]]
     for beam in (1, 3):

@@ -106,9 +106,17 @@ def test_the_progress_bar_counts_the_checks_of_the_report(bundle: Bundle, monkey
 # --- what is broken fails -------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def sound(bundle: Bundle) -> set[str]:
+    """The checks that the model passes before something in it is broken."""
+    return {name for name in {name for name, _ in FAULTS} if check(bundle, name).outcome == "passed"}
+
+
 @pytest.mark.parametrize(("name", "plant"), FAULTS, ids=lambda v: v if isinstance(v, str) else v.__name__)
-def test_a_broken_model_fails(name: str, plant: Fault, bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert check(bundle, name).outcome == "passed"
+def test_a_broken_model_fails(
+    name: str, plant: Fault, bundle: Bundle, sound: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert name in sound
     plant(monkeypatch)
     found = check(bundle, name)
     assert found.outcome == "failed", found

@@ -246,7 +246,7 @@ BOMB = zipped(**{"[Content_Types].xml": b"<Types/>", "word/document.xml": b" " *
 ENTITIES = b'<!DOCTYPE x [<!ENTITY a "aaaa">]><xliff version="1.2"><file><body>&a;</body></file></xliff>'
 
 
-@pytest.mark.parametrize(
+HOSTILE = pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("a.docx", b"\xd0\xcf\x11\xe0 old", "a.docx: is protected by a password"),
@@ -257,15 +257,32 @@ ENTITIES = b'<!DOCTYPE x [<!ENTITY a "aaaa">]><xliff version="1.2"><file><body>&
         ("a.txt", b"\xff\xfe\x00", "a.txt: is not utf-16-le text"),
     ],
 )
-@pytest.mark.parametrize("path", ["/api/documents", "/v2/document", "/translate_file"])
-def test_a_hostile_document_is_refused_and_the_service_goes_on(
-    client: DescribedClient, path: str, name: str, content: bytes, message: str
-) -> None:
+
+
+def assert_refused(client: DescribedClient, path: str, name: str, content: bytes, message: str) -> None:
+    """A document is refused, and the next one is taken."""
     fields = {"target_lang": "DE"} if path.startswith("/v2") else LANGUAGES
     answer = client.post(path, data=fields, files={"file": (name, content)}, headers=_DEEPL)
     assert answer.status_code == 400
     assert message in answer.text
     assert client.post(path, data=fields, files={"file": ("a.txt", b"A dog.")}, headers=_DEEPL).status_code < 300
+
+
+@HOSTILE
+def test_a_hostile_document_is_refused_and_the_service_goes_on(
+    client: DescribedClient, name: str, content: bytes, message: str
+) -> None:
+    assert_refused(client, "/api/documents", name, content, message)
+
+
+@pytest.mark.usefixtures("read_here")
+@pytest.mark.parametrize("path", ["/v2/document", "/translate_file"])
+@HOSTILE
+def test_other_protocols_refuse_a_hostile_document(
+    client: DescribedClient, path: str, name: str, content: bytes, message: str
+) -> None:
+    """They ask the same process, so it need not be started."""
+    assert_refused(client, path, name, content, message)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from made_documents import SLIDE_SPACE, WORD_SPACE, translated
 from text_engine import same
 from transduce.translation.documents import FORMATS, Languages
 
-MAKERS: dict[str, Callable[[int], bytes]] = {
+_MAKERS: dict[str, Callable[[int], bytes]] = {
     "docx": docx,
     "epub": epub,
     "html": html,
@@ -35,6 +36,7 @@ MAKERS: dict[str, Callable[[int], bytes]] = {
     "vtt": vtt,
     "xliff": xliff,
 }
+MAKERS = {kind: cache(make) for kind, make in _MAKERS.items()}
 NUM_FILES = 60
 _NAMES = {"markdown": "a.md", "text": "a.txt", "xliff": "a.xlf"}
 # Elements of runs, which are joined and cut anew; all others must be as they were.
@@ -44,8 +46,9 @@ _ARCHIVES = ("docx", "epub", "odt", "pptx")
 _AROUND = ("html", "markdown", "srt", "text", "vtt")
 
 
+@cache
 def back(kind: str, data: bytes, function: Callable[[str], str] = str.upper) -> bytes:
-    """Returns a document whose words were translated."""
+    """Returns a document whose words were translated; several tests look at the same ones."""
     target = "en" if function is same and kind not in ("po", "tmx", "xliff") else "de"  # which HTML and DOCX name
     return translated(data, _NAMES.get(kind, f"a.{kind}"), function, languages=Languages("en", target))
 
@@ -195,12 +198,13 @@ def test_python_docx_opens_them() -> None:
         return [paragraph.text for story in stories for paragraph in story.paragraphs]
 
     for seed in range(NUM_FILES):
-        before, after = texts(docx(seed)), texts(back("docx", docx(seed)))
+        before, after = texts(MAKERS["docx"](seed)), texts(back("docx", MAKERS["docx"](seed)))
         assert [*map(squeezed, before)] == [*map(squeezed, after)], seed
         assert any(after)
         assert not untranslated(" ".join(after)), seed
 
 
+@cache
 def presentation(seed: int) -> bytes:
     """Returns a presentation of python-pptx with made shapes and notes."""
     pptx_library = pytest.importorskip("pptx", reason="python-pptx is not installed: pip install '.[dev]'")
@@ -242,7 +246,7 @@ def test_odfpy_opens_them() -> None:
     for seed in range(NUM_FILES):
         before, after = (
             teletype.extractText(opendocument.load(io.BytesIO(data)).text)
-            for data in (odt(seed), back("odt", odt(seed)))
+            for data in (MAKERS["odt"](seed), back("odt", MAKERS["odt"](seed)))
         )
         assert squeezed(before) == squeezed(after), seed
         assert not untranslated(after), seed

@@ -2,6 +2,8 @@
 
 import dataclasses
 import random
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from transduce.config.choices import Precision
 from transduce.config.special_ids import BOS, EOS
 from transduce.decoding.online_drafts import OnlineDrafter
 from transduce.decoding.proposals import PassCosts, numbered
+from transduce.decoding.scores import Hypothesis
 from transduce.engines import torch_drafts
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine, load_model
@@ -119,6 +122,39 @@ def ending_bundle(folder: Path, kind: str = "post-norm", **changes: Any) -> Bund
     return made_bundle(folder, ending=ending, block_size=4, **{**KINDS[kind], "tie_embeddings": "none", **changes})
 
 
+Outputs = list[list[Hypothesis]]
+
+
+class Ordinary:
+    """A model, and what it writes of each sentence alone and without drafts: computed once for all drafts."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self._engine = TorchEngine.load(bundle, "cpu")
+        self._written: dict[str, Outputs] = {}
+
+    def translate(self, options: DecodeConfig, *given: Any) -> Outputs:
+        """Returns the outputs of a batch of any size; what is `given` are the sources, and constraints."""
+        alone = dataclasses.replace(options, batch_size=1)
+        key = repr((alone, given))
+        if key not in self._written:
+            self._written[key] = self._engine.translate(given[0], alone, 1, *given[1:])
+        return self._written[key]
+
+
+@pytest.fixture(scope="module")
+def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ordinary]:
+    """Returns a function that gives the model of a kind."""
+    folder = tmp_path_factory.mktemp("ordinary")
+    return cache(lambda kind: Ordinary(ending_bundle(folder / kind.replace(" ", "-"), kind)))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A model that drafts for others."""
+    return ending_bundle(tmp_path_factory.mktemp("small") / "model", num_decoder_layers=1)
+
+
 @pytest.fixture
 def given_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out measuring what a pass costs: it takes longer than the searches, and `drafting` forgets it."""
@@ -133,10 +169,9 @@ def drafting(bundle: Bundle, draft: Any) -> TorchEngine:
     return engine
 
 
-def assert_same(engine: TorchEngine, ordinary: TorchEngine, options: DecodeConfig, *given: Any) -> None:
+def assert_same(engine: TorchEngine, ordinary: Ordinary, options: DecodeConfig, *given: Any) -> None:
     """The outputs of a batch with drafts are those of each sentence alone without."""
-    alone = dataclasses.replace(options, batch_size=1)
-    expected = ordinary.translate(given[0], alone, 1, *given[1:])
+    expected = ordinary.translate(options, *given)
     for _ in range(2):  # the second time, n-grams know the outputs
         found = engine.translate(given[0], options, 1, *given[1:])
         for [a], [b] in zip(found, expected, strict=True):
@@ -151,25 +186,23 @@ def assert_same(engine: TorchEngine, ordinary: TorchEngine, options: DecodeConfi
 @pytest.mark.parametrize("draft", ["self", "blockwise", "model"])
 @pytest.mark.parametrize("kind", ["post-norm", "learned positions", "start from zero", "as M2M100"])
 def test_the_engine_writes_what_it_writes_for_each_sentence_alone(
-    tmp_path: Path, kind: str, draft: str, batch_size: int
+    ordinary: Callable[[str], Ordinary], small: Bundle, kind: str, draft: str, batch_size: int
 ) -> None:
-    bundle = ending_bundle(tmp_path / "model", kind)
-    other = ending_bundle(tmp_path / "draft", num_decoder_layers=1) if draft == "model" else draft
+    model = ordinary(kind)
     options = DecodeConfig(beam_size=1, batch_size=batch_size, max_extra_tokens=9)
-    ordinary = TorchEngine.load(bundle, "cpu")
-    assert_same(drafting(bundle, other), ordinary, options, sources(9))
-    assert {found.finished for [found] in ordinary.translate(sources(9), options)} == {False, True}
+    assert_same(drafting(model.bundle, small if draft == "model" else draft), model, options, sources(9))
+    assert {found.finished for [found] in model.translate(options, sources(9))} == {False, True}
 
 
 @pytest.mark.usefixtures("given_costs")
 @pytest.mark.parametrize("batch_size", [1, 5])
 @pytest.mark.parametrize("draft", ["self", "blockwise", "model"])
-def test_prefixes_forbidden_words_and_limits_act_as_without_drafts(tmp_path: Path, draft: str, batch_size: int) -> None:
-    bundle = ending_bundle(tmp_path / "model")
-    other = ending_bundle(tmp_path / "draft", num_decoder_layers=1) if draft == "model" else draft
-    ordinary, given = TorchEngine.load(bundle, "cpu"), sources(6)
+def test_prefixes_forbidden_words_and_limits_act_as_without_drafts(
+    ordinary: Callable[[str], Ordinary], small: Bundle, draft: str, batch_size: int
+) -> None:
+    model, other, given = ordinary("post-norm"), small if draft == "model" else draft, sources(6)
     common = DecodeConfig(beam_size=1, batch_size=batch_size, max_extra_tokens=9)
-    written = [found[0].ids for found in ordinary.translate(given, common)]
+    written = [found[0].ids for found in model.translate(common, given)]
     constraints = [
         [
             TokenConstraints(forbidden=((ids[0],), tuple(ids[1:3]) or (5,))),
@@ -179,9 +212,9 @@ def test_prefixes_forbidden_words_and_limits_act_as_without_drafts(tmp_path: Pat
         ][number % 4]
         for number, ids in enumerate(written)
     ]
-    assert_same(drafting(bundle, other), ordinary, common, given, constraints)
+    assert_same(drafting(model.bundle, other), model, common, given, constraints)
     for changes in ({"min_tokens": 9}, {"no_repeat_ngram": 2}, {"max_tokens": 4}, {"max_extra_tokens": 0}):
-        assert_same(drafting(bundle, other), ordinary, dataclasses.replace(common, **changes), given)
+        assert_same(drafting(model.bundle, other), model, dataclasses.replace(common, **changes), given)
 
 
 def test_a_long_prefix_takes_few_passes(tmp_path: Path) -> None:

@@ -139,14 +139,14 @@ def test_a_file_that_cannot_be_read_to_its_end_is_done_up_to_there(tmp_path: Pat
     """With windows read ahead, the failure comes before the rows of what was read."""
     source, output = tmp_path / "in.gz", tmp_path / "out"
     noise = random.Random(3)  # the reader hands out what it has unpacked, so the file must not pack well
-    lines = ["".join(chr(97 + noise.randrange(26)) for _ in range(50)) for _ in range(30_000)]
-    source.write_bytes(gzip.compress("".join(line + "\n" for line in lines).encode())[:-200_000])
+    lines = ["".join(chr(97 + noise.randrange(26)) for _ in range(500)) for _ in range(700)]
+    source.write_bytes(gzip.compress("".join(line + "\n" for line in lines).encode())[:-40_000])
     done = {}
     for name in ("one", "many"):
         output = tmp_path / name
         with threads() as workers, pytest.raises(DataError, match="damaged or cut short"):
             translate_file(
-                workers if name == "many" else text_translator(str.upper), source, output, FileJob(window=4000)
+                workers if name == "many" else text_translator(str.upper), source, output, FileJob(window=100)
             )
         done[name] = output.with_name(name + ".partial").read_bytes()
     assert done["one"] == done["many"] != b""

@@ -134,6 +134,9 @@ def escape_html(text: str) -> str:
 
 def _with_attributes(tag: str, name: str, languages: Languages) -> Iterator[Piece]:
     """Yields a tag, with the attributes that are translated as segments, and those of the language."""
+    if "=" not in tag:  # as most have none, and a page may have many
+        yield tag
+        return
     position = 0
     translated = set(_TRANSLATED_ATTRIBUTES)
     if name == "input" and _BUTTONS.search(tag):
