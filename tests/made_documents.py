@@ -7,6 +7,7 @@ from typing import Any
 
 from text_engine import same, text_translator
 from transduce.translation.documents import DocumentJob, translate_document
+from transduce.translation.pipeline import TextOptions
 
 WORD_SPACE = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 SLIDE_SPACE = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -15,11 +16,16 @@ _TRANSLATORS = {function: text_translator(function) for function in (same, str.u
 
 
 def translated(data: bytes, name: str, function: Callable[[str], str] = str.upper, **job: Any) -> bytes:
-    """Returns a document, of the format of `name`, with the function's value of each sentence."""
+    """Returns a document, of the format of `name`, with the function's value of each sentence.
+
+    Capitals, rare signs and loops of the text are left as they are, unless `text_options` are given.
+    """
     if function not in _TRANSLATORS:
         _TRANSLATORS[function] = text_translator(function)
     output = io.BytesIO()
-    translate_document(_TRANSLATORS[function], data, output, DocumentJob(**{"name": name, **job}))
+    translate_document(
+        _TRANSLATORS[function], data, output, DocumentJob(**{"name": name, "text_options": TextOptions(), **job})
+    )
     return output.getvalue()
 
 

@@ -67,7 +67,7 @@ def test_options_that_do_not_go_with_a_layout(given: dict[str, Any], message: st
 _TEXT = {"split_sentences": "always", "markup": "none", "guard": True, "confidence": False, "alignment": True}
 _TEXT |= {"capitals": True, "signs": True}
 _TEXT |= {"source_language": "en", "target": "de", "domain": "law"}
-_TEXT |= {"prefix": None, "require_by_line": None, "inline_terms": False}
+_TEXT |= {"prefix": None, "require_by_line": None, "inline_terms": False, "document": None}
 
 
 def test_options_of_texts_are_passed_on() -> None:
@@ -84,6 +84,10 @@ def test_options_of_texts_are_passed_on() -> None:
     )
     given = _TEXT | {"guard": False, "confidence": True, "split_sentences": "auto", "alignment": False}
     assert translate._text_options(Namespace(**given)).confidence
+    neither = _TEXT | {"guard": None, "capitals": None, "signs": None}
+    for document, is_on in ((None, False), (Path("a.docx"), True)):
+        of_document = translate._text_options(Namespace(**neither | {"document": document}))
+        assert (of_document.guard, of_document.capitals, of_document.signs) == (is_on,) * 3
     for name in ("prefix", "require_by_line", "inline_terms"):
         assert translate._text_options(Namespace(**given | {name: Path("x")})).split == "auto"
         with pytest.raises(ConfigError, match="does not go with prefixes"):

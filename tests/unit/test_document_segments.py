@@ -418,3 +418,18 @@ def test_what_the_model_is_not_to_see() -> None:
     assert markup_of(["5\u202fkm\u2007a\u00a0b"]) == "5&#8239;km&#8199;a&#160;b"
     assert markup_of(["Do\u00adg"]) == "Dog"
     assert translated(b'msgid "12 %"\nmsgstr ""\n', "a.po", lambda _: "x") == b'msgid "12 %"\nmsgstr "12 %"\n'
+
+
+def test_capitals_signs_and_loops_are_handled_by_default() -> None:
+    given, warnings, output = "THE DOG RUNS “OVER”.\n", list[str](), io.BytesIO()
+    translator = text_translator()
+    translate_document(translator, given.encode(), output, DocumentJob(name="a.txt"))
+    assert translator.engine.seen == ['The dog runs "over".']  # type: ignore[attr-defined]
+    assert output.getvalue().decode() == 'THE DOG RUNS "OVER".\n'
+    looping = text_translator(lambda _: "run run run run run")
+    translate_document(looping, b"A dog runs.", io.BytesIO(), DocumentJob(name="a.txt", warn=warnings.append))
+    assert len(warnings) == 1
+    assert "repeats itself" in warnings[0]
+    plain = DocumentJob(name="a.txt", text_options=TextOptions(), warn=warnings.append)
+    translate_document(looping, given.encode(), io.BytesIO(), plain)
+    assert len(warnings) == 1

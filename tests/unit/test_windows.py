@@ -79,10 +79,16 @@ def threads(count: int = 3, *, ahead: int = 6) -> Iterator[Threads]:
 @pytest.mark.parametrize("layout", [PlainLines(), PlainLines(many=True, scores=True), Columns(2, replace=True)])
 def test_the_bytes_are_those_of_one_translator(source: Path, tmp_path: Path, suffix: str, layout: Layout) -> None:
     one, many = tmp_path / f"one{suffix}", tmp_path / f"many{suffix}"
-    translate_file(text_translator(str.upper), source, one, FileJob(layout=layout, window=7, n_best=2))
+    said: list[str] = []
+    job = FileJob(layout=layout, window=7, n_best=2, warn=said.append)
+    translate_file(text_translator(str.upper), source, one, job)
+    warnings_of_one = said.copy()
+    said.clear()
     with threads() as workers:
-        assert translate_file(workers, source, many, FileJob(layout=layout, window=7, n_best=2)) == Summary(60, 0)
+        assert translate_file(workers, source, many, job) == Summary(60, 0)
     assert many.read_bytes() == one.read_bytes()
+    assert said == warnings_of_one
+    assert len(said) == (0 if isinstance(layout, Columns) else 2)  # the vocabulary has no tab: the first, and how many
 
 
 def test_many_workers_resume_the_job_of_one_and_the_other_way_round(source: Path, tmp_path: Path) -> None:
