@@ -125,7 +125,7 @@ def document_client(config: Path) -> Iterator[DocumentClient]:
 
 @contextlib.contextmanager
 def held_client(config: Path) -> Iterator[DocumentClient]:
-    """Yields a client of a service that stops in the second window of a book, until a file "gate" is beside `config`."""
+    """Yields a client of a service that stops in the second window of a book until the file "gate" is there."""
     with serving(config, gate=config.parent / "gate", free=_FREE) as service:
         yield DocumentClient(service)
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-# Without a window, too, each new context opens one, and Chromium loads its own pages for the list of suggestions under the
-# address: hundreds of scripts, at twice the cost of our page. As this replaces Playwright's own list, what matters of that
-# is repeated.
+# Without a window, too, each new context opens one, for which Chromium loads its own page of suggestions: hundreds of
+# scripts, more than all of ours. This replaces Playwright's own list, of which what matters is repeated.
 _SWITCHED_OFF = (
     *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup"),
     *("HttpsUpgrades", "HttpsFirstBalancedModeAutoEnable", "PaintHolding", "ThirdPartyStoragePartitioning"),
