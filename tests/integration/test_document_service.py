@@ -188,7 +188,11 @@ def test_a_document_that_one_replica_translates_is_deleted_by_another(
     config = write_config(tmp_path, model, state={"url": server.new_database()}, documents={"running": 1})
     with held_client(config) as first, held_client(config) as second:
         clients = [first, second]
-        documents = [clients[0].begun(_book(_PARAGRAPHS)) for _ in range(2)]  # one for each
+        documents = [first.begun(_book(_PARAGRAPHS))]
+        first.service.wait_until(lambda: not all(each.has_no_work() for each in clients))
+        if not first.has_no_work():
+            clients.reverse()  # the second translates the first document
+        documents.append(first.begun(_book(_PARAGRAPHS)))  # the other replica: each translates one at a time
         for document, client in zip(documents, clients, strict=True):
             assert client.request("DELETE", f"/api/documents/{document}").status == 204
         for client in clients:  # each is free again, though it would hold the book for ever
