@@ -17,22 +17,26 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _START_SECONDS = 120.0
-# The command, which computes nothing for requests until a file is there.
+# The command, which computes some sentences, and then none that somebody waits for until a file is there.
 _HELD = """
 import sys, time
 from pathlib import Path
 from transduce.cli.main import main
 from transduce.serve.scheduler import Scheduler
 
-compute, gate = Scheduler._results, Path(sys.argv[1])
+compute, gate, free = Scheduler._results, Path(sys.argv[1]), int(sys.argv[2])
+num_computed = 0
 
 def held(self, batch):
-    while not gate.exists():
-        time.sleep(0.01)
+    global num_computed
+    if num_computed >= free:
+        while not gate.exists() and any(sentence.call.is_open for sentence in batch.sentences):
+            time.sleep(0.01)
+    num_computed += len(batch.sentences)
     return compute(self, batch)
 
 Scheduler._results = held
-sys.exit(main(sys.argv[2:]))
+sys.exit(main(sys.argv[3:]))
 """
 
 
@@ -53,9 +57,13 @@ class Answer:
 class Serving:
     """A running service."""
 
-    def __init__(self, arguments: list[str], gate: Path | None = None) -> None:
-        """Starts the process; `wait_until_ready` waits for it. With `gate`, it works once there is such a file."""
-        program = ["-m", "transduce.cli.main"] if gate is None else ["-c", _HELD, str(gate)]
+    def __init__(self, arguments: list[str], gate: Path | None = None, free: int = 0) -> None:
+        """Starts the process; `wait_until_ready` waits for it.
+
+        With `gate`, it computes `free` sentences, and others once there is such a file. Until then it holds them as
+        long as somebody waits for them.
+        """
+        program = ["-m", "transduce.cli.main"] if gate is None else ["-c", _HELD, str(gate), str(free)]
         self.process = subprocess.Popen(
             [sys.executable, *program, "serve", "--port", "0", *arguments],
             env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
@@ -100,13 +108,13 @@ class Serving:
 
         self.wait_until(is_ready, _START_SECONDS)
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Waits for something to happen while the process runs."""
+    def wait_until(self, condition: Callable[[], bool], seconds: float = 60.0, pause: float = 0.02) -> None:
+        """Waits for something to happen while the process runs; looks again after each pause."""
         deadline = time.monotonic() + seconds
         while not condition():
             assert self.process.poll() is None, self.events
             assert time.monotonic() < deadline, self.events
-            time.sleep(0.02)
+            time.sleep(pause)
 
     def connection(self) -> http.client.HTTPConnection:
         """Returns a connection of its own."""
@@ -160,9 +168,9 @@ def write_config(folder: Path, model: Path, **sections: Mapping[str, Any]) -> Pa
 
 
 @contextlib.contextmanager
-def serving(config: Path, *arguments: str, gate: Path | None = None) -> Iterator[Serving]:
+def serving(config: Path, *arguments: str, gate: Path | None = None, free: int = 0) -> Iterator[Serving]:
     """Yields a service that is ready; it is stopped, if need be by force, at the end. For `gate` see `Serving`."""
-    started = Serving(["--config", str(config), *arguments], gate)
+    started = Serving(["--config", str(config), *arguments], gate, free)
     try:
         started.wait_until_ready()
         yield started

@@ -1,9 +1,11 @@
 """The base install has no torch: what it offers imports, shows help and scores without it, and quickly."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -44,38 +46,54 @@ def run_python(code: str, *, absent: tuple[str, ...] = ()) -> subprocess.Complet
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
-def help_of(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    """Runs `transduce … --help`; the names of all loaded packages follow on standard error."""
-    code = f"""
-from transduce.cli.main import main
-try:
-    main({arguments!r})
-except SystemExit as end:
-    assert end.code == 0, end.code
-print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
-"""
-    return run_python(code)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "",
-        *COMMANDS,
-        *(f"augment {name}" for name in AUGMENT),
-        *(f"parse {name}" for name in SUBCOMMANDS),
-        *(f"paper {name}" for name in EXPERIMENTS),
-    ],
+_HELPED = (
+    "",
+    *COMMANDS,
+    *(f"augment {name}" for name in AUGMENT),
+    *(f"parse {name}" for name in SUBCOMMANDS),
+    *(f"paper {name}" for name in EXPERIMENTS),
 )
-def test_help_has_an_example_and_loads_nothing_heavy(command: str) -> None:
-    done = help_of([*command.split(), "--help"])
+
+
+class Help(NamedTuple):
+    """What `transduce … --help` did."""
+
+    code: int
+    printed: str
+    loaded: list[str]  # the names of all packages that it, or one before it, has loaded
+
+
+@pytest.fixture(scope="module")
+def helps() -> dict[str, Help]:
+    """Returns what each command did, in one process: all of them load the whole command line."""
+    code = f"""
+import contextlib, io, json
+from transduce.cli.main import main
+found = []
+for command in {_HELPED!r}:
+    end = None
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        try:
+            main([*command.split(), "--help"])
+        except SystemExit as ended:
+            end = ended.code
+    found.append((end, printed.getvalue(), sorted({{name.partition(".")[0] for name in sys.modules}})))
+print(json.dumps(found))
+"""
+    done = run_python(code)
     assert done.returncode == 0, done.stderr
-    loaded = set(done.stderr.split())
+    return {command: Help(*each) for command, each in zip(_HELPED, json.loads(done.stdout), strict=True)}
+
+
+@pytest.mark.parametrize("command", _HELPED)
+def test_help_has_an_example_and_loads_nothing_heavy(command: str, helps: dict[str, Help]) -> None:
+    code, printed, loaded = helps[command]
+    assert code == 0
     assert "transduce" in loaded
-    assert not loaded & {"torch", "pyarrow", "tensorboard", "babel", "matplotlib"}
-    assert "examples:" in done.stdout
-    assert re.search(rf"^  .*\btransduce {command}", done.stdout.partition("examples:")[2], re.MULTILINE)
-    assert max(map(len, done.stdout.splitlines())) <= 130
+    assert not set(loaded) & {"torch", "pyarrow", "tensorboard", "babel", "matplotlib"}
+    assert "examples:" in printed
+    assert re.search(rf"^  .*\btransduce {command}", printed.partition("examples:")[2], re.MULTILINE)
+    assert max(map(len, printed.splitlines())) <= 130
 
 
 def test_base_modules_import_without_any_extra() -> None:

@@ -24,10 +24,13 @@ _NAME = "private.md"
 _WORDS = ["a", "dog", "runs", "over", "the", "green", "grass", "with", "ball", "man", "two"]
 _SMALL = b"# A dog\n\nTwo dogs *run* over the grass.\n"
 _PATIENCE = 300.0  # seconds: a lease must end, and the machine may be busy
+_PAUSE = 0.2  # seconds between two looks at a document: each is a request
+_PARAGRAPHS = 600  # of the book: more than two windows of `translate_parts`
+_FREE = 384  # sentences that a held service translates: the first window, and a part of the second
 
 
 def _book(num_paragraphs: int) -> bytes:
-    """Returns a document of paragraphs that all differ: a service translates less than a thousand in a second."""
+    """Returns a document of paragraphs that all differ, of one sentence each."""
     words = [_WORDS[(number * 7 + number // 11) % len(_WORDS)] for number in range(10 * num_paragraphs)]
     paragraphs = [f"{number} " + " ".join(words[number * 10 : number * 10 + 10]) for number in range(num_paragraphs)]
     return "\n\n".join(paragraphs).encode() + b"\n"
@@ -62,8 +65,8 @@ def offline(model: Path) -> Callable[[bytes], bytes]:
 
 @pytest.fixture(scope="module")
 def book(offline: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
-    """A document that a service is translating long enough to be interrupted, and its translation."""
-    content = _book(1600)
+    """A document of several windows, and its translation."""
+    content = _book(_PARAGRAPHS)
     return content, offline(content)
 
 
@@ -96,16 +99,21 @@ class DocumentClient:
 
     def result(self, document: str) -> bytes:
         """Waits until a document has ended, and returns its result."""
-        self.service.wait_until(lambda: self.state(document)["state"] in ("done", "failed"), _PATIENCE)
+        self.service.wait_until(lambda: self.state(document)["state"] in ("done", "failed"), _PATIENCE, _PAUSE)
         assert self.state(document)["error"] is None
         return self.request("GET", f"/api/documents/{document}/result").body
 
     def begun(self, content: bytes) -> str:
-        """Sends a document, waits until a part of it is translated, and returns its id."""
+        """Sends a document to a held service, waits until a part of it is translated, and returns its id."""
         document: str = self.send(content).json["id"]
-        self.service.wait_until(lambda: self.state(document).get("progress", 0) > 0, _PATIENCE)
+        self.service.wait_until(lambda: self.state(document).get("progress", 0) > 0, _PATIENCE, _PAUSE)
         assert self.state(document)["state"] == "translating"
         return document
+
+    def has_no_work(self) -> bool:
+        """Returns whether the model has nothing to do."""
+        metrics = self.request("GET", "/metrics").body.decode()
+        return all(f'transduce_{what}_sentences{{model="made"}} 0.0' in metrics for what in ("waiting", "computing"))
 
 
 @contextlib.contextmanager
@@ -115,12 +123,19 @@ def document_client(config: Path) -> Iterator[DocumentClient]:
         yield DocumentClient(service)
 
 
+@contextlib.contextmanager
+def held_client(config: Path) -> Iterator[DocumentClient]:
+    """Yields a client of a service that stops in the second window of a book until the file "gate" is there."""
+    with serving(config, gate=config.parent / "gate", free=_FREE) as service:
+        yield DocumentClient(service)
+
+
 def test_a_service_that_was_killed_translates_the_document_after_its_start(
     tmp_path: Path, model: Path, book: tuple[bytes, bytes]
 ) -> None:
     config = write_config(tmp_path, model)
     content, expected = book
-    with document_client(config) as client:
+    with held_client(config) as client:
         document = client.begun(content)
         client.service.process.kill()
         client.service.process.wait(60)
@@ -139,7 +154,7 @@ def test_a_service_that_is_told_to_end_puts_the_document_back(
 ) -> None:
     config = write_config(tmp_path, model)
     content, expected = book
-    with document_client(config) as client:
+    with held_client(config) as client:
         document = client.begun(content)
         assert client.service.stop(signal.SIGTERM) == 0
     with document_client(config) as client:
@@ -153,12 +168,14 @@ def test_another_replica_takes_over_what_a_dead_one_had(
 ) -> None:
     config = write_config(tmp_path, model, state={"url": server.new_database()})
     content, expected = book
-    with document_client(config) as dead:
+    with held_client(config) as dead:
         document = dead.begun(content)
         dead.service.process.send_signal(signal.SIGSTOP)
         with document_client(config) as second:
             assert second.result(document) == expected
             dead.service.process.send_signal(signal.SIGCONT)  # it was not dead after all
+            dead.service.wait_until(dead.has_no_work)  # though it would hold the book for ever
+            (tmp_path / "gate").touch()
             assert dead.result(dead.send(_SMALL).json["id"])
             assert dead.result(document) == expected
             assert dead.service.stop() == 0
@@ -169,13 +186,19 @@ def test_a_document_that_one_replica_translates_is_deleted_by_another(
     tmp_path: Path, model: Path, server: PostgresServer
 ) -> None:
     config = write_config(tmp_path, model, state={"url": server.new_database()}, documents={"running": 1})
-    book = _book(4000)  # one is still being translated when the other replica has begun, too
-    with document_client(config) as first, document_client(config) as second:
+    with held_client(config) as first, held_client(config) as second:
         clients = [first, second]
-        documents = [clients[0].begun(book) for _ in range(2)]  # one for each
+        documents = [first.begun(_book(_PARAGRAPHS))]
+        first.service.wait_until(lambda: not all(each.has_no_work() for each in clients))
+        if not first.has_no_work():
+            clients.reverse()  # the second translates the first document
+        documents.append(first.begun(_book(_PARAGRAPHS)))  # the other replica: each translates one at a time
         for document, client in zip(documents, clients, strict=True):
             assert client.request("DELETE", f"/api/documents/{document}").status == 204
-        for client in clients:  # each is free again, long before the book would have ended
+        for client in clients:  # each is free again, though it would hold the book for ever
+            client.service.wait_until(client.has_no_work)
+        (tmp_path / "gate").touch()
+        for client in clients:
             assert client.result(client.send(_SMALL).json["id"])
         assert [client.request("GET", f"/api/documents/{documents[0]}").status for client in clients] == [404, 404]
 
@@ -185,13 +208,15 @@ def test_a_document_outlasts_its_database(
 ) -> None:
     config = write_config(tmp_path, model, state={"url": server.new_database()})
     content, expected = book
-    with document_client(config) as client:
+    with held_client(config) as client:
         document = client.begun(content)
         server.stop()
         try:
             assert client.request("GET", f"/api/documents/{document}").status == 503
             assert client.send(_SMALL).status == 503
+            (tmp_path / "gate").touch()
         finally:
             server.start()
-        client.service.wait_until(lambda: client.request("GET", f"/api/documents/{document}").status == 200, _PATIENCE)
+        path = f"/api/documents/{document}"
+        client.service.wait_until(lambda: client.request("GET", path).status == 200, _PATIENCE, _PAUSE)
         assert client.result(document) == expected

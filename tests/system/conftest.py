@@ -7,7 +7,19 @@ from typing import Any
 import pytest
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+# Without a window, too, each new context opens one, for which Chromium loads its own page of suggestions: hundreds of
+# scripts, more than all of ours. This replaces Playwright's own list, of which what matters is repeated.
+_SWITCHED_OFF = (
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup"),
+    *("HttpsUpgrades", "HttpsFirstBalancedModeAutoEnable", "PaintHolding", "ThirdPartyStoragePartitioning"),
+    *("DestroyProfileOnBrowserClose", "AvoidUnnecessaryBeforeUnloadCheckSync", "AvoidCorsURLLoaderRestartOnRedirect"),
+    *("LensOverlay", "MediaRouter", "OptimizationHints", "NetworkTimeServiceQuerying", "AimEnabled"),
+    "PreconnectToSearch",
+)
+_FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+    f"--disable-features={','.join(_SWITCHED_OFF)}",
+]
 
 
 @pytest.fixture(scope="module")
