@@ -9,6 +9,8 @@
 PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && echo python3.11 || echo python3)
 PIP_OPTIONS ?=
 export PIP_OPTIONS
+# Tests start Python hundreds of times. What it compiles is kept, also where the environment forbids it.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.transduce-ready
