@@ -1,6 +1,7 @@
 """`transduce`: finds the command, runs it, and turns our own errors into one line and an exit code."""
 
 import argparse
+import functools
 import logging
 import os
 import re
@@ -81,6 +82,7 @@ class CommandParser(argparse.ArgumentParser):
             (file or sys.stderr).write(message)
 
 
+@functools.cache  # a process may run many commands, as a notebook does
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser of the whole command line; importing the commands imports no torch."""
     parser = CommandParser(
