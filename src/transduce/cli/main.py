@@ -1,7 +1,9 @@
 """`transduce`: finds the command, runs it, and turns our own errors into one line and an exit code."""
 
 import argparse
+import atexit
 import functools
+import gc
 import logging
 import os
 import re
@@ -18,6 +20,9 @@ from transduce.errors import MissingDependencyError, suggestion
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+# Python's last collections would go through all that PyTorch has imported: a second of the processor after a training.
+atexit.register(gc.freeze)
 
 # Each command is a module of this package: see `add_commands`.
 COMMANDS = (
