@@ -52,6 +52,7 @@ def warm_interpreter(path: Sequence[str] | None = None, modules: Sequence[str] =
             stdin=subprocess.PIPE,  # its end tells the process to stop
         )
         stack.callback(server.communicate)
+        listener.close()  # the server has its own: where that has ended, the command fails and does not wait for ever
         yield command
 
 
@@ -60,9 +61,10 @@ def _serve(listener: socket.socket, modules: Sequence[str]) -> list[str]:
     import torch._dynamo  # noqa: F401  an optimiser needs it
 
     import transduce.evaluation.bleu
-    import transduce.runs
-    import transduce.training.event_file  # noqa: F401
+    import transduce.runs  # noqa: F401
 
+    with contextlib.suppress(ModuleNotFoundError):  # of tensorboard, which a test may hide
+        import transduce.training.event_file  # noqa: F401
     for name in modules:
         importlib.import_module(name)
     gc.freeze()  # collections in the forked processes leave alone, and so share, what is here

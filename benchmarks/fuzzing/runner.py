@@ -167,7 +167,7 @@ def _import_all() -> None:
     import transduce.training.event_file
     import transduce.translation.pipeline
     import transduce.translation.streams
-    import transduce.translation.translator  # noqa: F401
+    import transduce.translation.translator
 
     transduce.cli.main.build_parser()  # imports the commands
 
