@@ -61,7 +61,7 @@ def _serve(listener: socket.socket, modules: Sequence[str]) -> list[str]:
     import torch._dynamo  # noqa: F401  an optimiser needs it
 
     import transduce.evaluation.bleu
-    import transduce.runs  # noqa: F401
+    import transduce.runs
 
     with contextlib.suppress(ModuleNotFoundError):  # of tensorboard, which a test may hide
         import transduce.training.event_file  # noqa: F401
