@@ -6,7 +6,10 @@ command ends as it does. Signals that can be handled are passed on. Where a test
 memory or its last moments, it uses `sys.executable`.
 """
 
+import atexit
 import contextlib
+import gc
+import importlib
 import json
 import os
 import runpy
@@ -17,15 +20,22 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextlib.contextmanager
-def warm_interpreter() -> Iterator[Path]:
-    """Yields the command."""
+def warm_interpreter(path: Sequence[str] | None = None, modules: Sequence[str] = ()) -> Iterator[Path]:
+    """Yields the command.
+
+    Args:
+        path: the folders to import from, before those of every Python; default: this process's.
+        modules: more to import than PyTorch and what a training needs.
+    """
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warm-")))  # a short path: it has a socket
         command = folder / "python"
@@ -36,23 +46,28 @@ def warm_interpreter() -> Iterator[Path]:
         listener.bind(str(folder / "socket"))
         listener.listen()
         server = subprocess.Popen(
-            [sys.executable, __file__, "--serve", str(listener.fileno())],
+            [sys.executable, "-P", __file__, "--serve", str(listener.fileno()), *modules],
             pass_fds=[listener.fileno()],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path if path is None else path))},
             stdin=subprocess.PIPE,  # its end tells the process to stop
         )
         stack.callback(server.communicate)
+        listener.close()  # the server has its own: where that has ended, the command fails and does not wait for ever
         yield command
 
 
-def _serve(listener: socket.socket) -> list[str]:
+def _serve(listener: socket.socket, modules: Sequence[str]) -> list[str]:
     """Forks at each request; returns the arguments of the program, in the process that is to run it."""
     import torch._dynamo  # noqa: F401  an optimiser needs it
 
     import transduce.evaluation.bleu
     import transduce.runs
-    import transduce.training.event_file  # noqa: F401
 
+    with contextlib.suppress(ModuleNotFoundError):  # of tensorboard, which a test may hide
+        import transduce.training.event_file  # noqa: F401
+    for name in modules:
+        importlib.import_module(name)
+    gc.freeze()  # collections in the forked processes leave alone, and so share, what is here
     while True:
         ready, _, _ = select.select([listener, sys.stdin], [], [])
         if sys.stdin in ready:
@@ -119,6 +134,32 @@ def _run(arguments: list[str]) -> None:
         runpy.run_path(kind, run_name="__main__")
 
 
+def _run_and_end(arguments: list[str]) -> NoReturn:
+    """Runs it and ends as Python does, but takes down no modules: with PyTorch that is a second of the processor."""
+    code: object = 0
+    try:
+        _run(arguments)
+    except SystemExit as ended:
+        code = ended.code
+    except BaseException as error:
+        code = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+        sys.excepthook(*sys.exc_info())
+    if not isinstance(code, int | None):
+        print(code, file=sys.stderr)
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for the threads that are no daemons
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            code = 120
+    if code == -signal.SIGINT:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit(code or 0)
+
+
 def _request(address: str, arguments: list[str]) -> None:
     """What the command does: asks for the process, passes signals on to it, and ends as it did."""
     with socket.socket(socket.AF_UNIX) as connection:
@@ -140,6 +181,6 @@ def _request(address: str, arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--serve":
-        _run(_serve(socket.socket(fileno=int(sys.argv[2]))))
+        _run_and_end(_serve(socket.socket(fileno=int(sys.argv[2])), sys.argv[3:]))
     else:
         _request(sys.argv[1], sys.argv[2:])

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ SETTINGS = {
 @pytest.mark.computes
 @pytest.mark.parametrize("name", SETTINGS)
 def test_any_number_of_processes_has_the_same_losses(
-    name: str, recipe: Path, config: Config, data: Path, tmp_path: Path
+    name: str, recipe: Path, config: Config, data: Path, tmp_path: Path, warm_python: Path
 ) -> None:
     """In float64, over 50 steps of several epochs: batches of fewer pairs than processes are among them.
 
@@ -97,7 +98,9 @@ def test_any_number_of_processes_has_the_same_losses(
         run = tmp_path / str(world_size)
         settings = [*SETTINGS[name], f"train.num_workers={int(world_size == 2)}"]
         arguments = [str(program), str(recipe), str(data), str(run), "50", *settings]
-        for code, said in finish(start(world_size, arguments)):
+        # How a process ends is seen of three that were started as users start them.
+        is_cold = world_size == 3 and name == "modifiers"
+        for code, said in finish(start(world_size, arguments, sys.executable if is_cold else warm_python)):
             assert code == 0, said
     alone = noted(tmp_path / "1", "loss")
     assert len(alone) == 50

@@ -1,6 +1,9 @@
 """`transduce`: finds the command, runs it, and turns our own errors into one line and an exit code."""
 
 import argparse
+import atexit
+import functools
+import gc
 import logging
 import os
 import re
@@ -17,6 +20,9 @@ from transduce.errors import MissingDependencyError, suggestion
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+# Python's last collections would go through all that PyTorch has imported: a second of the processor after a training.
+atexit.register(gc.freeze)
 
 # Each command is a module of this package: see `add_commands`.
 COMMANDS = (
@@ -81,6 +87,7 @@ class CommandParser(argparse.ArgumentParser):
             (file or sys.stderr).write(message)
 
 
+@functools.cache  # a process may run many commands, as a notebook does
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser of the whole command line; importing the commands imports no torch."""
     parser = CommandParser(

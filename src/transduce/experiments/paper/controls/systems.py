@@ -1,5 +1,6 @@
 """The systems that are compared: how each is made of a recipe, and which of its settings are tried."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,12 +40,20 @@ class System:
         config = apply_settings(recipe, [*(f"{key}={value}" for key, value in _SAME.items()), *self.trials[trial]])
         if self.make is Transformer:
             return config
-        wanted = _num_parameters(Transformer, recipe.model)
-        shapes = [
-            replace(config.model, num_encoder_layers=layers, num_decoder_layers=layers)
-            for layers in range(1, _MOST_LAYERS)
-        ]
-        return replace(config, model=min(shapes, key=lambda shape: abs(_num_parameters(self.make, shape) - wanted)))
+        layers = _nearest(self.make, replace(config.model, dropout=0.0), _num_parameters(Transformer, recipe.model))
+        return replace(config, model=replace(config.model, num_encoder_layers=layers, num_decoder_layers=layers))
+
+
+@functools.cache  # asked for each trial and each part of a training
+def _nearest(make: Callable[[ModelConfig], Any], model: ModelConfig, wanted: int) -> int:
+    """Returns with how many layers on each side the number of parameters is nearest to `wanted`."""
+    distances = {}
+    for layers in range(1, _MOST_LAYERS):
+        number = _num_parameters(make, replace(model, num_encoder_layers=layers, num_decoder_layers=layers))
+        distances[layers] = abs(number - wanted)
+        if number >= wanted:
+            break  # with more layers it has more
+    return min(distances, key=distances.__getitem__)
 
 
 def _num_parameters(make: Callable[[ModelConfig], Any], model: ModelConfig) -> int:
