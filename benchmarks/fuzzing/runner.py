@@ -169,7 +169,8 @@ def _import_all() -> None:
     import transduce.translation.streams
     import transduce.translation.translator
 
-    transduce.cli.main.build_parser()  # imports the commands
+    parser = transduce.cli.main.build_parser()  # imports the commands, too
+    transduce.cli.main.build_parser = lambda: parser
 
 
 def _outcome(request: dict[str, Any]) -> dict[str, Any]:

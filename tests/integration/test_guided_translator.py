@@ -88,10 +88,10 @@ def test_resumed_is_uninterrupted(recipe: Path, run: Path, tmp_path: Path) -> No
     assert greatest_difference(resumed, read_weights(checkpoints(run)[-1] / "model.safetensors")) == 0
 
 
-def test_two_ranks_train_as_one(recipe: Path, tmp_path: Path) -> None:
+def test_two_ranks_train_as_one(recipe: Path, tmp_path: Path, warm_python: Path) -> None:
     one = train(recipe, tmp_path / "one", "model.dropout=0")
     arguments = ["-m", "transduce", "train", str(recipe), "--output", str(tmp_path / "two"), "--quiet"]
-    ended = finish(start(2, [*arguments, "--set", "model.dropout=0"]))
+    ended = finish(start(2, [*arguments, "--set", "model.dropout=0"], warm_python))
     assert [code for code, _ in ended] == [0, 0], ended
     two = read_weights(checkpoints(tmp_path / "two")[-1] / "model.safetensors")
     assert greatest_difference(one, two) < 1e-4

@@ -80,20 +80,31 @@ def lend(name: str, packages: Path) -> None:
         if ".." not in file.parts:  # no commands: their first line names this environment
             copy = packages / file
             copy.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(file.locate(), copy)
-            except OSError:  # the folder of temporary files is on another disk
-                shutil.copy2(file.locate(), copy)
+            link(file.locate(), copy)
 
 
-def installed(folder: Path, wheel: Path, extra: str = "", lent: tuple[str, ...] = ()) -> Path:
+def link(file: str | os.PathLike[str], copy: str | os.PathLike[str]) -> None:
+    try:
+        os.link(file, copy)
+    except OSError:  # the folder of temporary files is on another disk
+        shutil.copy2(file, copy)
+
+
+def installed(
+    folder: Path, wheel: Path, extra: str = "", lent: tuple[str, ...] = (), before: Path | None = None
+) -> Path:
     """Returns the commands of a new environment that has the wheel, with the versions that the tests run with.
 
-    `lent` are packages that are there before the wheel is; what these need themselves pip has to find.
+    `lent` are packages that are there before the wheel is; what these need themselves pip has to find. So are those of
+    the environment `before`, without our own.
     """
     venv.create(folder)
     [packages] = folder.glob("lib/python*/site-packages")
-    for name in ("pip", *lent):
+    if before is not None:
+        [there] = before.glob("lib/python*/site-packages")
+        ours = shutil.ignore_patterns("transduce*", "guard.*")
+        shutil.copytree(there, packages, ignore=ours, copy_function=link, dirs_exist_ok=True)
+    for name in ("pip", *lent) if before is None else lent:
         lend(name, packages)
     # Modules are compiled where they are imported: most never are.
     pip = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
@@ -110,10 +121,13 @@ def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def train(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The environment of `[train]`: torch is there first, as `make` has it. That it can be installed `make` shows."""
+def train(base: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The environment of `[train]`: torch is there first, as `make` has it. That it can be installed `make` shows.
+
+    What the base install has brought is there, too, as where a user installs more.
+    """
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[train]'")
-    return installed(tmp_path_factory.mktemp("train") / "environment", wheel, "[train]", ("torch",))
+    return installed(tmp_path_factory.mktemp("train") / "environment", wheel, "[train]", ("torch",), base.parent)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import argparse
 import atexit
-import functools
 import gc
 import logging
 import os
@@ -87,7 +86,6 @@ class CommandParser(argparse.ArgumentParser):
             (file or sys.stderr).write(message)
 
 
-@functools.cache  # a process may run many commands, as a notebook does
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser of the whole command line; importing the commands imports no torch."""
     parser = CommandParser(
