@@ -15,15 +15,6 @@ from transduce.serve.operations.keys import KeyRing
 SECONDS = 30_000  # milliseconds that anything may take: what is awaited comes at once on an idle machine
 # What a browser says of answers that tests provoke.
 _PROVOKED = ("Failed to load resource",)
-# Waits for a condition within the page: each look from outside is a message to the browser.
-_UNTIL = """async () => {
-    const end = performance.now() + %d;
-    while (!(%s)) {
-        if (performance.now() > end) return false;
-        await new Promise((done) => setTimeout(done, 20));
-    }
-    return true;
-}"""
 # The middle of the first occurrence of a word in a mirror, whose sentences may be drawn in one piece.
 _MIDDLE_OF = """([mirror, word]) => {
     const texts = document.createTreeWalker(document.querySelector(mirror), NodeFilter.SHOW_TEXT);
@@ -62,8 +53,10 @@ class Opened:
 
     def until(self, condition: str) -> None:
         """Waits until a JavaScript expression is true. The page's policy forbids Playwright's own way of waiting."""
-        is_true = self.page.evaluate(_UNTIL % (SECONDS, condition))
-        assert is_true, f"{condition}; the page has {self.page.inner_text('body')!r}"
+        deadline = time.monotonic() + SECONDS / 1000
+        while not self.page.evaluate(condition):
+            assert time.monotonic() < deadline, f"{condition}; the page has {self.page.inner_text('body')!r}"
+            self.page.wait_for_timeout(50)
 
     def suggested(self, expected: str) -> None:
         """Waits until this text is what is suggested in grey."""
