@@ -53,7 +53,7 @@ test: $(READY) ## run all tests, on all cores
 skipped: $(READY) ## list what the last `make test` skipped, and what each test needs
 	@$(BIN)/python tests/skipped.py $(REPORT)
 
-test-quick: $(READY) ## run the unit tests, on all cores: under 90 seconds
+test-quick: $(READY) ## run the unit tests, on all cores: minutes
 	@$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile
 
 test-isa: $(READY) ## run what computes as six other processors would; ISA=2,5 runs some of them

@@ -94,9 +94,7 @@ def test_a_line_that_is_cut_short_is_named(
     assert output != translator.translate(LINES, text_options=KEPT)
     warnings = capsys.readouterr().err
     assert "line 8: longer than the 63 tokens" in warnings
-    assert [line for line in warnings.splitlines() if "warning" in line and "repeats itself" not in line] == [
-        line for line in warnings.splitlines() if "line 8: longer than" in line
-    ]
+    assert len([line for line in warnings.splitlines() if "warning" in line and "repeats itself" not in line]) == 1
 
 
 def test_batch_size_changes_nothing(model_folder: Path, tmp_path: Path) -> None:

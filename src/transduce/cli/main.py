@@ -20,7 +20,7 @@ from transduce.errors import MissingDependencyError, suggestion
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-# Python's last collections would go through all that PyTorch has imported: half a second of the processor, or more.
+# Python's last collections would go through all that PyTorch has imported, which takes longer than many a command.
 atexit.register(gc.freeze)
 
 # Each command is a module of this package: see `add_commands`.

@@ -63,7 +63,7 @@ class Lack:
     what: str  # as in the table
     option: str  # the field of `DecodeConfig`, `TokenConstraints` or `ModelConfig` that needs it
     shown: str  # that field, as people write it
-    optional: bool = False  # whether this engine does where no other can: few lines need it, or something is lost
+    optional: bool = False  # whether the call works without it, for most lines or less well
 
     @property
     def reason(self) -> str:

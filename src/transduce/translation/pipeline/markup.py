@@ -171,7 +171,7 @@ def scan(line: str, markup: Notation) -> Iterator[Found]:
 
 @cache
 def _pattern(markup: Notation) -> re.Pattern[str]:
-    """Returns what finds markup; compiling all three would be a tenth of the time in which a command starts."""
+    """Returns what finds markup; compiling takes long, and most processes need one of the three."""
     return re.compile(*_EXPRESSIONS[markup])
 
 

@@ -128,7 +128,7 @@ def translate_file(
             size, origin = job.window or Translator.window_lines(translation.options), f"{shown_name(source)}, "
             windows = cut_windows(lines, size, constraints, first=num_resumed + 1, origin=origin)
             for done, rows in workers.translate(windows, request):
-                tally.add(rows if job.warn_of_lines else _silent_on_results(rows))
+                tally.add(rows if job.warn_of_lines else _without_doubts(rows))
                 read = done.lines if done.constraints is None else _with_constraints(done.lines, done.constraints)
                 sink.write(list(read), rows.rows)
                 bar.update(len(done.lines))
@@ -139,9 +139,9 @@ def translate_file(
         return Summary(sink.num_lines, num_resumed, tally.num_terms, tally.num_honoured, tally.num_forced, was_finished)
 
 
-def _silent_on_results(rows: Rows) -> Rows:
-    """Returns the rows without what is reported of single lines, but for lines of many sentences."""
-    return replace(rows, warnings=(), remarks={each: rows.remarks[each] for each in (MANY,) if each in rows.remarks})
+def _without_doubts(rows: Rows) -> Rows:
+    """Returns the rows without warnings; of the remarks, the one on lines of many sentences stays."""
+    return replace(rows, warnings=(), remarks={key: lines for key, lines in rows.remarks.items() if key == MANY})
 
 
 class _OneTranslator:

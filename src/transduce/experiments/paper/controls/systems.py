@@ -44,7 +44,7 @@ class System:
         return replace(config, model=replace(config.model, num_encoder_layers=layers, num_decoder_layers=layers))
 
 
-@functools.cache  # asked for each trial and each part of a training
+@functools.cache  # it is the same in each trial and at each budget of a training
 def _nearest(make: Callable[[ModelConfig], Any], model: ModelConfig, wanted: int) -> int:
     """Returns with how many layers on each side the number of parameters is nearest to `wanted`."""
     distances = {}
