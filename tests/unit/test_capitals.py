@@ -200,4 +200,4 @@ def test_long_text_is_read_in_linear_time(sentence: str) -> None:
         return time.process_time() - start
 
     seconds(100)
-    assert seconds(8000) < 40 * seconds(800)
+    assert min(seconds(8000) for _ in range(3)) < 40 * min(seconds(800) for _ in range(3))
