@@ -168,3 +168,14 @@ def install_command(*extras: str) -> str:
     if "vcs_info" in origin:
         url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
     return f"pip install {shlex.quote(f'transduce{names} @ {url}' if url else f'.{names}')}"
+
+
+@contextmanager
+def writing(name: str) -> Iterator[None]:
+    """Gives an error of the system that names no file this name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            error.filename = name
+        raise

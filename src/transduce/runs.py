@@ -150,7 +150,7 @@ def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None,
         prepared = load_prepared(run / "data")
     else:
         prepared = load_prepared(data or data_folder(run))
-        if show_progress and (differs := difference_from(config, prepared)):
+        if differs := difference_from(config, prepared):
             message = f"warning: {prepared.folder}: was prepared differently from what the recipe says: {differs}."
             print(f"{message} It is used as it is.", file=sys.stderr)
     save_run_data(run, prepared)

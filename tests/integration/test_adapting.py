@@ -31,6 +31,35 @@ def translation_memory(path: Path, num_units: int = 60) -> None:
     path.write_text(f'<tmx version="1.4">{header}<body>{"".join(units)}</body></tmx>', encoding="utf-8")
 
 
+def test_files_in_the_wrong_order_are_refused_or_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_marian(tmp_path / "downloaded")
+    model = str(tmp_path / "model")  # en → de
+    assert main(["import", str(tmp_path / "downloaded"), "--output", model, "--no-compare"]) == 0
+    for code, text in (("en", "A dog runs"), ("de", "Ein Hund rennt"), ("nl", "Een hond rent")):
+        (tmp_path / f"a.{code}").write_text("".join(f"{text} {n}.\n" for n in range(40)), encoding="utf-8")
+
+    def init(first: str, second: str, *more: str) -> tuple[int, str]:
+        capsys.readouterr()
+        files = [str(tmp_path / f"a.{code}") for code in (first, second)]
+        recipe = tmp_path / f"{first}{second}{len(more)}.toml"
+        code = main(["init", "--from", model, "--train", *files, *more, "--output", str(recipe)])
+        assert recipe.exists() == (code == 0)
+        return code, capsys.readouterr().err
+
+    code, said = init("de", "en")
+    assert (code, "a.en: by their names de → en, but the languages are en → de. Name the files in" in said) == (3, True)
+    code, said = init("de", "en", "--languages", "de", "en")
+    assert (code, f"--languages de en: {model} translates en → de. Start from a model of de → en" in said) == (2, True)
+    code, said = init("nl", "de")
+    assert (code, "a.de: by their names nl → de, but the recipe has the model's languages, en → de." in said) == (
+        0,
+        True,
+    )
+    for files, more in (("en", "de"), ()), (("nl", "de"), ("--languages", "nl", "de")):
+        code, said = init(*files, *more)
+        assert (code, "warning" in said) == (0, False)
+
+
 def test_two_commands_adapt_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_marian(tmp_path / "downloaded")
     (tmp_path / "downloaded" / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n# OPUS-MT\n")

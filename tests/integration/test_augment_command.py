@@ -95,6 +95,21 @@ def test_a_text_that_gives_no_pairs_is_an_error_and_not_an_empty_corpus(
         assert message in shown.err
 
 
+def test_a_text_in_the_language_of_the_translations_is_refused() -> None:
+    require = augment_job._require_source_language
+    with pytest.raises(
+        ConfigError, match=r"mono.de.gz: by its name its language is de, but the model translates en → de"
+    ):
+        require(Path("mono.de.gz"), "en", "de-AT")
+    for name, source, target in (
+        ("mono.en", "en", "de"),
+        ("mono.de", "", ""),
+        ("mono.txt", "en", "de"),
+        ("a.de", "de-CH", "de"),
+    ):
+        require(Path(name), source, target)
+
+
 def test_a_recipe_names_the_language_and_the_domain_that_were_asked_for(tmp_path: Path) -> None:
     lines = [
         MadeCorpus(tmp_path / "x", 0, 0, {}, {"command": command, "job": {"target": "fr", "domain": "law"}})

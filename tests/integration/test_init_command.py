@@ -84,6 +84,7 @@ def test_a_packed_corpus_and_names_that_need_quotes(tmp_path: Path) -> None:
         ({"target": "none.de"}, 3, "none.de: no such file"),
         ({"target": "short.de"}, 3, "they must be aligned line by line"),
         ({"target": "a.en"}, 3, "are the same file"),
+        ({"languages": ["de", "en"]}, 3, "a.de: by their names en → de, but the languages are de → en. Name the files"),
     ],
 )
 def test_nothing_is_written_where_something_is_wrong(

@@ -185,6 +185,12 @@ def test_run_on_text(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert changes[0] != "--batch-size" or output == lines
 
 
+def test_a_treebank_without_trees_is_an_error(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.trees").write_text("\n", encoding="utf-8")
+    assert main(["parse", "run", str(run / "model"), "--trees", "--source", str(tmp_path / "empty.trees")]) == 3
+    assert "empty.trees: has no trees." in capsys.readouterr().err
+
+
 def test_the_torch_engine_writes_trees_only(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in SENTENCES), encoding="utf-8")
     arguments = ["parse", "run", str(run / "model"), "--source", str(tmp_path / "text"), "--engine", "torch"]

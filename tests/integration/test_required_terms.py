@@ -105,6 +105,15 @@ def test_terms_by_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "3 of 3 required terms came out" in capsys.readouterr().err  # an empty line has no required terms
 
 
+def test_a_wrong_term_is_refused_by_the_line_of_its_file(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, required = write(tmp_path / "in", LINES[:2]), write(tmp_path / "required", ["", "dog|"])
+    arguments = ("--source", source, "--output", tmp_path / "out", "--require-by-line", required)
+    assert command("translate", models / "a", *arguments) == 3
+    assert f"{required}, line 2: a required term is empty" in capsys.readouterr().err
+
+
 def test_terms_marked_in_the_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     marked = ['A <term to="Two dogs">dog</term> runs.', "", '{"text": 1}', "grass"]
     source, output = write(tmp_path / "in", marked), tmp_path / "out"

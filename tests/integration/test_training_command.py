@@ -94,6 +94,10 @@ def test_average_command(finished_run: Path, tmp_path: Path, capsys: pytest.Capt
     assert "--last 0" in capsys.readouterr().err
     assert command_line(["average", str(tmp_path), "--output", str(tmp_path / "none")]) == TrainingError.exit_code
     assert "not a run folder" in capsys.readouterr().err
+    assert (
+        command_line(["average", str(tmp_path / "best"), "--output", str(tmp_path / "none")]) == TrainingError.exit_code
+    )
+    assert "best: a model folder, not a run folder" in capsys.readouterr().err
     again = ["average", str(finished_run), "--last", "2", "--output", str(tmp_path / "best")]
     assert command_line(again) == BundleError.exit_code
     assert "exists already. Add --overwrite" in capsys.readouterr().err

@@ -256,16 +256,29 @@ def test_phrases_are_forbidden_in_each_sentence_of_a_line() -> None:
 
 
 def test_constraints_from_keywords() -> None:
-    assert constraints_of(2, None, None) is None
-    assert constraints_of(2, ["A", ""], None) == [Constraints("A"), Constraints()]
-    assert constraints_of(2, None, ["dog", "cat"]) == [Constraints(forbidden=("dog", "cat"))] * 2
-    assert constraints_of(2, None, [["dog"], []]) == [Constraints(forbidden=("dog",)), Constraints()]
+    assert constraints_of(["a", "b"], None, None) is None
+    assert constraints_of(["a", "b"], ["A", ""], None) == [Constraints("A"), Constraints()]
+    assert constraints_of(["a", "b"], None, ["dog", "cat"]) == [Constraints(forbidden=("dog", "cat"))] * 2
+    assert constraints_of(["a", "b"], None, [["dog"], []]) == [Constraints(forbidden=("dog",)), Constraints()]
     with pytest.raises(DataError, match="2 lines and 1 prefixes"):
-        constraints_of(2, ["A"], None)
+        constraints_of(["a", "b"], ["A"], None)
     with pytest.raises(DataError, match="2 lines and 3 lists of forbidden phrases"):
-        constraints_of(2, None, [["dog"], [], []])
+        constraints_of(["a", "b"], None, [["dog"], [], []])
     with pytest.raises(TypeError, match="list"):
-        constraints_of(2, "AB", None)
+        constraints_of(["a", "b"], "AB", None)
+    for mixed in (["dog", ["cat"]], [["cat"], "dog"]):
+        with pytest.raises(TypeError, match="for all lines, or a list of them for each line"):
+            constraints_of(["a", "b"], None, mixed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lines", ["dog", [b"dog"], [None], None, {"dog"}, {"dog": "cat"}, iter(["dog"]), b"dog", 5])
+def test_lines_are_a_list_of_strings(lines: Any) -> None:
+    with pytest.raises(TypeError, match="Give a list of lines"):
+        constraints_of(lines, None, None)
+
+
+def test_an_array_of_strings_is_a_list_too() -> None:
+    assert constraints_of(np.array(["dog", "cat"]), ["A", ""], None) == [Constraints("A"), Constraints()]  # type: ignore[arg-type]
 
 
 # --- required terms -------------------------------------------------------------------------------------------
@@ -371,14 +384,14 @@ def test_required_terms_that_cannot_be_are_refused(constraints: Constraints, mes
 
 
 def test_required_terms_from_keywords() -> None:
-    assert constraints_of(2, None, None, [["dog", ["cat", " cats "]], []]) == [
+    assert constraints_of(["a", "b"], None, None, [["dog", ["cat", " cats "]], []]) == [
         Constraints(required=(("dog",), ("cat", "cats"))),
         Constraints(),
     ]
     with pytest.raises(DataError, match="2 lines and 1 lists of required terms"):
-        constraints_of(2, None, None, [["dog"]])
+        constraints_of(["a", "b"], None, None, [["dog"]])
     with pytest.raises(TypeError, match="a list of required terms for each line"):
-        constraints_of(1, None, None, ["dog"])
+        constraints_of(["a"], None, None, ["dog"])
 
 
 @pytest.mark.parametrize(

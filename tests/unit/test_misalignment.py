@@ -225,6 +225,28 @@ def test_frequent_words_show_which_of_two_parts_is_swapped(tmp_path: Path) -> No
     assert swapped[0].startswith(f"{tmp_path}/train.en")
 
 
+@pytest.mark.parametrize("languages", [("", ""), ("de", "en"), ("en", "de")])
+def test_where_all_parts_agree_frequent_words_show_that_all_are_swapped(
+    languages: tuple[str, str], tmp_path: Path
+) -> None:
+    english, german = "the dog and cat with house of man are street for", "der hund und katze mit haus von mann sind"
+    random = Random(3)
+    for name, count in (("train", 600), ("dev", 300)):
+        for side, text in enumerate((english, german)):
+            lines = "".join(f"{' '.join(random.choices(text.split(), k=10))}\n" for _ in range(count))
+            (tmp_path / f"{name}.{side}").write_text(lines, encoding="utf-8")
+    data = DataConfig(
+        folder=str(tmp_path),
+        train=(("train.0", "train.1"),),
+        validation=("dev.0", "dev.1"),
+        source_language=languages[0],
+        target_language=languages[1],
+    )
+    swapped = [f for f in examine(locate(data), data, progress=False).findings.misaligned if "swapped" in f]
+    assert len(swapped) == (2 if languages == ("de", "en") else 0)
+    assert all("the wrong way round" in fault for fault in swapped)
+
+
 def test_a_swapped_held_out_pair_is_counted_once(tmp_path: Path) -> None:
     validation = translations(200, 15)
     validation[0][7], validation[1][7] = "rosto pusy tozu vyso zoru putyz sovu", "bame dagi kelam mibe lagi gakel dama"

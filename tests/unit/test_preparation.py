@@ -219,6 +219,25 @@ def test_a_folder_is_used_again_with_other_weights_and_not_if_it_is_damaged(conf
         prepare(config, output, progress=False)
 
 
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (
+            {"max_tokens": 1},
+            r"3 are longer than data.max_tokens = 1 subwords, 0 .*, for example .*a.tsv:1 .*\. Raise the",
+        ),
+        ({"max_ratio": 1.001}, r"3 have a length ratio above data.max_ratio = 1.001, for example .*a.tsv:1 .*\. Check"),
+    ],
+)
+def test_the_limit_that_leaves_no_pairs_is_named(
+    config: Config, tmp_path: Path, limits: dict[str, Any], said: str
+) -> None:
+    write(tmp_path / "a.tsv", [(f"S {n}", f"Many more letters {n}. " * 20) for n in range(3)])
+    data = replace(config.data, train=((str(tmp_path / "a.tsv"),),), corpora=(), validation=(), test={}, **limits)
+    with pytest.raises(DataError, match=said):
+        prepare(replace(config, data=data), tmp_path / "out", progress=False)
+
+
 def test_what_is_left_of_no_pairs(config: Config, tmp_path: Path) -> None:
     write(tmp_path / "a.tsv", [("", "x"), ("Thanks a lot for all of it.", "Danke."), ("", "")])
     write(tmp_path / "t.tsv", [("Thanks a lot for all of it.", "Danke schön.")])

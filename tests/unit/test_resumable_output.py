@@ -1,6 +1,8 @@
 """A job that dies at any moment is resumed to the same file, byte for byte; another job is refused by name."""
 
+import errno
 import gzip
+import io
 import json
 import os
 import resource
@@ -8,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from transduce.cli import output as cli_output
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
 from transduce.translation.streams.output import ResumableOutput, open_stream
@@ -258,6 +262,37 @@ def test_devices_are_written_to_and_stay(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", command], stdout=file, check=True)
     assert (tmp_path / "redirected").read_text() == "A\n"
     assert Path("/dev/stdout").is_symlink()
+
+
+class _Full(io.RawIOBase):
+    """A disk that is full, until the test is over."""
+
+    is_full = True
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return len(data)
+
+
+def test_a_full_standard_output_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_rows() -> None:
+        with open_stream(None, {}, resume=False) as output:
+            output.write(["a"], ["b\n"])
+
+    def write_text() -> None:
+        with cli_output.open_output(None) as output:
+            output.write("b\n")
+
+    for write in (write_rows, write_text):
+        full = _Full()
+        monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=full))
+        with pytest.raises(OSError, match="No space left on device: 'standard output'"):
+            write()
+        full.is_full = False
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")

@@ -1,5 +1,6 @@
 """What a translator passes on of each call: to the pipeline, to the engine, and to what loads it."""
 
+import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -92,6 +93,8 @@ def test_a_stream_of_lines(piped: list[tuple[Window, Request]], translator: Tran
         assert (request.options, request.n_best) == (own, 2)
         assert request.text_options == TextOptions(guard=True, target="fr", domain="law")
         assert request.glossary is not None
+    piped.clear()
+    assert [best.text for best, *_ in translator.stream(io.StringIO("a\n\nb"))] == ["a 0", " 0", "b 0"]  # an open file
     piped.clear()
     assert [best.text for best, *_ in translator.stream(["a"] * 65)] == ["a 0"] * 65
     assert [(window.first, len(window.lines)) for window, _ in piped] == [(1, 64), (65, 1)]  # 32 batches of two

@@ -1,6 +1,7 @@
 """The files of prefixes, phrases and terms that `transduce translate` reads alongside its input."""
 
 import argparse
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,8 @@ class ConstraintFiles:
         from transduce.translation.constraints.line_constraints import Constraints
         from transduce.translation.constraints.required_terms import choices_of
 
-        while True:
+        names = " and ".join(str(path) for path, _ in self._by_line.values())
+        for number in itertools.count(1):
             line = {name: next(lines, None) for name, (_, lines) in self._by_line.items()}
             for name, text in line.items():
                 if text is None:
@@ -52,7 +54,10 @@ class ConstraintFiles:
             phrases, terms = ((line.get(name) or "").split("\t") for name in ("forbid_by_line", "require_by_line"))
             forbidden = (*self._always, *(phrase for phrase in phrases if phrase.strip()))
             required = choices_of(term.split("|") for term in terms if term.strip())
-            yield Constraints(line.get("prefix") or "", forbidden, required)
+            constraints = Constraints(line.get("prefix") or "", forbidden, required)
+            if self._by_line:
+                constraints.require_valid(f"{names}, line {number:,}")
+            yield constraints
 
     def check_end(self) -> None:
         """Raises DataError if a file has lines left when the input has ended."""

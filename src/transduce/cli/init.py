@@ -21,6 +21,7 @@ import sys
 from pathlib import Path
 
 from transduce.cli.options import add_path, add_text
+from transduce.cli.output import warn
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
 
@@ -54,9 +55,16 @@ def run(args: argparse.Namespace) -> int:
         from transduce.config.ancestor import read_ancestor
 
         own = read_ancestor(str(args.ancestor))[0].get("data", {})
-        source, target = source or own.get("source_language", ""), target or own.get("target_language", "")
+        pair = own.get("source_language", ""), own.get("target_language", "")
+        if args.languages and (source, target) == pair[::-1] != pair:
+            raise ConfigError(
+                f"--languages {source} {target}: {args.ancestor} translates {' → '.join(pair)}. Start from a model of "
+                f"{source} → {target}, or leave --languages out."
+            )
+        source, target = source or pair[0], target or pair[1]
     corpus = measure_corpus(args.train, (source, target))
     config = write_recipe(corpus, corpus.languages, args.output, args.validation, args.ancestor)
+    _warn_of_names(args, corpus.languages)
     codes = " → ".join(corpus.languages) if all(corpus.languages) else "languages unknown: name them in the recipe"
     print(
         f"{args.output}: {counted(corpus.num_pairs, 'pair')}, {codes}; {counted(config.train.max_steps, 'step')}",
@@ -75,3 +83,18 @@ def run(args: argparse.Namespace) -> int:
     for word, step in zip(("next", "then"), steps, strict=False):
         print(f"{word}: {step}", file=sys.stderr)
     return 0
+
+
+def _warn_of_names(args: argparse.Namespace, languages: tuple[str, str]) -> None:
+    """Warns if the languages are those of the model to start from, and the files are named by others."""
+    from transduce.data.first_recipe import language_of
+    from transduce.text.languages import without_region
+
+    named = [language_of(path) for path in args.train]
+    if args.ancestor is None or args.languages or len(named) != 2 or not all(named):
+        return
+    if named != [without_region(code) for code in languages]:
+        warn(
+            f"{' and '.join(map(str, args.train))}: by their names {' → '.join(named)}, but the recipe has the model's "
+            f"languages, {' → '.join(languages)}. If the names are right: --languages {' '.join(named)}"
+        )

@@ -46,6 +46,7 @@ SUMMARY = "show what a model attends to: as a page, pictures, arrays, word align
 
 _DEFAULT_PAGE = Path("attention.html")
 _STDOUT = Path("-")  # of --pharaoh
+_PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
 _LARGE_PAGE = 10_000_000  # characters; browsers become slow
 
 
@@ -129,6 +130,8 @@ def _check(args: argparse.Namespace) -> None:
 def _require_outputs(args: argparse.Namespace) -> None:
     """Checks that no output replaces an existing file without --overwrite; without any, names the page."""
     names = ("output", "figure", "arrays", "pharaoh")
+    if args.output is not None and args.output.suffix.lower() in _PICTURES:
+        raise ConfigError(f"--output {args.output}: the page is HTML. For a picture: --figure {args.output}")
     if not any(getattr(args, name) for name in names):
         args.output = _DEFAULT_PAGE
         require_no_input(args)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from transduce.errors import DataError, TransduceError
+from transduce.errors import DataError, TransduceError, writing
 from transduce.files import atomic_path, is_special
 from transduce.reporting.tables import aligned
 
@@ -88,11 +88,12 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
     if path is None or path == Path("-"):
         # Always UTF-8 and "\n", in any locale. Detaching keeps standard output open.
         output = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
-        try:
-            yield output
-            output.flush()
-        finally:
-            output.detach()
+        with writing("standard output"):
+            try:
+                yield output
+                output.flush()
+            finally:
+                output.detach()
         return
     if is_special(path):
         with path.open("w", encoding="utf-8", newline="\n") as file:

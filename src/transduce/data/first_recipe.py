@@ -66,8 +66,8 @@ def measure_corpus(paths: Sequence[Path], languages: tuple[str, str] = ("", ""))
         languages: of source and target; "": as the names of the files, or the translation memory, say.
 
     Raises:
-        DataError: a file is missing or not UTF-8, both are the same file, they differ in length, or there is too little
-            in them; or what `TranslationMemory` raises.
+        DataError: a file is missing or not UTF-8, both are the same file, they differ in length, there is too little in
+            them, or their names are of the opposite languages; or what `TranslationMemory` raises.
     """
     for path in paths:
         require_file(path)
@@ -88,7 +88,12 @@ def measure_corpus(paths: Sequence[Path], languages: tuple[str, str] = ("", ""))
             f"{names}: {counted(num_pairs, 'pair')} of lines with text; a recipe needs at least "
             f"{_MIN_PAIRS}, and a model that is of use thousands."
         )
-    found = map(language_of, paths) if len(reader.paths) == 2 else map(without_region, reader.languages)
+    found = [*(map(language_of, paths) if len(reader.paths) == 2 else map(without_region, reader.languages))]
+    if found[0] and found == [*map(without_region, languages[::-1])] and found[0] != found[1]:
+        raise DataError(
+            f"{names}: by their names {found[0]} → {found[1]}, but the languages are {' → '.join(languages)}. "
+            "Name the files in the other order."
+        )
     known = [given or (code if code.isalnum() else "") for given, code in zip(languages, found, strict=True)]
     return Corpus(tuple(paths), np.array(lengths, dtype=np.float32), (known[0], known[1]), reader.skipped[0])
 

@@ -219,13 +219,16 @@ def _require_pairs(examination: Examination) -> None:
 
 
 def _require_kept(train: EncodedSplit, limits: DataConfig) -> None:
-    if not train.num_kept:
-        raise DataError(
-            f"no training pairs are left of {train.num_read}: {train.over_long.count} are longer than "
-            f"data.max_tokens = {limits.max_tokens} subwords, {train.odd_ratio.count} have a length ratio "
-            f"above data.max_ratio = {limits.max_ratio}, for example {', '.join(train.odd_ratio.examples)}. "
-            "Check that the files are translations of each other, or raise the limits."
-        )
+    if train.num_kept:
+        return
+    long, odd = train.over_long, train.odd_ratio
+    example = next(iter(odd.examples or long.examples), "")
+    raise DataError(
+        f"no training pairs are left of {train.num_read}: {long.count} are longer than data.max_tokens = "
+        f"{limits.max_tokens} subwords, {odd.count} have a length ratio above data.max_ratio = {limits.max_ratio}"
+        f"{f', for example {example}' if example else ''}. "
+        f"{'Check that the files are translations of each other, or raise' if odd.count else 'Raise'} the limits."
+    )
 
 
 def _encode_validation(

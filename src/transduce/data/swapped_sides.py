@@ -1,8 +1,8 @@
 """Parts of a corpus whose two sides are swapped, or that have one side in the other side's language.
 
 Parts are compared with each other. No list of languages is needed to see that the sides of `validation` are swapped
-relative to `train` and two test sets. The minority is considered wrong. In a tie, the most frequent words of a few
-languages decide, if file names or the configuration say which languages are expected.
+relative to `train` and two test sets. The minority is considered wrong. In a tie, and where all parts agree, the most
+frequent words of a few languages decide, if the configuration or file names say which languages are expected.
 """
 
 import re
@@ -16,6 +16,7 @@ from transduce.data.wrong_language import SideLanguages
 
 _SAMPLE_PAIRS = 2_000
 _MIN_CHARACTERS = 48  # of a sample
+_FEWEST_FREQUENT = 20  # frequent words on the other side, where no other part contradicts
 _COPY_SHARE = 0.5  # a part with a larger share of equal sides is a copy task
 FUNCTION_WORDS = {
     "cs": "a se na je že v z do s to",
@@ -70,8 +71,9 @@ def _compare(training: Sequence[Part], parts: Sequence[Part]) -> Sides:
     is_wrong = {part: languages.wrong_sides(sample) for part, sample in samples.items()}
     swapped = [part for part, sides in is_wrong.items() if all(sides)]
     right = [part for part, sides in is_wrong.items() if not any(sides)]
-    is_tie = len(swapped) == len(right) > 0
-    if len(swapped) > len(right) or (is_tie and _frequent_words_say_swapped(right, samples)):
+    is_open = bool(right) and len(swapped) in (0, len(right))  # all agree, or there is a tie
+    fewest = 0 if swapped else _FEWEST_FREQUENT
+    if len(swapped) > len(right) or (is_open and _frequent_words_say_swapped(right, samples, fewest)):
         languages, swapped, right = languages.exchanged(), right, swapped
         is_wrong = {part: languages.wrong_sides(sample) for part, sample in samples.items()}
     faults = {}
@@ -120,8 +122,10 @@ def side_names(part: Part) -> tuple[str, str]:
     return str(part.paths[0]), str(part.paths[1])
 
 
-def _frequent_words_say_swapped(parts: Sequence[Part], samples: Mapping[Part, Sequence[tuple[str, str]]]) -> bool:
-    """Returns whether frequent words show that the sides of these parts are swapped; False if nothing is known."""
+def _frequent_words_say_swapped(
+    parts: Sequence[Part], samples: Mapping[Part, Sequence[tuple[str, str]]], fewest: int = 0
+) -> bool:
+    """Returns whether at least `fewest` frequent words show that the sides of these parts are swapped."""
     wrong = right = 0
     for part in parts:
         suffixes = [path.name.removesuffix(".gz").removesuffix(".zst").rsplit(".", 1)[-1] for path in part.paths]
@@ -135,4 +139,4 @@ def _frequent_words_say_swapped(parts: Sequence[Part], samples: Mapping[Part, Se
                 found = _LETTERS.findall(line.lower())
                 right += sum(word in only[side] for word in found)
                 wrong += sum(word in only[1 - side] for word in found)
-    return wrong > 2 * right
+    return wrong > 2 * right and wrong >= fewest

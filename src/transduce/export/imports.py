@@ -65,6 +65,11 @@ def find_format(path: Path) -> str:
         found += ": an optimised binary of Marian is not supported: get the folder with the .npz"
     if path.is_dir() and "transduce" in settings:
         found = "its config.json was written by Transduce: this is already a model folder"
+    if path.is_dir() and (path / "config.json").is_file():
+        try:
+            files.read_json_object(path / "config.json")
+        except ValueError as error:
+            found = f"its config.json is damaged: {error}"
     raise BundleError(
         f"{path}: no format fits. Looked for a folder whose config.json names a model_type (huggingface), for one with "
         f"{DECODER} (marian), {MODEL} (ctranslate2) or {METADATA} (argos), for a file {SUFFIX} (argos) and for a "

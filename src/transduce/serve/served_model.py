@@ -133,7 +133,7 @@ class ServedModel:
         """
         for text in checked(request.texts, ticket.check):
             require_few_marks(text, text_options.markup)
-        constraints = constraints_of(len(request.texts), request.prefixes, request.forbidden, request.required)
+        constraints = constraints_of(request.texts, request.prefixes, request.forbidden, request.required)
         plain = self._pipeline_request(request, text_options)
         pipeline_request = replace(plain, glossary=glossary_of(request.glossary))
         window = Window(1, request.texts, constraints)

@@ -89,6 +89,8 @@ def load_run_config(run: Path) -> Config:
         TrainingError: `run` is not a run folder, or its configuration is damaged.
     """
     values = read_run_config(run)
+    if (run / "model.safetensors").is_file():
+        raise TrainingError(f"{run}: a model folder, not a run folder, which 'transduce train' makes.")
     return from_dict({k: v for k, v in values.items() if k not in _NOT_CONFIGURATION}, str(run / CONFIG))
 
 

@@ -40,6 +40,8 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
         n: words.
     """
     require_within(n, "n", int, Range(1, 100))
+    if not isinstance(source, str) or not isinstance(target_prefix, str):
+        raise TypeError("Give one line and the beginning of its translation, each a str.")
     engine, tokenizer = model.engine, model.tokenizer.target
     [source_ids] = encode_lines(model.tokenizer, [source])
     if not source_ids:

@@ -160,7 +160,7 @@ class Translator:
             ConfigError: an option is unknown, out of range, or contradicts another.
             DataError: a prefix or required term holds a forbidden phrase, or the glossary cannot be read.
         """
-        constraints = constraints_of(len(lines), prefixes, forbidden, required)
+        constraints = constraints_of(lines, prefixes, forbidden, required)
         texts = text_options or TextOptions()
         texts = replace(texts, target=target or texts.target)
         request = Request(self.with_options(**options), 1, texts, glossary_of(glossary))
@@ -187,7 +187,7 @@ class Translator:
         The first one is what `translate` returns. This may differ for a line with forbidden phrases or required terms:
         all of its translations must satisfy them, so it may be searched again where the first alone would have passed.
         """
-        constraints = constraints_of(len(lines), prefixes, forbidden, required)
+        constraints = constraints_of(lines, prefixes, forbidden, required)
         search = self.with_options(**options)
         request = Request(search, n_best, text_options or TextOptions(), glossary_of(glossary))
         return self._run(Window(1, lines, constraints), request)
@@ -253,7 +253,7 @@ class Translator:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
 
         `window` lines are read at a time and translated in batches of similar length; None chooses by batch size.
-        `constraints` has an entry for each line, and is read alongside.
+        `lines` may be an open file: the line break that ends a line is left out. `constraints` has an entry for each.
 
         Raises:
             DataError: there are fewer constraints than lines, or a prefix holds a forbidden phrase.
@@ -262,7 +262,7 @@ class Translator:
             raise TypeError("Give an iterable of lines: for a single one, [line].")
         request = Request(options or self.options, n_best, text_options or TextOptions(), glossary_of(glossary))
         size = window or self.window_lines(request.options)
-        for each in cut_windows(lines, size, constraints):
+        for each in cut_windows((line.removesuffix("\n") for line in lines), size, constraints):
             yield from run_pipeline(self, each, request)
 
     @staticmethod

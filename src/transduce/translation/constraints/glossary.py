@@ -115,4 +115,6 @@ def glossary_of(given: GlossaryLike) -> Glossary | None:
     """Returns a glossary from a glossary, a dictionary, or the path of a file."""
     if given is None or isinstance(given, Glossary):
         return given
+    if not isinstance(given, Mapping | str | Path):
+        raise TypeError("Give a glossary as a dictionary {source term: translation}, or as the path of a file.")
     return Glossary(given) if isinstance(given, Mapping) else read_glossary(Path(given))

@@ -1,6 +1,6 @@
 """The constraints of one line, as text: its first words, phrases that are forbidden, terms that are required."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from transduce.decoding.constraints import Brackets
@@ -45,7 +45,7 @@ class Constraints:
 
 
 def constraints_of(
-    num_lines: int,
+    lines: Sequence[str],
     prefixes: Sequence[str] | None,
     forbidden: Sequence[str] | Sequence[Sequence[str]] | None,
     required: Sequence[Sequence[str | Sequence[str]]] | None = None,
@@ -53,20 +53,29 @@ def constraints_of(
     """Returns the constraints of each line, or None if there are none.
 
     Args:
-        num_lines: the number of lines.
+        lines: the lines.
         prefixes: one for each line, "" for none.
         forbidden: phrases for all lines, or a list of phrases for each line.
         required: for each line a list of terms, or of lists of terms to choose from.
 
     Raises:
         DataError: there are not as many as there are lines.
+        TypeError: `lines` is no list of strings, or one of the others is no such list.
     """
+    if isinstance(lines, str):  # a sequence of characters, which is never meant
+        raise TypeError("Give a list of lines: for a single one, [line].")
+    is_list = hasattr(lines, "__getitem__") and not isinstance(lines, Mapping)  # an array is one as well
+    if not is_list or not all(isinstance(line, str) for line in lines):
+        raise TypeError("Give a list of lines, each a str. For other iterables there is `stream`.")
+    num_lines = len(lines)
     if not prefixes and not forbidden and not required:
         return None
     prefixes = [""] * num_lines if prefixes is None else prefixes
     if isinstance(prefixes, str) or isinstance(forbidden, str):
         raise TypeError("Give a list of prefixes or phrases: for a single one, [text].")
     for_all = tuple(phrase for phrase in forbidden or () if isinstance(phrase, str))
+    if for_all and len(for_all) < len(forbidden or ()):
+        raise TypeError("Give forbidden phrases for all lines, or a list of them for each line, not both.")
     by_line = [for_all] * num_lines if for_all or not forbidden else [tuple(phrases) for phrases in forbidden]
     if isinstance(required, str) or any(isinstance(terms, str) for terms in required or ()):
         raise TypeError("Give a list of required terms for each line: for a single line and term, [[term]].")

@@ -72,8 +72,6 @@ def run_pipeline(
         checkpoint: is called between pieces of work; what it raises ends the work.
         progress: whether to show how many sentences are translated, where they are many more than one batch.
     """
-    if isinstance(window.lines, str):  # a sequence of characters, which is never meant
-        raise TypeError("Give a list of lines: for a single one, [line].")
     if any(each.bind_whole_line for each in window.constraints or ()):
         request.text_options.require_whole_lines()
     given = request.text_options

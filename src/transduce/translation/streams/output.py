@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
 from transduce import files
-from transduce.errors import ConfigError, DataError
+from transduce.errors import ConfigError, DataError, writing
 from transduce.files import zstd
 from transduce.reporting.tables import counted
 from transduce.translation.streams.journal import FORMAT, START_AGAIN, damaged, finished_journal, read_journal
@@ -79,7 +79,8 @@ def open_stream(
     if resume:
         raise ConfigError("--resume continues a file: name it with --output.")
     if path is None or path == _STDOUT:
-        yield _PlainOutput(sys.stdout.buffer)
+        with writing("standard output"):
+            yield _PlainOutput(sys.stdout.buffer)
     else:
         with path.open("wb", buffering=0) as file:
             try:
