@@ -101,6 +101,31 @@ MARKDOWN = {
     "title of a picture": ('![a dog](x.png "a title")\n', '![A DOG](x.png "A TITLE")\n'),
     "front matter that dots end": ("---\ntitle: a dog\n...\na dog\n", "---\ntitle: A DOG\n...\nA DOG\n"),
     "formula of one line": ("$$ a dog $$\nb\n", "$$ a dog $$\nB\n"),
+    "formula with a label": (
+        "$$x = dog$$ {#eq:dog}\nb\n\n$$\nx\n$$ (dog)\nb\n",
+        "$$x = dog$$ {#eq:dog}\nB\n\n$$\nx\n$$ (dog)\nB\n",
+    ),
+    "formula before a full stop": (
+        "$$dog$$.\n\n\\begin{align} dog \\end{align}.\n\nb\n",
+        "$$dog$$.\n\n\\begin{align} dog \\end{align}.\n\nB\n",
+    ),
+    "formula before text": (
+        "$$dog$$, where a dog\n\n- $$dog$$ is a dog\n\n\\begin{x} dog \\end{x} a\n\nb\n",
+        "$$dog$$, WHERE A DOG\n\n- $$dog$$ IS A DOG\n\n\\begin{x} dog \\end{x} A\n\nB\n",
+    ),
+    "formula of two lines before text": (
+        "$$x\n= dog$$ a\n\n$$\ndog\n$$ b\nc\n",
+        "$$x\n= dog$$ A\n\n$$\ndog\n$$ B\nC\n",
+    ),
+    "formula with an empty line": ("$$\ndog\n\ndog\n$$\nb\n", "$$\ndog\n\ndog\n$$\nB\n"),
+    "formulas that nothing closes": (
+        "$$$ is a dog\n\n$$ a dog\n\nb $$c$$\n\n\\[\n\na dog\n\n$$\n\nb\n",
+        "$$$ IS A DOG\n\n$$ A DOG\n\nB $$c$$\n\n\\[\n\nA DOG\n\n$$\n\nB\n",
+    ),
+    "open fence in a list": (
+        "- a\n  ```\n  dog\n\nb\n\n1. ~~~\n   dog\n2. c\n\n# d\n\n  ```\ndog\n  ```\n",
+        "- A\n  ```\n  dog\n\nB\n\n1. ~~~\n   dog\n2. C\n\n# D\n\n  ```\ndog\n  ```\n",
+    ),
     "comment with an empty line": ("<!-- a\n\ndog -->\n\nb\n", "<!-- a\n\ndog -->\n\nB\n"),
     "code behind a rule": ("- a\n\n---\n\n    a dog\n", "- A\n\n---\n\n    a dog\n"),
     "reference in capitals": ("[REF] a\n\n[ref]: x.md\n", "[REF][REF] A\n\n[ref]: x.md\n"),
@@ -218,6 +243,13 @@ def test_plain_text(name: str) -> None:
     assert translated(source.encode(), "a.txt", same).decode() == source
 
 
+def test_a_formula_is_not_wrapped() -> None:
+    """A line that begins with "=" would be a heading, and is written with a backslash."""
+    given = b"A dog runs to the energy of $E = mc^2$ here,\nand a man runs after it.\n"
+    found = translated(given, "a.md", lambda text: text.replace("A dog", "A black dog on"))
+    assert b"$E = mc^2$" in found
+
+
 def test_a_line_break_of_html_separates_texts() -> None:
     reverse = lambda text: " ".join(reversed(text.split()))  # noqa: E731
     assert translated(b"A dog<br>runs fast\n", "a.md", reverse) == b"dog A<br>fast runs\n"
@@ -282,6 +314,10 @@ _TOKENS += [
     "<!--",
     "$$",
     "```",
+    "\\begin{a}",
+    "\\end{a}",
+    "\\[\n",
+    "\\]",
 ]
 
 
@@ -293,7 +329,29 @@ def test_any_text_stays_as_it_is_if_the_model_changes_nothing(text: str) -> None
     assert translated(text.encode(), "a.txt", same).decode() == text
 
 
-@pytest.mark.parametrize("token", ["*a ", "[", "`", "![", "<b>", "$", "[a](", "> ", "- ", "|", "**a_", "\\", "]("])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "*a ",
+        "[",
+        "`",
+        "![",
+        "<b>",
+        "$",
+        "[a](",
+        "> ",
+        "- ",
+        "|",
+        "**a_",
+        "\\",
+        "](",
+        "$$$ a\n",
+        "\\[\n",
+        "\\begin{a}\n",
+        "\\begin{a} ",
+        "- ~~~\na\n",
+    ],
+)
 def test_many_marks_end_soon(token: str) -> None:
     text = f"a dog {token * 2000} cat\n".encode()
     assert translated(text, "a.md", same) == text

@@ -13,7 +13,7 @@ from itertools import pairwise
 from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.markdown_inline import escape_markdown, inline_pieces, with_title
 from transduce.translation.documents.plain_text import lines_of, rewrapped
-from transduce.translation.documents.segments import AlignedByHand, Encode, Piece, SegmentError, text_pieces
+from transduce.translation.documents.segments import AlignedByHand, Encode, Piece, SegmentError, has_words, text_pieces
 from transduce.translation.documents.yaml_catalogues import read_yaml
 from transduce.translation.pipeline.tags import is_block_tag
 
@@ -22,7 +22,9 @@ _PREFIX = re.compile(
     r"(?P<note>\[\^[^\]\s]+\]:[ \t]*)?(?P<callout>\[![\w-]+\][-+]?)?[ \t]*"
 )
 _MARKED = re.compile(r"[-+*:>\d\[]")  # in a prefix: a new block begins, unless it is that of a quotation
-_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,}|:{3,}|\$\$|\\\[(?=\s*\Z)|\\begin\{[\w*]+\})(?P<rest>.*)")
+_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,}|:{3,}|\$\$\$?(?!\$)|\\\[(?=\s*\Z)|\\begin\{[\w*]+\})(?P<rest>.*)")
+_CLOSING = re.compile(r"(?=(\\end\{[\w*]+\}|\\\]|\$\$\$|\$\$))")  # of formulas; "$$$" holds both marks
+_LABEL = re.compile(r"\{[^{}]*\}|\([\w:.-]+\)\s*\Z")  # of a formula, in Pandoc and MyST
 _MODULE = re.compile(  # of MDX
     r"import\s+(?:[\w$]+\s*,\s*)?(?:[{*]|[\w$]+\s+from\s+[\"'])|import\s*[\"']"
     r"|export\s+(?:(?:default|const|let|var|function|async|class|type)\b.*[({=]|[{*])"
@@ -42,6 +44,7 @@ _DASHES = re.compile(r"[ \t]*-{3,}[ \t]*\Z")
 _CELL_END = re.compile(r"(?<!\\)\|")
 _TITLES = ("title", "subtitle", "description", "summary")  # of front matter
 _TITLE_OF_TOML = re.compile(rf'^(?:{"|".join(_TITLES)})[ \t]*=[ \t]*"(?P<text>[^"\\\n]+)"[ \t]*\r?$', re.MULTILINE)
+_FORMULA = re.compile(r"\$\$?[^$]+\$\$?|\\begin\{(?P<name>[\w*]+)\}.*?\\end\{(?P=name)\}")
 _CODE_INDENT = 4
 _MAX_LINES = 500_000
 # At the beginning of a line these would begin another block.
@@ -58,6 +61,7 @@ class _Reader:
         self.labels = {
             match["label"].strip().lower() for line, _ in self.lines if (match := _DEFINITION.match(line)) is not None
         }
+        self.last_lines = {mark: i for i, (line, _) in enumerate(self.lines) for mark in _CLOSING.findall(line)}
         self.position = 0
         self.paragraph: list[tuple[str, str, str]] = []  # prefix, text and end of each of its lines
         self.content_indent = 0  # of the last item of a list: what is four spaces further in is code
@@ -148,7 +152,10 @@ class _Reader:
     def _block(self, prefix: str, rest: str) -> Iterable[Piece] | None:
         """Returns the pieces of a block that is no paragraph; None if none begins here."""
         if (fence := _FENCE.match(rest)) is not None and "`" not in fence["rest"]:
-            return [self._copied(self._fence_end(fence))]
+            if fence["fence"][0] not in "$\\":
+                return [self._copied(self._fence_end(prefix, fence["fence"]))]
+            if (formula := self._formula(fence)) is not None:
+                return [formula]
         if not self.paragraph and _GRID.match(rest):
             return [AlignedByHand(self._copied(self._block_end(self.position)))]
         if not self.paragraph and _MODULE.match(rest):
@@ -162,18 +169,46 @@ class _Reader:
             return self._table(prefix)
         return None
 
-    def _fence_end(self, fence: re.Match[str]) -> int:
-        """Returns the number of lines up to the end of a block of code or a formula."""
-        mark = fence["fence"]
-        last = {"$$": "$$", "\\[": "\\]"}.get(mark, mark.replace("begin", "end"))
-        is_maths = mark[0] in "$\\"
-        if mark[0] == ":" or (is_maths and fence["rest"].rstrip().endswith(last)):  # within colons is Markdown
+    def _fence_end(self, prefix: str, mark: str) -> int:
+        """Returns the number of lines up to the end of a block of code, which ends with its item of a list."""
+        if mark[0] == ":":  # within colons is Markdown
             return self.position + 1
+        width = len(prefix.partition("[")[0].expandtabs(4))
+        indent = width if _MARKED.search(prefix) else self.content_indent
+        is_in_item = ">" not in prefix and width >= indent
         for i in range(self.position + 1, len(self.lines)):
-            line = self.lines[i][0].strip(" \t>")
-            if (line.startswith(mark) and not line.strip(mark[0])) or (is_maths and line.endswith(last)):
+            line = self.lines[i][0]
+            if is_in_item and line.strip() and _indent(line) < indent:
+                return i
+            line = line.strip(" \t>")
+            if line.startswith(mark) and not line.strip(mark[0]):
                 return i + 1
         return len(self.lines)
+
+    def _formula(self, fence: re.Match[str]) -> str | None:
+        """Returns a formula that is displayed, up to its closing mark; reading continues after it.
+
+        None if nothing closes it, or if text follows it on its only line: it is then within a paragraph. It has empty
+        lines only if its first line is nothing but the mark, or begins an environment.
+        """
+        mark, rest = fence["fence"], fence["rest"]
+        last = {"\\[": "\\]"}.get(mark, mark.replace("begin", "end"))
+        if last in rest:
+            return None if _has_text(rest.partition(last)[2]) else self._copied(self.position + 1)
+        if self.last_lines.get(last, 0) <= self.position:
+            return None
+        for i in range(self.position + 1, len(self.lines)):
+            line, end = self.lines[i]
+            if not line.strip() and rest.strip() and mark[0] == "$":
+                return None
+            head, found, after = line.partition(last)
+            if found and _has_text(after):
+                copied = self._copied(i) + head + found
+                self.lines[i] = (after, end)
+                return copied
+            if found:
+                return self._copied(i + 1)
+        return None
 
     def _block_end(self, start: int) -> int:
         """Returns the number of lines up to the next empty one."""
@@ -193,6 +228,7 @@ class _Reader:
         yield from read_html(self._copied(end))
 
     def _heading(self, prefix: str, heading: re.Match[str]) -> Iterator[Piece]:
+        self.content_indent = self.content_indent if prefix else 0
         text = heading["text"]
         end = _HEADING_END.search(text)
         assert end is not None  # the pattern matches the end of any text
@@ -254,6 +290,11 @@ def _begins_html(name: str | None) -> bool:
     return name is None or (is_block_tag(name) and name.lower() != "br") or name.lower() in ("script", "style", "svg")
 
 
+def _has_text(after: str) -> bool:
+    """Returns whether there is more than a label after a formula."""
+    return has_words(_LABEL.sub("", after))
+
+
 def _indent(line: str) -> int:
     line = line.expandtabs(4)
     return len(line) - len(line.lstrip())
@@ -274,7 +315,8 @@ def _wrapped(width: int, between: Sequence[str], text: str) -> str:
     parts = re.split(rf"((?:(?<! ) {{2,}}+|\\)(?:{ends}))", text)  # each second one ends a line
     for i, part in enumerate(parts[::2]):
         unbroken = re.sub(ends, " ", part)  # code may have been wrapped too
-        parts[2 * i] = between[0].join(map(_escaped_start, rewrapped(unbroken, width)))
+        whole = _FORMULA.sub(lambda match: match[0].replace(" ", "\0"), unbroken)  # a "=" at its start is no heading
+        parts[2 * i] = between[0].join(_escaped_start(line.replace("\0", " ")) for line in rewrapped(whole, width))
     return "".join(parts)
 
 

@@ -20,7 +20,8 @@ from transduce.translation.pipeline.tags import is_block_tag
 # Without one of these signs, "\\(a dog\\)" is text in parentheses.
 _MATHS = re.compile(r"[_^={}<>+*/|\d]|\\\w|\A\\+[(\[]\s*\w\s*\\")
 _TOKEN = re.compile(
-    r"(?P<maths>\\{1,2}\((?:[^\\]|\\(?!\))){1,1000}\\\)|\\{1,2}\[(?:[^\\]|\\(?!\])){1,1000}\\\])"
+    r"(?P<maths>\\{1,2}\((?:[^\\]|\\(?!\))){1,1000}\\\)|\\{1,2}\[(?:[^\\]|\\(?!\])){1,1000}\\\]"
+    r"|\\begin\{(?P<environment>[\w*]+)\}.{1,1000}?\\end\{(?P=environment)\})"
     r"|(?P<escape>\\[!-/:-@\[-`{-~])"
     r"|(?P<code>(?:\{[\w:.+-]{1,40}\})?(?P<ticks>`+)(?!`).{1,5000}?(?<!`)(?P=ticks)(?!`))"
     r"|(?P<ticks_alone>`+)"
