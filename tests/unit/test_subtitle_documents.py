@@ -1,6 +1,7 @@
 """Subtitles: cues are joined to sentences and cut again, times and styles stay."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
@@ -33,6 +34,10 @@ CUES = {
     "colours": (['<font color="#ff0 0">a dog</font> runs'], ['<font color="#ff0 0">A DOG</font> RUNS']),
     "music": (["♪♪", "A dog & <3"], ["♪♪", "A DOG & <3"]),
     "empty": (["", "A dog."], ["", "A DOG."]),
+    "with empty lines": (
+        ["A dog\n\nruns\n \n- 7 dogs\n\n12", "\nA man walks.\n\nThe end."],
+        ["A DOG\n\nRUNS\n \n- 7 DOGS\n\n12", "\nA MAN WALKS.\n\nTHE END."],
+    ),
 }
 
 
@@ -53,6 +58,41 @@ def test_vtt() -> None:
     expected = expected.replace("far&nbsp;away", "FAR&nbsp;AWAY")
     assert translated(source.encode(), "a.vtt").decode() == expected
     assert translated(source.encode(), "a.vtt", same).decode() == source
+
+
+def noting(found: list[str]) -> Callable[[str], str]:
+    """Returns a translator into capitals that adds what it reads to a list."""
+
+    def noted(text: str) -> str:
+        found.append(text)
+        return text.upper()
+
+    return noted
+
+
+def test_the_parts_of_a_cue_with_an_empty_line_are_one_sentence() -> None:
+    found: list[str] = []
+    translated(srt("A dog\n\nruns here.", "A man walks.").encode(), "a.srt", noting(found))
+    assert found == ["A dog runs here.", "A man walks."]
+
+
+def test_lines_with_an_empty_one_between_each_two() -> None:
+    given = srt("A dog", "runs.").replace("\n", "\n\n")
+    found: list[str] = []
+    assert translated(given.encode(), "a.srt", noting(found)).decode() == srt("A DOG", "RUNS.").replace("\n", "\n\n")
+    assert found == ["A dog runs."]
+
+
+def test_in_vtt_text_after_an_empty_line_is_no_cue() -> None:
+    """An empty line ends a cue; what is then no identifier, comment or time is left out by every program."""
+    source = (
+        "WEBVTT\n\n00:01.000 --> 00:02.000\nA dog\n\nruns here.\n\nsecond\n00:02.000 --> 00:03.000\nA man\n\n"
+        "NOTE a cat\nand more\n\n00:03.000 --> 00:04.000\nwalks.\n"
+    )
+    found: list[str] = []
+    expected = source.replace("A dog", "A DOG").replace("A man", "A MAN").replace("walks.", "WALKS.")
+    assert translated(source.encode(), "a.vtt", noting(found)).decode() == expected
+    assert found == ["A dog", "A man walks."]
 
 
 def test_a_translation_of_other_length_is_shared_out() -> None:

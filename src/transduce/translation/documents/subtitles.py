@@ -13,8 +13,9 @@ Times, numbers and settings of cues, notes and styles are copied.
 
 import html
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 
 from transduce.translation.documents.inline_tags import INLINE_TAG, add_tagged_text
 from transduce.translation.documents.plain_text import lines_of, rewrapped
@@ -26,6 +27,7 @@ _TIME = re.compile(r"[ \t]*\d[\d \t:.,]*-->|[^\n]*-->[ \t]*\d+[:.,]\d")  # also 
 _SENTENCE_END = re.compile(r"[.!?…。！？:♪][\"'”’»)\]]*(?:<[^<>]*>)*\s*\Z")
 _ARROW = re.compile(r"--+>")
 _SPEAKER = re.compile(r"\s*+(?:<[^<>]*>|\{\\[^{}]*\})*+\s*+[-–—](?!-)\s*")
+_NOTE = re.compile(r"NOTE(?:\s|\Z)")
 _MAX_CUES = 8  # in one segment
 _MAX_CHARACTERS = 600
 _MAX_LINES = 1000  # of a cue, and between two cues: more are read in parts
@@ -40,18 +42,19 @@ class _Speech:
 
 
 def read_srt(text: str) -> Iterator[Piece]:
-    """Yields the pieces of an SRT file."""
-    return _read(text, str, str)
+    """Yields the pieces of an SRT file, whose cues may have empty lines: each ends where the next one begins."""
+    return _read(_speeches(text, may_be_empty=True), str, str)
 
 
 def read_vtt(text: str) -> Iterator[Piece]:
-    """Yields the pieces of a WebVTT file."""
-    return _read(text, html.unescape, lambda plain: html.escape(plain, quote=False).replace("\u00a0", "&nbsp;"))
+    """Yields the pieces of a WebVTT file, in which an empty line ends a cue."""
+    speeches = _speeches(text, may_be_empty=False)
+    return _read(speeches, html.unescape, lambda plain: html.escape(plain, quote=False).replace("\u00a0", "&nbsp;"))
 
 
-def _read(text: str, decode: Callable[[str], str], encode: Callable[[str], str]) -> Iterator[Piece]:
+def _read(speeches: Iterable[_Speech], decode: Callable[[str], str], encode: Callable[[str], str]) -> Iterator[Piece]:
     sentence: list[_Speech] = []
-    for speech in _speeches(text):
+    for speech in speeches:
         if sentence and (_begins(speech) or _is_full(sentence) or _SENTENCE_END.search(sentence[-1].lines[-1])):
             yield from _sentence(sentence, decode, encode)
             sentence = []
@@ -71,13 +74,26 @@ def _is_full(sentence: Sequence[_Speech]) -> bool:
     return len(sentence) >= _MAX_CUES or sum(len(line) for each in sentence for line in each.lines) > _MAX_CHARACTERS
 
 
-def _speeches(text: str) -> Iterator[_Speech]:
-    """Yields what is spoken, in order; last, one without lines, with what is at the end of the file."""
+def _speeches(text: str, *, may_be_empty: bool) -> Iterator[_Speech]:
+    """Yields what is spoken, in order; last, one without lines, with what is at the end of the file.
+
+    Args:
+        text: the file.
+        may_be_empty: whether lines of a cue may be empty. If not, text after one is copied, and ends the sentence.
+    """
     before: list[str] = []
     speech: _Speech | None = None
     in_cue, end_of_line = False, ""
-    for line, end in lines_of(text):
+    has_cue = is_note = False  # whether a cue came before; whether the lines are a comment
+    for (line, end), (following, _) in pairwise(chain(lines_of(text), [("", "")])):
         is_time = (_TIME if in_cue else _ARROW_LINE).match(line) is not None
+        is_note = bool(line.strip()) and not may_be_empty and (is_note or _NOTE.match(line) is not None)
+        is_name = not has_words(line) if may_be_empty else _ARROW_LINE.match(following) is not None  # of the next cue
+        if has_cue and not in_cue and line.strip() and not (is_time or is_note or is_name):
+            in_cue = may_be_empty
+            if not in_cue:
+                yield _Speech([], "".join(before))
+                before = []
         if in_cue and line.strip() and not is_time:
             mark = _SPEAKER.match(line)
             if speech is not None and mark is None and len(speech.lines) < 2 * _MAX_LINES:
@@ -99,7 +115,7 @@ def _speeches(text: str) -> Iterator[_Speech]:
                 before = [speech.before + number + end_of_line]
             speech = None
         before.append(line + end)
-        in_cue = is_time
+        in_cue, has_cue = is_time, has_cue or is_time
         if len(before) >= _MAX_LINES and not in_cue:
             yield _Speech([], "".join(before))
             before = []
