@@ -13,6 +13,7 @@ from text_engine import same
 from transduce.errors import ConfigError, DataError
 from transduce.translation.documents import Languages
 from transduce.translation.documents.csv_tables import NAMES_COPIED, NAMES_UNKNOWN
+from transduce.translation.documents.job import NO_TEXT
 
 CATALOGUES = {
     "json values, no keys": (
@@ -96,7 +97,12 @@ def test_columns_are_chosen_by_heading_or_number(columns: tuple[str, ...]) -> No
         (b"the dog,a hat\nthe cat,a cat\n", b"THE DOG,A HAT\nTHE CAT,A CAT\n", NAMES_UNKNOWN),  # no single words
         (b"dog,7\ncat,8\n", b"DOG,7\nCAT,8\n", ""),  # names are no numbers
         (b"dog,dog\n7,8\n", b"DOG,DOG\n7,8\n", ""),  # nor are two of them equal
-        (b"dog\nit barks\n", b"DOG\nIT BARKS\n", ""),  # a single column needs no name
+        (b"Text\nit barks\nit purrs\n", b"Text\nIT BARKS\nIT PURRS\n", NAMES_COPIED),  # a single column
+        (b"Text\nit barks\npurrs\n", b"TEXT\nIT BARKS\nPURRS\n", NAMES_UNKNOWN),
+        (b"the dog\nit barks\n", b"THE DOG\nIT BARKS\n", NAMES_UNKNOWN),
+        (b"sep=;\r\nid;text\r\n7;a dog, old\r\n", b"sep=;\r\nid;text\r\n7;A DOG, OLD\r\n", NAMES_COPIED),
+        (b"SEP=^\na dog^a cat,8\n", b"SEP=^\nA DOG^A CAT,8\n", ""),
+        (b"sep=,", b"sep=,", NO_TEXT),
         (b"dog,price\n\n", b"DOG,PRICE\n\n", ""),  # nothing is below
     ],
 )
@@ -104,6 +110,13 @@ def test_a_first_line_of_names_is_copied(source: bytes, expected: bytes, remark:
     warnings: list[str] = []
     assert translated(source, "a.csv", warn=warnings.append) == expected
     assert warnings == ([f"a.csv: {remark}"] if remark else [])
+
+
+def test_columns_are_those_of_the_line_after_the_separator_of_excel() -> None:
+    source = b"\xef\xbb\xbfsep=;\nname;text\na, dog;a dog\n"
+    assert translated(source, "a.csv", columns=("text",)) == b"\xef\xbb\xbfsep=;\nname;text\na, dog;A DOG\n"
+    with pytest.raises(DataError, match=r"^a.csv: line 3: a cell begins with a quotation mark"):
+        translated(b'sep=;\nid;text\n"7;a dog\n', "a.csv")
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ NAMES_UNKNOWN = (
 _ROWS_READ = 20  # below the first line, by which it is known whether that has the names of the columns
 _DELIMITERS = ",;\t|"
 _HEAD_CHARACTERS, _HEAD_LINES = 1 << 14, 10  # by which the delimiter is known
+_DIRECTIVE = re.compile(r"sep=(?P<sign>[^\w\"\r\n])(?:\r?\n|\r|\Z)", re.IGNORECASE)  # a first line for Excel
 # A date with a time, a number of an article, a colour: a single word of ASCII with a digit. Or a formula.
 _CODE = re.compile(r"\s*(?:[!-~]*\d[!-~]*\s*\Z|=)")
 
@@ -40,7 +41,7 @@ def read_csv(data: bytes, name: str, _: Languages, columns: Sequence[str] = ()) 
     """Reads a CSV file.
 
     Args:
-        data: the file; its cells are separated by ",", ";", tabs or "|".
+        data: the file; its cells are separated by ",", ";", tabs or "|", or by what a line "sep=;" before them names.
         name: of the file, for errors.
         columns: what the first line calls those that are translated, or their numbers from 1; the first line is then
             copied, unless `ALL` is among them. All if there are none, or only `ALL`. If there are none, the first line
@@ -51,17 +52,18 @@ def read_csv(data: bytes, name: str, _: Languages, columns: Sequence[str] = ()) 
         DataError: it is not text.
     """
     decoded = decode(data, name)
-    delimiter = _delimiter(decoded.text)
-    cells = _cells(decoded.text, delimiter)
+    directive = _DIRECTIVE.match(decoded.text)
+    delimiter, start = (directive["sign"], directive.end()) if directive else (_delimiter(decoded.text), 0)
+    cells = _cells(decoded.text, delimiter, start)
     names = [each for each in columns if each != ALL]
     has_names, remark = ALL not in columns, ""
     with naming(name):
-        first = _first_rows(_cells(decoded.text, delimiter), delimiter)
+        first = _first_rows(_cells(decoded.text, delimiter, start), delimiter)
         if not columns:
             has_names, remark = _has_names(first)
         indices = _indices(name, first[0] if first else [], names) if names else None
     copied = "".join(_first_line(cells, delimiter)) if has_names else ""
-    return Content(decoded.encode, chain([copied], _pieces(cells, delimiter, indices)), remark)
+    return Content(decoded.encode, chain([decoded.text[:start], copied], _pieces(cells, delimiter, indices)), remark)
 
 
 def _first_line(cells: Iterator[tuple[str, str]], delimiter: str) -> Iterator[str]:
@@ -91,7 +93,7 @@ def _has_names(rows: Sequence[Sequence[str]]) -> tuple[bool, str]:
     """
     names, *others = rows or [[]]
     prose = [name for name in names if name]
-    differ = len(set(names)) == len(names) > 1
+    differ = len(set(names)) == len(names)
     if not others or not differ or any(is_code(name) or not has_words(name) for name in prose):
         return False, ""
     below = [[row[i] for row in others if i < len(row) and row[i]] for i in range(len(names))]
@@ -121,11 +123,10 @@ def _indices(name: str, heading: Sequence[str], columns: Sequence[str]) -> froze
     return frozenset(numbers[each] for each in columns)
 
 
-def _cells(text: str, delimiter: str) -> Iterator[tuple[str, str]]:
-    """Yields cells as they are written, each with what ends it: the delimiter, or the end of a line."""
+def _cells(text: str, delimiter: str, position: int) -> Iterator[tuple[str, str]]:
+    """Yields the cells from a position on as they are written, each with what ends it: the delimiter, or the end of a line."""
     sign = re.escape(delimiter)
     pattern = re.compile(rf'(?P<cell>"(?:[^"]|"")*+"(?={sign}|[\r\n]|\Z)|[^{sign}\r\n]*+)(?P<end>{sign}|\r?\n|\r|\Z)')
-    position = 0
     while position < len(text) and (match := pattern.match(text, position)) is not None:
         if match["cell"].startswith('"') and match["cell"].count('"') % 2:
             line = text.count("\n", 0, position) + 1
