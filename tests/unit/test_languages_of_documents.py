@@ -72,6 +72,48 @@ def test_a_letter_names_the_language_of_its_translation(target: str, expected: s
     assert french in member(found, "word/document.xml")
 
 
+XLIFF = (
+    '<xliff version="{}"{}><file original="a"{}><unit id="1"><segment><source>a dog</source></segment></unit>'
+    '<trans-unit id="1"><source>a dog</source></trans-unit></file></xliff>'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "declared"),
+    [
+        ("a.html", '<html lang="fr-CA"><p>a dog</p></html>', "the source 'fr-CA'"),
+        ("a.html", '<html lang="EN-us"><p lang="fr">a dog</p></html>', ""),
+        ("a.html", '<html lang="und"><p>a dog</p></html>', ""),
+        ("a.html", "<html><p>a dog</p></html>", ""),
+        ("a.po", 'msgid ""\nmsgstr "Language: fr\\n"\n\nmsgid "a dog"\nmsgstr ""\n', "the target 'fr'"),
+        ("a.po", 'msgid ""\nmsgstr "Language: de_AT\\n"\n\nmsgid "a dog"\nmsgstr ""\n', ""),
+        ("a.po", 'msgid ""\nmsgstr "Language: en\\n"\n\nmsgid "a dog"\nmsgstr ""\n', ""),
+        (
+            "a.xlf",
+            XLIFF.format("1.2", "", " source-language='fr' target-language='it'"),
+            "the source 'fr' and the target 'it'",
+        ),
+        ("a.xlf", XLIFF.format("1.2", "", ' source-language="en-US"'), ""),
+        ("a.xlf", XLIFF.format("2.0", ' srcLang="en" trgLang="it"', ""), "the source 'en' and the target 'it'"),
+        ("a.xlf", XLIFF.format("2.0", ' srcLang="eng" trgLang="DE-de"', ""), ""),
+    ],
+)
+def test_a_document_of_other_languages_than_the_model_is_named(name: str, document: str, declared: str) -> None:
+    warnings: list[str] = []
+    translated(document.encode(), name, languages=Languages("en", "deu_Latn"), warn=warnings.append)
+    assert warnings == (
+        [
+            f"{name}: declares {declared}, but is translated from 'en' to 'deu_Latn'. "
+            "Use a model of its languages, or correct what it declares."
+        ]
+        if declared
+        else []
+    )
+    warnings.clear()
+    translated(document.encode(), name, languages=Languages(), warn=warnings.append)
+    assert not warnings
+
+
 @pytest.mark.parametrize(
     ("code", "source", "expected"),
     [("", "", "pt_BR"), ("", "en", "pt_BR"), ("en_US", "en", "pt_BR"), ("fr", "en", "fr"), ("en", "", "en")],

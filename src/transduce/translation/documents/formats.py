@@ -9,10 +9,10 @@ from transduce.translation.documents.apple_strings import read_strings
 from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.csv_tables import read_csv
 from transduce.translation.documents.epub import book_members
-from transduce.translation.documents.gettext_catalogues import read_po
-from transduce.translation.documents.html_pages import read_html
+from transduce.translation.documents.gettext_catalogues import languages_of_catalogue, read_po
+from transduce.translation.documents.html_pages import languages_of_page, read_html
 from transduce.translation.documents.json_catalogues import read_arb, read_json
-from transduce.translation.documents.languages import Languages
+from transduce.translation.documents.languages import Languages, other_languages
 from transduce.translation.documents.markdown import read_markdown
 from transduce.translation.documents.office_open import slide_members, word_members
 from transduce.translation.documents.open_document import open_document_members
@@ -42,13 +42,28 @@ class Format:
     has_columns: bool = False  # whether `read_text` takes the columns that are translated
 
 
-def _text_format(title: str, extensions: str, read: Callable[..., Iterator[Piece]], declared_by: str = "") -> Format:
-    """Returns a format whose documents are text; `read` takes the languages too where documents name their own."""
+def _text_format(
+    title: str,
+    extensions: str,
+    read: Callable[..., Iterator[Piece]],
+    declared_by: str = "",
+    languages_of: Callable[[str, Languages], Languages] | None = None,
+) -> Format:
+    """Returns a format whose documents are text.
+
+    Args:
+        title: of the format.
+        extensions: of its files.
+        read: turns a text into pieces; it takes the languages too where documents name their own.
+        declared_by: how a document declares its encoding, and that it names its languages.
+        languages_of: returns the languages that a document declares for itself.
+    """
 
     def read_text(data: bytes, name: str, languages: Languages) -> Content:
         decoded = decode(data, name, declared_by)
         named = (languages,) if declared_by else ()
-        return Content(decoded.encode, read(decoded.text, *named))
+        remark = other_languages(languages_of(decoded.text, languages), languages) if languages_of else ""
+        return Content(decoded.encode, read(decoded.text, *named), remark)
 
     return Format(title, tuple(extensions.split()), read_text)
 
@@ -58,11 +73,11 @@ FORMATS: Mapping[str, Format] = {
     "csv": Format("CSV", (".csv", ".tsv"), read_csv, has_columns=True),
     "docx": Format("DOCX", (".docx", ".docm", ".dotx"), members=word_members),
     "epub": Format("EPUB", (".epub",), members=book_members),
-    "html": _text_format("HTML", ".html .htm .xhtml", read_html, "html"),
+    "html": _text_format("HTML", ".html .htm .xhtml", read_html, "html", languages_of_page),
     "json": _text_format("JSON", ".json", read_json),
     "markdown": _text_format("Markdown", ".md .markdown .mdx", read_markdown),
     "odt": Format("ODT", (".odt", ".ott", ".odp"), members=open_document_members),
-    "po": _text_format("PO", ".po .pot", read_po, "po"),
+    "po": _text_format("PO", ".po .pot", read_po, "po", languages_of_catalogue),
     "pptx": Format("PPTX", (".pptx", ".pptm", ".ppsx"), members=slide_members),
     "srt": _text_format("SRT", ".srt", read_srt),
     "strings": _text_format("Apple strings", ".strings", read_strings),

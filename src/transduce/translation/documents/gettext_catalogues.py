@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from textwrap import shorten
 
-from transduce.translation.documents.languages import Languages, followed
+from transduce.translation.documents.languages import Languages, followed, is_same_language
 from transduce.translation.documents.messages import add_message
 from transduce.translation.documents.plain_text import lines_of
 from transduce.translation.documents.segments import Item, Piece, SegmentBuilder, SegmentError, Tags, written_with
@@ -98,6 +98,13 @@ def read_po(text: str, languages: Languages | None = None) -> Iterator[Piece]:
             else:
                 is_singular = not part.form and num_forms != 1
                 yield from _filled(part, texts["msgid"] if is_singular else texts.get("msgid_plural", texts["msgid"]))
+
+
+def languages_of_catalogue(text: str, languages: Languages) -> Languages:
+    """Returns the language that a catalogue declares for its translations; "" if it is the source, as in a copy."""
+    found = _LANGUAGE.search(text)
+    code = found["code"] if found is not None else ""
+    return Languages("", "" if is_same_language(code, languages.source) else code)
 
 
 def _language(languages: Languages, field: re.Match[str]) -> str:

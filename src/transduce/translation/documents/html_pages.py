@@ -50,8 +50,8 @@ _SPACE = re.compile(r"[ \t\n\r\f]+")
 def read_html(text: str, languages: Languages | None = None) -> Iterator[Piece]:
     """Yields the pieces of a page, or of a part of one; where it names its language, that follows `languages`."""
     languages = languages or Languages()
-    if not languages.source and (root := _ROOT_LANGUAGE.search(text)) is not None:
-        languages = Languages(root["code"], languages.target)
+    if not languages.source:
+        languages = Languages(languages_of_page(text).source, languages.target)
     page = _Page(languages)
     position = 0
     while match := _TOKEN.search(text, position):
@@ -75,6 +75,12 @@ def read_html(text: str, languages: Languages | None = None) -> Iterator[Piece]:
             page.tag(match[0], name, is_end=bool(match["slash"]))
     page.text(text[position:])
     yield from page.end()
+
+
+def languages_of_page(text: str, _: Languages | None = None) -> Languages:
+    """Returns the language that a page names for itself, as the source."""
+    root = _ROOT_LANGUAGE.search(text)
+    return Languages(root["code"] if root is not None else "")
 
 
 def is_copied(tag: str, name: str) -> bool:

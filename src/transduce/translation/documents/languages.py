@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from transduce.text.languages import without_region
 
+_NO_LANGUAGE = ("mis", "mul", "und", "zxx")  # uncoded, multiple, undetermined, no linguistic content: ISO 639-2
+
 
 @dataclass(frozen=True, slots=True)
 class Languages:
@@ -16,6 +18,21 @@ class Languages:
 def is_same_language(one: str, other: str) -> bool:
     """Returns whether two codes name the same language, of any region: "en-GB" and "EN"."""
     return bool(one) and without_region(one) == without_region(other)
+
+
+def other_languages(declared: Languages, languages: Languages) -> str:
+    """Returns a warning where a document declares other languages than those it is translated from and into.
+
+    "" if they are the same, of any region, or if one of the two is not known.
+    """
+    pairs = ((declared.source, languages.source), (declared.target, languages.target))
+    if all(is_same_language(*pair) for pair in pairs if all(map(without_region, pair)) and pair[0] not in _NO_LANGUAGE):
+        return ""
+    names = [f"{role} '{code}'" for role, code in (("source", declared.source), ("target", declared.target)) if code]
+    return (
+        f"declares the {' and the '.join(names)}, but is translated from '{languages.source}' to '{languages.target}'. "
+        "Use a model of its languages, or correct what it declares."
+    )
 
 
 def followed(code: str, languages: Languages) -> str:
