@@ -89,6 +89,15 @@ def test_an_error_that_is_named_keeps_its_advice() -> None:
     [
         (["letter.docx"], 2, "A document is written to a file: name it with --output"),
         (["letter.docx", "--output", "o.docx", "--n-best", "2"], 2, "--n-best is for lines"),
+        (["letter.docx", "--output", "o.docx", "--alignment"], 2, "--alignment is for lines"),
+        (
+            ["letter.docx", "--output", "o.docx.gz"],
+            2,
+            "--output o.docx.gz: a document is not compressed: leave out .gz.",
+        ),
+        (["letter.docx", "--output", "o.docx", "--columns", " ,"], 2, "--columns names no column: give names"),
+        (["letter.docx", "--output", "o.docx", "--columns", ""], 2, "--columns names no column: give names"),
+        (["letter.docx", "--output", "o.docx", "--target-language", 'D "E'], 2, "'D \"E' is not a language code"),
         (["letter.docx", "--output", "o.docx", "--source", "letter.docx"], 2, "--source is for lines"),
         (["letter.docx", "--output", "o.docx", "--format", "dox"], 2, "Did you mean 'docx'"),
         (["letter.odd", "--output", "o.docx"], 2, "letter.odd: its extension stands for no known format"),

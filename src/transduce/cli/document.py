@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Options that are for lines, not for documents.
 _FOR_LINES = (
     *("source", "resume", "window", "field", "into", "column", "replace", "n_best", "scores", "confidence"),
-    *("prefix", "forbid", "forbid_by_line", "require_by_line", "inline_terms", "ray", "workers"),
+    *("alignment", "prefix", "forbid", "forbid_by_line", "require_by_line", "inline_terms", "ray", "workers"),
 )
 
 
@@ -26,17 +26,24 @@ def require_document_options(args: argparse.Namespace) -> None:
     """Refuses wrong options, before a model is loaded.
 
     Raises:
-        ConfigError: the output is missing, the format unknown or not that of the content, or an option is for lines.
+        ConfigError: the output is missing or compressed, the format unknown or not that of the content, or an option
+            is for lines or has a wrong value.
         DataError: the document is missing, or there is a file at the output already.
     """
     from transduce.data.readers import require_file
-    from transduce.translation.documents import require_format
+    from transduce.translation.documents import columns_of, require_format
 
     for name in _FOR_LINES:
         if getattr(args, name) != args.parser.get_default(name):
             raise ConfigError(f"{option_name(name)} is for lines (--source), not for documents: leave it out.")
     if args.output is None or args.output == Path("-"):
         raise ConfigError("A document is written to a file: name it with --output.")
+    if args.output.suffix in (".gz", ".zst"):
+        raise ConfigError(f"--output {args.output}: a document is not compressed: leave out {args.output.suffix}.")
+    if args.columns is not None and not columns_of(args.columns):
+        raise ConfigError("--columns names no column: give names or numbers with commas between them, or '*' for all.")
+    if args.target_language and not args.target_language.replace("-", "").replace("_", "").isalnum():
+        raise ConfigError(f"--target-language '{args.target_language}' is not a language code, such as en or pt-BR.")
     is_there = args.document.is_file()
     require_format(args.format, args.document, args.document if is_there else None)
     require_file(args.document)
