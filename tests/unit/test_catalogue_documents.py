@@ -72,6 +72,16 @@ def test_a_catalogue_keeps_its_encoding() -> None:
     assert translated(b"\xef\xbb\xbfa dog,b\n", "a.csv") == b"\xef\xbb\xbfA DOG,B\n"
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.arb"])
+def test_a_value_with_half_of_a_character_is_named(name: str) -> None:
+    source, warnings = rb'{"u": "A dog \ud800 runs.", "v": "a cat", "w": "\ud800"}', list[str]()
+    assert translated(source, name, warn=warnings.append) == source.replace(b"a cat", b"A CAT")
+    assert warnings == [
+        f"{name}: '\"A dog \\\\ud800 runs.\"': has half of a character (a lone surrogate): left as it was, "
+        "in the source language. Correct it."
+    ]
+
+
 def test_a_cell_that_needs_quotation_marks_gets_them() -> None:
     def comma(text: str) -> str:
         return text.replace(" ", ', "')

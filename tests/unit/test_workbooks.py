@@ -97,6 +97,23 @@ def test_any_translation_is_read_as_it_is(given: str, text: str) -> None:
     assert " ".join("".join(found["k"]).split()) == expected
 
 
+@pytest.mark.parametrize("sign", ["\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize(
+    ("given", "end"),
+    [
+        ("k: |\n  dog\nl: 1\n", "\n"),
+        ("k: >-\n  dog\n\nl: 1\n", ""),
+        ("k: |+\n  dog\n\nl: 1\n", "\n\n"),
+        ("k: dog\nl: 1\n", ""),
+    ],
+)
+def test_line_ends_of_yaml_alone_are_escaped(given: str, end: str, sign: str) -> None:
+    """Signs that YAML 1.1 reads as line ends, and other programs do not: "\\N", "\\L" and "\\P" in quotation marks."""
+    found = translated(given.encode(), "a.yaml", lambda _: f"dog a{sign}b").decode()
+    assert sign not in found
+    assert yaml.safe_load(found) == {"k": f"dog a{sign}b{end}", "l": 1}
+
+
 def test_damaged_yaml_is_refused() -> None:
     with pytest.raises(DataError, match=r"a.yaml: line 2: is not YAML: did not find"):
         translated(b"a: [b\n", "a.yaml")

@@ -124,7 +124,7 @@ def _indices(name: str, heading: Sequence[str], columns: Sequence[str]) -> froze
 
 
 def _cells(text: str, delimiter: str, position: int) -> Iterator[tuple[str, str]]:
-    """Yields the cells from a position on as they are written, each with what ends it: the delimiter, or the end of a line."""
+    """Yields the cells from a position on as they are written, and what ends each: the delimiter, or the line's end."""
     sign = re.escape(delimiter)
     pattern = re.compile(rf'(?P<cell>"(?:[^"]|"")*+"(?={sign}|[\r\n]|\Z)|[^{sign}\r\n]*+)(?P<end>{sign}|\r?\n|\r|\Z)')
     while position < len(text) and (match := pattern.match(text, position)) is not None:

@@ -9,7 +9,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from transduce.translation.documents.inline_tags import add_tagged_text
-from transduce.translation.documents.segments import Encode, Item, Piece, SegmentBuilder, Tags, written_with
+from transduce.translation.documents.segments import (
+    Encode,
+    Item,
+    Piece,
+    SegmentBuilder,
+    Tags,
+    has_words,
+    written_with,
+)
 
 _BRANCH = r"\s*(?:=\d+|[\w-]+)\s*\{"
 _CHOICE = re.compile(
@@ -22,6 +30,12 @@ _REFERENCE = r"\$t\([^()]{1,200}\)|@(?:\.\w+)?:(?:\([\w.-]+\)|\w+(?:\.\w+)*)|%\{
 _KEPT = re.compile(rf"({_REFERENCE})")
 _KEPT_IN_CHOICE = re.compile(rf"({_REFERENCE}|#)")  # the number
 _UNPAIRED = re.compile("[\ud800-\udfff]")
+
+
+class HalfCharacter(str):
+    """A text with half of a character, such as an escape of a lone surrogate: it is copied, since no text has one."""
+
+    __slots__ = ()
 
 
 def add_message(builder: SegmentBuilder, text: str) -> None:
@@ -45,8 +59,9 @@ def add_message(builder: SegmentBuilder, text: str) -> None:
 def message_pieces(text: str, original: str, encode: Encode) -> Iterator[Piece]:
     """Yields the pieces of a message, in place of `original`; `encode` returns how a translation is written."""
     builder = SegmentBuilder()
-    if not _UNPAIRED.search(text):  # half of a character, which no text has
-        add_message(builder, text)
+    if _UNPAIRED.search(text):
+        return iter([HalfCharacter(original) if has_words(text) else original])
+    add_message(builder, text)
 
     def render(tags: Tags, _: Sequence[int], items: Sequence[Item]) -> Iterator[Piece]:
         yield encode(written_with(str, tags, items))

@@ -10,6 +10,7 @@ from io import StringIO
 from textwrap import shorten
 
 from transduce.errors import DataError
+from transduce.translation.documents.messages import HalfCharacter
 from transduce.translation.documents.segments import (
     AlignedByHand,
     Piece,
@@ -33,6 +34,13 @@ WINDOW_CHARACTERS = 1 << 16
 TOO_LONG = "has a word that is longer than the model reads: left as it was, in the source language."
 
 ALIGNED_BY_HAND = "a table whose columns are aligned by hand: left as it was. Write it with '|' between its cells."
+
+HALF_CHARACTER = "has half of a character (a lone surrogate): left as it was, in the source language. Correct it."
+
+_COPIED_WITH = (
+    (AlignedByHand, ALIGNED_BY_HAND),
+    (HalfCharacter, HALF_CHARACTER),
+)  # kinds of pieces, and what to warn of
 
 TranslateTexts = Callable[[Sequence[str]], Sequence[Translation]]
 
@@ -131,8 +139,9 @@ def _translate_window(window: Sequence[Part | Piece], translate: TranslateTexts,
     """Translates the segments of a window: each text once, however often it occurs."""
     pieces = [each for each in window if not isinstance(each, Part)]
     for piece in pieces:
-        if isinstance(piece, AlignedByHand) and has_words(piece):
-            progress.warn(f"{shorten(piece, 60, placeholder=' …')!r}: {ALIGNED_BY_HAND}")
+        for kind, warning in _COPIED_WITH:
+            if isinstance(piece, kind) and has_words(piece):
+                progress.warn(f"{shorten(piece, 60, placeholder=' …')!r}: {warning}")
     segments = [segment for segment in segments_of(pieces) if segment.translation is None]
     texts = list(dict.fromkeys(segment.source for segment in segments))
     kept: dict[str, str] = {}

@@ -16,6 +16,7 @@ from transduce.translation.documents.segments import Piece, SegmentError
 # The parser in C, where PyYAML has it, is ten times as fast; it counts characters too.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER = yaml.resolver.Resolver()
+_BREAKS = re.compile("[\x85\u2028\u2029]")
 _STRING = "tag:yaml.org,2002:str"
 _FLOW_STARTS = (yaml.FlowMappingStartToken, yaml.FlowSequenceStartToken)
 _FLOW_ENDS = (yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
@@ -83,6 +84,8 @@ def _block(source: str, value: str) -> Iterator[Piece]:
 
     def encode(text: str) -> str:
         lines = text.rstrip("\n")
+        if _BREAKS.search(lines):  # YAML 1.1 reads them as line ends
+            return _double_quoted(lines + value[len(value.rstrip("\n")) :])
         style = header
         if header.startswith(">"):
             if re.search(r"^[ \t]", lines, re.MULTILINE):  # such lines are not joined
@@ -103,4 +106,8 @@ def _written(style: str | None, in_flow: bool, text: str) -> str:
         return text
     if style != '"' and analysis.allow_single_quoted and not analysis.multiline:
         return "'" + text.replace("'", "''") + "'"
+    return _double_quoted(text)
+
+
+def _double_quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x85", "\\N").replace("\u2028", "\\L").replace("\u2029", "\\P")
