@@ -3,6 +3,7 @@
 import io
 import itertools
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,17 @@ def test_languages_and_protected_words_of_bilingual_files() -> None:
     source = '<source>a <mrk mtype="protected">dog</mrk> runs</source>'
     text = f'<xliff version="1.2"><file><body><trans-unit id="1">{source}</trans-unit></body></file></xliff>'
     assert '>A <mrk mtype="protected">dog</mrk> RUNS</target>' in translated(text.encode(), "a.xlf").decode()
+
+
+def test_a_function_may_return_strings() -> None:
+    def with_terms(texts: Sequence[str]) -> list[str]:
+        return [text.replace("dog", "Hund") if "runs" in text else "no tags" for text in texts]
+
+    output, warnings = io.BytesIO(), list[str]()
+    page = b"<p>A <b>dog</b> runs &amp; runs.</p><p>A <b>cat</b></p>"
+    summary = translate_document(with_terms, page, output, DocumentJob(document_format="html", warn=warnings.append))
+    assert output.getvalue() == page.replace(b"dog", b"Hund")
+    assert (summary.num_segments, summary.num_warnings, len(warnings)) == (2, 1, 1)
 
 
 def test_a_format_that_is_named_counts_and_an_output_is_not_replaced(tmp_path: Path) -> None:

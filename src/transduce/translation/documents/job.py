@@ -75,7 +75,8 @@ def translate_document(
     """Translates a document, and writes it whole or not at all.
 
     Args:
-        translator: the model, or a function from texts with HTML tags to translations that keep the tags.
+        translator: the model, or a function from texts with HTML tags to translations that keep the tags, as strings or
+            `Translation`s.
         source: a file, or its content.
         output: a file, or an open file, which is written to at the end.
         job: how; None takes all defaults.

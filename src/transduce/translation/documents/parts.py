@@ -42,7 +42,8 @@ _COPIED_WITH = (
     (HalfCharacter, HALF_CHARACTER),
 )  # kinds of pieces, and what to warn of
 
-TranslateTexts = Callable[[Sequence[str]], Sequence[Translation]]
+# From texts in HTML, with tags such as <x1>, to their translations with the same tags. A string is a whole one.
+TranslateTexts = Callable[[Sequence[str]], Sequence[Translation | str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,8 @@ def _translate_window(window: Sequence[Part | Piece], translate: TranslateTexts,
     segments = [segment for segment in segments_of(pieces) if segment.translation is None]
     texts = list(dict.fromkeys(segment.source for segment in segments))
     kept: dict[str, str] = {}
-    for source, translation in zip(texts, translate(texts) if texts else (), strict=True):
+    for source, given in zip(texts, translate(texts) if texts else (), strict=True):
+        translation = given if isinstance(given, Translation) else Translation(given, 0.0, 0.0, (), True, False)
         is_kept = keeps_tags(items_of(source), items_of(translation.text))
         warnings = translation.warnings
         if translation.source_truncated:
