@@ -261,8 +261,8 @@ class Translator:
         if isinstance(lines, str):
             raise TypeError("Give an iterable of lines: for a single one, [line].")
         request = Request(options or self.options, n_best, text_options or TextOptions(), glossary_of(glossary))
-        given = lines if isinstance(lines, Sequence) else (line.removesuffix("\n") for line in lines)
-        for each in cut_windows(given, window or self.window_lines(request.options), constraints):
+        size = window or self.window_lines(request.options)
+        for each in cut_windows(lines, size, constraints):
             yield from run_pipeline(self, each, request)
 
     @staticmethod

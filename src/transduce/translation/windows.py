@@ -39,10 +39,14 @@ def cut_windows(
 ) -> Iterator[Window]:
     """Yields windows of at most `size` lines, in order; `constraints` are read alongside.
 
+    Of the lines of an open file, the line break at their end is left out.
+
     Raises:
         DataError: there are fewer constraints than lines.
     """
     unread = None if constraints is None else iter(constraints)
+    if hasattr(lines, "readline"):
+        lines = (line.removesuffix("\n") for line in lines)
     for chunk in _chunks(lines, size):
         of_chunk = None if unread is None else list(islice(unread, len(chunk)))
         if of_chunk is not None and len(of_chunk) < len(chunk):
