@@ -89,7 +89,7 @@ def test_the_format_of_an_import_is_found(tmp_path: Path) -> None:
     wrong = {
         tmp_path / "mine.pt": "ends in '.pt', and nothing is unpickled",
         folder("empty"): "it is empty",
-        folder("damaged", config_json="{"): "it holds config.json",
+        folder("damaged", config_json="{"): "its config.json is damaged: Expecting property name",
     }
     for path, reason in wrong.items():
         with pytest.raises(BundleError, match=re.escape(reason)) as raised:

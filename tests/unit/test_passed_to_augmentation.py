@@ -45,7 +45,7 @@ def test_augment(
 
     def choose(*given: str) -> Any:
         chosen.append(given)
-        return SimpleNamespace(target="FR", domain="Law")
+        return SimpleNamespace(source="en", target="FR", domain="Law")
 
     noting("transduce.translation.directions.Directions.of", SimpleNamespace(choose=choose))
     made = MadeCorpus(tmp_path, 9, 7, {"empty": 2}, {"job": {}, "command": command}, num_resumed=3)
