@@ -172,10 +172,10 @@ def install_command(*extras: str) -> str:
 
 @contextmanager
 def writing(name: str) -> Iterator[None]:
-    """Gives an error of the system that names no file this name."""
+    """Gives a full disk this name, where the error names no file."""
     try:
         yield
     except OSError as error:
-        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
             error.filename = name
         raise
