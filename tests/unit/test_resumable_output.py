@@ -293,7 +293,7 @@ def test_a_full_standard_output_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(OSError, match="No space left on device: 'standard output'"):
             write()
         full.is_full = False
-    with pytest.raises(OSError, match="gone$") as caught, open_stream(None, {}, resume=False):
+    with pytest.raises(OSError, match=r"gone$") as caught, open_stream(None, {}, resume=False):
         raise OSError(errno.EIO, "gone")  # of the input, perhaps
     assert caught.value.filename is None
 
