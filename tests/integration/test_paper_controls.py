@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from transduce.cli.main import main
 from transduce.config import apply_settings, preset
@@ -14,9 +15,10 @@ from transduce.errors import ConfigError
 from transduce.experiments.paper import table2
 from transduce.experiments.paper.controls import comparison, report
 from transduce.experiments.paper.controls.systems import MOST_TRIALS, SYSTEMS
-from transduce.experiments.paper.controls.training import Run
+from transduce.experiments.paper.controls.training import Run, clock_of
 from transduce.experiments.paper.table2 import Table2Options
 from transduce.model import Transformer
+from transduce.training.device import Compute
 
 pytestmark = pytest.mark.computes
 
@@ -89,6 +91,23 @@ def test_a_second_seed_may_be_added(finished: Path, tmp_path: Path) -> None:
     assert "- Seeds: 2.\n" in (tmp_path / "out" / "table.md").read_text()
 
 
+def test_systems_may_be_trained_by_separate_commands(finished: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    for system in ("convs2s", "transformer"):
+        assert main([*COMMAND, "--systems", system, "--output", str(output)]) == 0
+    text = (output / "table.md").read_text()
+    assert [text.count(f"| **{title}, equal minutes**") for title in ("Transformer", "LSTM", "ConvS2S")] == [1, 0, 1]
+    assert text.index("**Transformer, equal minutes**") < text.index("**ConvS2S, equal minutes**")
+
+
+def test_minutes_are_processor_time_of_a_single_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {}
+    for threads in (1, 2):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        found[threads] = clock_of(Compute.of("cpu", "fp32"))
+    assert found == {1: "processor", 2: "wall"}
+
+
 def test_a_second_leg_that_had_ended_is_measured_by_its_own_budget(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +154,8 @@ def test_what_only_the_transformer_or_a_last_step_could_have_is_left_out() -> No
         ({"controls": True, "models": ["runs/a"]}, "--controls compares what it trains itself"),
         ({"controls": True, "trials": 9}, f"--trials 9: must be from 1 to {MOST_TRIALS}"),
         ({"controls": True, "seeds": 0}, "--seeds 0: must be from 1"),
+        ({"systems": ["lstm"]}, "--systems has no effect here"),
+        ({"controls": True, "systems": ["lstm", "gru"]}, "--systems gru: must be of transformer, lstm, convs2s"),
         ({"controls": True, "minutes": 0.0}, "--minutes 0: must be greater than 0"),
         ({"controls": True, "data": Path("somewhere")}, "--corpus has no effect here"),
         ({"controls": True, "settings": ["train.max_steps=2"]}, "--set train.max_steps=2 has no effect here"),

@@ -1,5 +1,6 @@
 """Any module that has what `TrainableModel` says is trained by the same trainer: the controls, exactly resumed."""
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from transduce.experiments.paper.controls.convolutional import ConvolutionalTran
 from transduce.experiments.paper.controls.recurrent import RecurrentTransducer
 from transduce.experiments.paper.controls.search import search
 from transduce.training.optimizer import kept_shapes, make_optimizer
+from transduce.training.outcome import End
 from transduce.training.trainer import Trainer
 from transduce.training.validation import Validation
 
@@ -76,6 +78,15 @@ def test_a_resumed_training_is_the_uninterrupted_one(kind: str, tmp_path: Path, 
     assert resumed.progress.cost.flops == whole.progress.cost.flops > 0
     for name, weight in whole.model.weights().items():
         assert torch.equal(weight, resumed.model.weights()[name]), name
+
+
+def test_minutes_are_those_of_the_clock_that_is_given(tmp_path: Path, store: ParallelStore) -> None:
+    """A clock that moves by ten seconds whenever it is read: twice a step, so a minute is spent after six."""
+    trainer = trainer_of("recurrent", tmp_path, store, 100)
+    trainer.config = with_train(trainer.config, max_minutes=1.0)
+    trainer.clock = itertools.count(0.0, 10.0).__next__
+    assert trainer.fit().end == End.MAX_MINUTES
+    assert (trainer.progress.step, trainer.progress.seconds) == (6, 60.0)
 
 
 def test_it_learns_to_reverse(kind: str, tmp_path: Path, store: ParallelStore) -> None:

@@ -1,5 +1,6 @@
 """The framework of `transduce paper`: each measurement is made once, kept at once, and never mixed with others."""
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from transduce import files
 from transduce.errors import ConfigError
 from transduce.experiments.paper import experiment as experiment_module
 from transduce.experiments.paper.experiment import Experiment, Measured, Measurement, Say, Values, run_experiment
@@ -86,6 +88,42 @@ def test_measurements_of_earlier_calls_are_shown_in_their_order(tmp_path: Path) 
     assert "\n\nc = 99, b = 98, a = 97\n" in page("b")
     assert counting.measured == ["a", "c", "b"]
     assert (tmp_path / "letters.png").read_text() == "3"
+
+
+def test_two_commands_may_measure_into_one_folder_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One, on another machine, begins and ends while the other measures: both keep all."""
+    here, there, outer = describe_machine(), {**describe_machine(), "processor": "another"}, Counting()
+
+    def measure(say: Say) -> Values:
+        with monkeypatch.context() as patch:
+            patch.setattr(experiment_module, "describe_machine", lambda: there)
+            run_experiment(Counting().experiment("xy"), tmp_path, show_progress=False)
+        return {"value": 0}
+
+    slow = replace(outer.experiment("b"), measurements=[Measurement("a", measure), *outer.experiment("b").measurements])
+    run_experiment(slow, tmp_path, show_progress=False)
+    found = results(tmp_path)
+    assert {name: found["machines"][cell["machine"]] for name, cell in found["cells"].items()} == {
+        "a": here, "b": here, "x": there, "y": there,
+    }  # fmt: skip
+
+
+def test_a_result_waits_until_the_folder_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    with contextlib.ExitStack() as held:
+        assert held.enter_context(files.exclusive(tmp_path))
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 3:
+                held.close()
+
+        monkeypatch.setattr(experiment_module.time, "sleep", wait)
+        run_experiment(Counting().experiment("a"), tmp_path, show_progress=False)
+    assert len(waits) == 3
+    assert list(results(tmp_path)["cells"]) == ["a"]
 
 
 def test_results_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:

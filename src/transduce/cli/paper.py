@@ -118,6 +118,8 @@ def _add_table2(experiments: Any) -> None:
     add_number(parser, "--flops", real(0, 1e28, above=True), "N", "counted operations of each training with --controls")
     add_number(parser, "--minutes", real(0, 1e7, above=True), "M", "minutes of updates of each, likewise")
     add_number(parser, "--seeds", whole(1, 1000), "N", "trainings of each system with --controls; default: 1")
+    systems = "these systems of --controls only: transformer, lstm, convs2s; others may follow, or run at the same time"
+    add_text(parser, "--systems", "NAMES", systems, type=_names, default=[])
     tried = "settings of each system that --controls tries before, with a quarter of the operations; default: 1, none"
     add_number(parser, "--trials", whole(1, 4), "N", tried)
 

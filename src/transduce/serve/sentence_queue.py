@@ -7,7 +7,7 @@ The order in which calls are served:
 3. Then those of which less has been served, in steps of as many tokens: long requests take turns.
 4. Then the request that came first.
 
-Each `FAIR_SHARE`th batch ignores all but the last: it serves the request that came first of all. So bulk and long
+One batch in `FAIR_SHARE` ignores all but the last: it serves the request that came first of all. So bulk and long
 requests always get a part of the engine's time, however much else comes.
 
 A batch has one kind of work. Others join it in the order above, as long as their tokens fit; only interactive requests

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,9 +58,11 @@ class Trainer:
         *,
         guidance: Guidance | None = None,
         compute: Compute | None = None,
+        clock: Callable[[], float] = time.perf_counter,
         show_progress: bool = True,
     ) -> None:
         self.config, self.run = config, run
+        self.clock = clock  # of updates, in seconds
         self.train, self.validation, self.guidance = train, validation, guidance
         self.compute = compute or Compute.of(config.train.device, config.train.precision)
         self.ranks = Ranks.join(self.compute.device)
@@ -173,7 +176,7 @@ class Trainer:
                 if begun and self._validation_is_due() and not self._is_validated():
                     self._validate()  # of the model to start from, or one that a signal prevented
                 while (end := self._end()) is None:
-                    started = time.perf_counter()
+                    started = self.clock()
                     rows = self.order.next_rows(self.progress)
                     self.writer.check()
                     left_out = self.progress.step + 1 in self.config.train.skip_steps
@@ -278,7 +281,7 @@ class Trainer:
         batch = TrainedBatch(progress.epoch, progress.batch, rows, self._micro_batches, self.order.pairs(progress))
         self.order.advance(progress)
         progress.target_tokens += result.target_tokens
-        seconds = time.perf_counter() - started
+        seconds = self.clock() - started
         progress.seconds += seconds
         progress.cost.add(result.flops, seconds, str(self.compute), self.capacity, self.ranks.world_size)
         if result.target_tokens:

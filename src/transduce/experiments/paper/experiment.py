@@ -105,17 +105,29 @@ class _Results:
             )
             before = {key: self._values[key] for key in now}
             store.require_same(before, now, f"{path}: holds results of", remedy=remedy)
-        # Each finished measurement by its name: `values`, the `seconds` it took, and `machine`, an index.
-        self.cells: dict[str, dict[str, Any]] = self._values["cells"]
-        machine, machines = describe_machine(), self._values["machines"]
-        if machine not in machines:
-            machines.append(machine)
-        self._machine = machines.index(machine)
+        self._machine = describe_machine()
+
+    @property
+    def cells(self) -> dict[str, dict[str, Any]]:
+        """Each finished measurement by its name: `values`, the `seconds` it took, and `machine`, an index."""
+        cells: dict[str, dict[str, Any]] = self._values["cells"]
+        return cells
 
     def add(self, name: str, values: Values, seconds: float) -> None:
-        """Keeps a measurement, durably."""
-        self.cells[name] = {"values": values, "seconds": round(seconds, 3), "machine": self._machine}
-        files.write_json(self._path, self._values)
+        """Keeps a measurement, durably, next to those that other commands have written here since."""
+        while True:
+            with files.exclusive(self._path.parent) as alone:
+                if alone:
+                    if self._path.exists():
+                        with store.reading(self._path, "the results of 'transduce paper'") as written:
+                            self._values |= {key: written[key] for key in ("machines", "cells")}
+                    machines = self._values["machines"]
+                    if self._machine not in machines:
+                        machines.append(self._machine)
+                    machine = machines.index(self._machine)
+                    self.cells[name] = {"values": values, "seconds": round(seconds, 3), "machine": machine}
+                    return files.write_json(self._path, self._values)
+            time.sleep(0.1)
 
     def footer(self) -> str:
         """Returns when, on what and for how long all was measured."""

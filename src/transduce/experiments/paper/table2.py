@@ -82,6 +82,7 @@ class Table2Options(Options):
     flops: float | None = None  # of each training of these; None: as the scale says
     minutes: float | None = None
     seeds: int | None = None  # None: 1
+    systems: Sequence[str] = ()  # names of those that are trained now; none: all
     trials: int | None = None  # settings of each system that are tried; None: 1, nothing is tried
 
 
@@ -94,7 +95,7 @@ def experiment(options: Table2Options) -> Experiment:
     """
     if options.controls:
         return comparison.experiment(_compared(options))
-    of_controls = {f"--{key}": getattr(options, key) for key in ("flops", "minutes", "seeds", "trials")}
+    of_controls = {f"--{key}": getattr(options, key) for key in ("flops", "minutes", "seeds", "systems", "trials")}
     refuse_without_effect(of_controls, "it is an option of --controls")
     scale, recipes, tokenized = options.scale, options.recipes, options.tokenized
     names = at_scale(DEFAULTS, scale)
@@ -142,6 +143,7 @@ def _compared(options: Table2Options) -> comparison.Settings:
         options.flops,
         options.minutes,
         seeds=1 if options.seeds is None else options.seeds,
+        systems=options.systems,
         trials=1 if options.trials is None else options.trials,
         tokenized=options.tokenized,
         demo=demo,

@@ -76,7 +76,7 @@ def translate_document(
 
     Args:
         translator: the model, or a function from texts with HTML tags to translations that keep the tags, as strings or
-            `Translation`s.
+            `Translation` objects.
         source: a file, or its content.
         output: a file, or an open file, which is written to at the end.
         job: how; None takes all defaults.

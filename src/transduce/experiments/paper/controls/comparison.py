@@ -5,7 +5,7 @@ first it is measured, and again at the other. Settings of each system are tried 
 of the operations, and the ones with the lowest validation perplexity are trained.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,11 @@ from transduce.config import Config
 from transduce.errors import ConfigError
 from transduce.experiments.paper.controls.report import draw, render
 from transduce.experiments.paper.controls.systems import MOST_TRIALS, SYSTEMS, System
-from transduce.experiments.paper.controls.training import Budget, Run
+from transduce.experiments.paper.controls.training import Budget, Run, clock_of
 from transduce.experiments.paper.experiment import Experiment, Measurement, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.trained_models import checksums_of_tests, comparable, make_demo
+from transduce.training.device import Compute
 
 TRIAL_SHARE = 0.25  # of the operations
 BUDGETS: dict[Scale, Budget] = {
@@ -37,6 +38,7 @@ class Settings:
     flops: float | None = None
     minutes: float | None = None
     seeds: int = 1
+    systems: Sequence[str] = ()  # names of those that are trained now; none: all
     trials: int = 1  # settings of each system that are tried; 1: the first are taken
     tokenized: bool = False
     demo: bool = False  # whether the corpus is the demo's, to be made
@@ -60,34 +62,40 @@ def experiment(settings: Settings) -> Experiment:
     for flag, number, most in (("--seeds", settings.seeds, 1000), ("--trials", settings.trials, MOST_TRIALS)):
         if not 1 <= number <= most:
             raise ConfigError(f"{flag} {number}: must be from 1 to {most}.")
+    names = [system.name for system in SYSTEMS]
+    if unknown := [name for name in settings.systems if name not in names]:
+        raise ConfigError(f"--systems {unknown[0]}: must be of {', '.join(names)}.")
     if budget.flops <= 0 or budget.minutes <= 0:
         raise ConfigError(f"--flops {budget.flops:g}, --minutes {budget.minutes:g}: must be greater than 0.")
     if not recipe.data.validation_corpora or not recipe.data.test_corpora:
         raise ConfigError(f"{recipe.name}: needs data.validation and data.test, by which systems are compared.")
     if recipe.init.model:
         raise ConfigError(f"{recipe.name}: init.model must be empty: all systems begin with random weights.")
+    clock = clock_of(Compute.of(recipe.train.device, recipe.train.precision))
     return Experiment(
         name="table2",
         title="Table 2: recurrent, convolutional and attention-only systems at equal cost",
         settings={
             "scale": settings.scale,
-            "controls": {"flops": budget.flops, "minutes": budget.minutes, "trials": settings.trials},
+            "controls": {"flops": budget.flops, "minutes": budget.minutes, "trials": settings.trials, "clock": clock},
             "tokenized": settings.tokenized,
             "recipe": comparable(recipe),
             "tests": None if settings.demo else checksums_of_tests(recipe),
         },
-        measurements=list(_measurements(settings)),
+        measurements=list(_measurements(settings, settings.systems or names)),
         render=partial(render, settings.scale),
         draw=draw,
+        order=[each.name for each in _measurements(settings, names)],  # systems of earlier calls are shown too
     )
 
 
-def _measurements(settings: Settings) -> Iterator[Measurement]:
-    for system in SYSTEMS:
+def _measurements(settings: Settings, names: Sequence[str]) -> Iterator[Measurement]:
+    systems = [system for system in SYSTEMS if system.name in names]
+    for system in systems:
         for trial in range(settings.trials if settings.trials > 1 else 0):
             yield Measurement(f"trial/{system.name}/{trial}", partial(_try, settings, system, trial))
     for seed in range(settings.recipe.train.seed, settings.recipe.train.seed + settings.seeds):
-        for system in SYSTEMS:
+        for system in systems:
             for leg in (1, 2):
                 yield Measurement(f"leg/{system.name}/{seed}/{leg}", partial(_train, settings, system, seed, leg))
 

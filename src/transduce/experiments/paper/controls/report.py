@@ -121,7 +121,8 @@ def _differences(legs: Sequence[Values]) -> list[str]:
         "- Same for all: the corpus, its pieces, the batches and their order, the loss, validation, averaging, beam "
         "search and scores. A control has as many layers as bring it nearest to the Transformer's parameters.",
         "- Own for each: the optimiser, its rate and dropout, chosen on the validation set alone, as many trials each.",
-        "- Minutes are those of updates on this machine, at what else it was doing; they compare where it was idle. "
+        "- Minutes are those of updates: with one thread its processor time; otherwise the clock's, which compares on "
+        "an idle machine only. "
         "The recurrent system uses PyTorch's fused LSTM. Counted operations do not depend on the machine.",
         "- The recurrent system is RNMT+ in small, with norms around layers and not within gates; the convolutional "
         "one ConvS2S with one table of embeddings. The source says what else differs.",

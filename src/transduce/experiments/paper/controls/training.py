@@ -1,7 +1,8 @@
 """Trains one of the systems up to a budget, and measures it: the same trainer, batches, search and scores for all."""
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from transduce.training.trainer import Trainer
 from transduce.training.validation import Validation
 
 _WITHOUT_LIMIT = 10**9  # steps
+_CLOCKS: dict[str, Callable[[], float]] = {"processor": time.process_time, "wall": time.perf_counter}
 _SHOWN = ("step", "seconds", "flops", "perplexity", "bleu")  # of a validation in metrics.jsonl
 
 
@@ -44,6 +46,11 @@ class Budget:
     def of(self, kind: str) -> "Budget":
         """Returns the budget of "flops" or "minutes" alone."""
         return Budget(flops=self.flops) if kind == "flops" else Budget(minutes=self.minutes)
+
+
+def clock_of(compute: Compute) -> str:
+    """Returns what counts minutes: "processor" time where one thread does all, which other programs hardly change."""
+    return "processor" if compute.device.type == "cpu" and torch.get_num_threads() == 1 else "wall"
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class Run:
             model, compute = self._model()
             trainer = Trainer(
                 model, config, self.folder, store, self._validation(config), compute=compute,
-                show_progress=self.show_progress,
+                clock=_CLOCKS[clock_of(compute)], show_progress=self.show_progress,
             )  # fmt: skip
             trainer.resume()
             trainer.prepare()
