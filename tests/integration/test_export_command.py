@@ -11,6 +11,7 @@ import pytest
 from exported_models import make_model
 from transduce.bundle import Bundle
 from transduce.cli.main import main
+from transduce.data import progress
 from transduce.engines.shortlist.table import Shortlist, save_shortlist
 from transduce.errors import BundleError, ExportError
 from transduce.export import exports
@@ -19,8 +20,9 @@ from transduce.export.imports import find_format
 from transduce.files import sha256
 
 
-def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
+    monkeypatch.setattr(progress, "_DELAY_SECONDS", 0.0)
     model, output, back = tmp_path / "model", tmp_path / "export", tmp_path / "back"
     bundle = make_model(model, norm="pre")
     (tmp_path / "test.en").write_text("A dog runs.\nTwo men talk.\n", encoding="utf-8")
@@ -30,6 +32,7 @@ def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     shown = capsys.readouterr()
     assert "**passed**" in shown.out
     assert "BLEU against references" in shown.out
+    assert "exporting and comparing: 0" in shown.err
     card = (output / "README.md").read_text(encoding="utf-8")
     assert "AutoModelForSeq2SeqLM" in card
     assert "**passed**" in card
@@ -38,7 +41,9 @@ def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "model.safetensors" in said["export"]["sha256"]
     assert "original → export" in shown.out
     assert main(["import", str(output), "--output", str(back), *files]) == 0
-    assert "original → import" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "original → import" in shown.out
+    assert "importing and comparing: 0" in shown.err
     assert "imported by Transduce" in (back / "README.md").read_text(encoding="utf-8")
     said = json.loads((back / "certificate.json").read_text(encoding="utf-8"))
     assert said["verdict"] == "passed"

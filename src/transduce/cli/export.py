@@ -81,16 +81,18 @@ def run(args: argparse.Namespace) -> int:
     from transduce.cli.requirements import require
 
     require("train", ["torch"])
+    from transduce.data.progress import elapsed_time
     from transduce.export.exports import export_model
 
-    certificate = export_model(
-        args.model,
-        args.output,
-        args.format,
-        quantization=args.quantization,
-        shortlist=args.shortlist,
-        **comparison_options(args),
-    )
+    with elapsed_time("exporting and comparing", shown=True):
+        certificate = export_model(
+            args.model,
+            args.output,
+            args.format,
+            quantization=args.quantization,
+            shortlist=args.shortlist,
+            **comparison_options(args),
+        )
     print_report(certificate.to_markdown())
     print(f"{args.output}: written; its README.md says how to use it.", file=sys.stderr)
     return 0

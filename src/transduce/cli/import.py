@@ -71,6 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Imports, or lists downloads, and returns the exit code."""
+    from transduce.data.progress import elapsed_time
     from transduce.errors import ConfigError
     from transduce.export.certificate import require_replaceable
     from transduce.export.hub import find_origin
@@ -88,16 +89,16 @@ def run(args: argparse.Namespace) -> int:
     origin = find_origin(f"{args.path}@{args.revision}" if args.revision else args.path)
     form = args.format or find_format(origin.path)
     options: ComparisonOptions = {**comparison_options(args), "compare": not args.no_compare}
-    if form != DESCRIBED:
-        if args.description is not None or args.tokenizer is not None:
-            raise ConfigError(
-                "--description and --tokenizer are for a state dict of torch; other formats need neither."
-            )
-        certificate = import_model(origin, args.output, form, **options)
-    else:
-        if args.description is None or args.tokenizer is None:
-            raise ConfigError(f"{args.path}: a state dict of torch needs --description FILE and --tokenizer PATH.")
-        certificate = import_torch(origin.path, args.description, args.tokenizer, args.output, **options)
+    described = args.description is not None, args.tokenizer is not None
+    if form != DESCRIBED and any(described):
+        raise ConfigError("--description and --tokenizer are for a state dict of torch; other formats need neither.")
+    if form == DESCRIBED and not all(described):
+        raise ConfigError(f"{args.path}: a state dict of torch needs --description FILE and --tokenizer PATH.")
+    with elapsed_time("importing" if args.no_compare else "importing and comparing", shown=True):
+        if form == DESCRIBED:
+            certificate = import_torch(origin.path, args.description, args.tokenizer, args.output, **options)
+        else:
+            certificate = import_model(origin, args.output, form, **options)
     if certificate is None and args.no_compare:
         warn("nothing was compared (--no-compare).")
     elif certificate is None:
