@@ -6,6 +6,7 @@ import numpy as np
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
+from transduce.engines.interface import TokenConstraints
 from transduce.text import SubwordTokenizer
 from transduce.translation.translator import Translator
 
@@ -55,6 +56,29 @@ def text_translator(function: Callable[[str], str] = same, max_source_tokens: in
     """Returns a translator that applies `function`."""
     tokenizer = SubwordTokenizer.train(CORPUS, algorithm="bpe", vocab_size=300)
     return Translator(TextEngine(tokenizer, function, max_source_tokens), tokenizer, DecodeConfig(batch_size=4))
+
+
+class ConstrainedEngine:
+    """Base of engines whose output depends on the constraints of each source alone."""
+
+    name = "constrained"
+    max_source_tokens = 100
+    independent_lines = True
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        conditions: Sequence[TokenConstraints] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Returns `n_best` times what `output_under` returns for each source's constraints."""
+        given = conditions or [TokenConstraints()] * len(sources)
+        return [[hypothesis(self.output_under(each), -1.0, True, 0.0)] * n_best for each in given]
+
+    def output_under(self, constraints: TokenConstraints) -> list[int]:
+        """Returns the token ids that are written."""
+        raise NotImplementedError
 
 
 class ReversingEngine(TextEngine):

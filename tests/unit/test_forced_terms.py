@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from text_engine import text_translator
+from text_engine import ConstrainedEngine, text_translator
 from transduce.config import DecodeConfig
-from transduce.decoding.scores import Hypothesis, hypothesis
+from transduce.decoding.scores import hypothesis
 from transduce.engines.interface import TokenConstraints
 from transduce.translation.constraints.forced_terms import LEAST, forced_terms
 from transduce.translation.pipeline import TextOptions
@@ -17,26 +17,15 @@ TOKENIZER = text_translator().tokenizer
 KNOWN = TOKENIZER.encode("A dog runs")
 
 
-class Listed:
+class Listed(ConstrainedEngine):
     """Writes "A dog runs", and, where terms are required, also a cat; gives its tokens the probability it is told."""
-
-    name = "listed"
-    max_source_tokens = 100
-    independent_lines = True
 
     def __init__(self, log_probability: float, *, ending: str = " cat") -> None:
         self.log_probability = log_probability
         self.output = TOKENIZER.encode("A dog runs" + ending)
 
-    def translate(
-        self,
-        sources: Sequence[Sequence[int]],
-        options: DecodeConfig,
-        n_best: int = 1,
-        conditions: Sequence[TokenConstraints] | None = None,
-    ) -> list[list[Hypothesis]]:
-        given = conditions or [TokenConstraints()] * len(sources)
-        return [[hypothesis(self.output if each.required else KNOWN, -1.0, True, 0.0)] for each in given]
+    def output_under(self, constraints: TokenConstraints) -> list[int]:
+        return self.output if constraints.required else KNOWN
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         return [[-0.1] * len(KNOWN) + [self.log_probability] * (len(ids) - len(KNOWN) + 1) for ids in targets]

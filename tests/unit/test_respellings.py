@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
+from text_engine import ConstrainedEngine
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
-from transduce.decoding.scores import Hypothesis, hypothesis
+from transduce.decoding.scores import hypothesis
 from transduce.engines.interface import TokenConstraints
 from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.constrained_search import constrained_search
@@ -26,33 +27,19 @@ OTHER = [*DIE, *WORD[:HALF], *TOKENIZER.encode("dieber")[len(DIE) :]]  # another
 FORBIDDEN = Constraints(forbidden=("Bibliotheke",))
 
 
-class Scripted:
+class Scripted(ConstrainedEngine):
     """Says the first of its outputs that holds nothing forbidden; is sure of them, in their order."""
-
-    name = "scripted"
-    max_source_tokens = 100
-    independent_lines = True
 
     def __init__(self, *outputs: Sequence[int]) -> None:
         self.outputs = outputs
         self.forbidden: list[tuple[tuple[int, ...], ...]] = []  # of each search
 
-    def translate(
-        self,
-        sources: Sequence[Sequence[int]],
-        options: DecodeConfig,
-        n_best: int = 1,
-        conditions: Sequence[TokenConstraints] | None = None,
-    ) -> list[list[Hypothesis]]:
-        conditions = conditions or [TokenConstraints()] * len(sources)
-        self.forbidden += [each.forbidden for each in conditions]
-        return [[self._say(each)] for each in conditions]
-
-    def _say(self, constraints: TokenConstraints) -> Hypothesis:
+    def output_under(self, constraints: TokenConstraints) -> list[int]:
+        self.forbidden.append(constraints.forbidden)
         for ids in self.outputs:
             if not any(tuple(ids[i : i + len(p)]) == p for p in constraints.forbidden for i in range(len(ids))):
-                return hypothesis(list(ids), -1.0, True, 0.0)
-        return hypothesis(list(self.outputs[-1]), -1.0, True, 0.0)
+                return list(ids)
+        return list(self.outputs[-1])
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         return [[self._value([*target[:i], token]) for i, token in enumerate([*target, EOS])] for target in targets]

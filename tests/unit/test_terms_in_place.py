@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from text_engine import ConstrainedEngine
 from transduce import Translation
 from transduce.config import DecodeConfig
-from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.interface import TokenConstraints
 from transduce.text import SubwordTokenizer
 from transduce.translation.pipeline import TextOptions
@@ -18,12 +18,8 @@ TOKENIZER = SubwordTokenizer.train(_TEXTS * 3, algorithm="bpe", vocab_size=400)
 UNEXPECTED = -7.0  # log-probability of a piece, with which a term is forced
 
 
-class Adding:
+class Adding(ConstrainedEngine):
     """Writes one text without terms and another with them; words are linked in order, or to the first."""
-
-    name = "adding"
-    max_source_tokens = 100
-    independent_lines = True
 
     def __init__(
         self, free: str, constrained: str, *, in_order: bool = True, log_probability: float = UNEXPECTED
@@ -31,15 +27,8 @@ class Adding:
         self.outputs = [TOKENIZER.encode(text) for text in (free, constrained)]
         self.in_order, self.log_probability = in_order, log_probability
 
-    def translate(
-        self,
-        sources: Sequence[Sequence[int]],
-        options: DecodeConfig,
-        n_best: int = 1,
-        conditions: Sequence[TokenConstraints] | None = None,
-    ) -> list[list[Hypothesis]]:
-        given = conditions or [TokenConstraints()] * len(sources)
-        return [[hypothesis(self.outputs[bool(each.required)], -1.0, True, 0.0)] * n_best for each in given]
+    def output_under(self, constraints: TokenConstraints) -> list[int]:
+        return self.outputs[bool(constraints.required)]
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         return [[self.log_probability] * (len(ids) + 1) for ids in targets]

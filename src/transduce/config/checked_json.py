@@ -21,17 +21,13 @@ def write_checked(path: Path, values: Mapping[str, Any]) -> None:
     files.write_json(path, {_CHECKSUM: digest(values), **values})
 
 
-def read_checked(path: Path, *, required: bool = False) -> dict[str, Any]:
+def read_checked(path: Path) -> dict[str, Any]:
     """Returns the object that `write_checked` wrote; an OSError passes.
-
-    Args:
-        path: the file.
-        required: whether it must have a checksum; version 0.1.0 wrote none.
 
     Raises:
         ValueError: it is not a JSON object, or differs from its checksum.
     """
-    return without_checksum(files.read_json_object(path), required=required)
+    return without_checksum(files.read_json_object(path))
 
 
 def read_or_empty(path: Path) -> dict[str, Any]:
@@ -43,7 +39,15 @@ def read_or_empty(path: Path) -> dict[str, Any]:
 
 
 def without_checksum(values: Mapping[str, Any], *, required: bool = False) -> dict[str, Any]:
-    """Returns an object without its checksum; raises ValueError as `read_checked` does."""
+    """Returns an object without its checksum.
+
+    Args:
+        values: the object.
+        required: whether it must have a checksum; version 0.1.0 wrote none.
+
+    Raises:
+        ValueError: it differs from its checksum.
+    """
     found = {key: value for key, value in values.items() if key != _CHECKSUM}
     if _CHECKSUM not in values and not required:
         return found

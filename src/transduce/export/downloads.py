@@ -24,7 +24,7 @@ class Download:
 
     Attributes:
         name: of the file or folder.
-        format: one of `FORMATS`; "" for no model.
+        format: as `find_format` names it; "" for no model.
         source_language, target_language: codes; "" where the download does not say.
         num_bytes: of all its files.
         problem: why it cannot be imported; "" where nothing is seen to keep it from that.

@@ -36,12 +36,11 @@ from transduce.export.torch_reading import read_state, to_model
 from transduce.text import BOS_TOKEN, load_tokenizer
 from transduce.translation.directions import Directions
 
-FORMATS = ("huggingface", "marian", "ctranslate2", "argos", "torch")
 DESCRIBED = "torch"  # the format that needs a description
 
 
 def find_format(path: Path) -> str:
-    """Returns the format of `path`, one of `FORMATS`.
+    """Returns the format of `path`, `DESCRIBED` or one that `_READERS` has.
 
     Raises:
         BundleError: none fits; the message says what was looked for, and what was found.
@@ -95,7 +94,7 @@ def import_model(
         origin: what was downloaded, a folder or a file; or a model of the Hugging Face Hub, `owner/name` or
             `owner/name@revision` (`find_origin`).
         output: the model folder to write.
-        format: one of `FORMATS` but "torch", which needs a description (`import_torch`); "": recognised.
+        format: one that `_READERS` has ("torch" needs a description: `import_torch`); "": recognised.
         options: `sentences`, `references`, `sample`, `threshold`, `max_difference`, `force`, `overwrite` and
             `compare`: see `Comparison`.
 
