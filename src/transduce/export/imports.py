@@ -40,7 +40,7 @@ DESCRIBED = "torch"  # the format that needs a description
 
 
 def find_format(path: Path) -> str:
-    """Returns the format of `path`, `DESCRIBED` or one that `_READERS` has.
+    """Returns the format of `path`: "huggingface", "marian", "ctranslate2", "argos" or "torch".
 
     Raises:
         BundleError: none fits; the message says what was looked for, and what was found.
@@ -94,7 +94,7 @@ def import_model(
         origin: what was downloaded, a folder or a file; or a model of the Hugging Face Hub, `owner/name` or
             `owner/name@revision` (`find_origin`).
         output: the model folder to write.
-        format: one that `_READERS` has ("torch" needs a description: `import_torch`); "": recognised.
+        format: "huggingface", "marian", "ctranslate2" or "argos"; "": recognised. For "torch" call `import_torch`.
         options: `sentences`, `references`, `sample`, `threshold`, `max_difference`, `force`, `overwrite` and
             `compare`: see `Comparison`.
 
