@@ -4,6 +4,7 @@ import pytest
 
 from made_documents import archive, member, run, translated, word
 from text_engine import same
+from transduce.errors import ConfigError
 from transduce.translation.documents import Languages
 from transduce.translation.documents.languages import followed
 
@@ -124,3 +125,10 @@ def test_a_catalogue_names_the_language_of_its_translation(code: str, source: st
     given = (header.format(code) + entry.format("")).encode()
     found = translated(given, "a.pot", languages=Languages(source, "pt-BR")).decode()
     assert found == header.format(expected) + entry.format("A DOG")
+
+
+def test_what_documents_are_to_name_is_a_code() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^languages\.target 'de\" x' is not a language code, such as en or pt-BR\.$"
+    ):
+        translated(b"a dog", "a.txt", languages=Languages("en", 'de" x'))

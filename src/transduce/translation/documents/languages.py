@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from transduce.errors import ConfigError
 from transduce.text.languages import without_region
 
 _NO_LANGUAGE = ("mis", "mul", "und", "zxx")  # uncoded, multiple, undetermined, no linguistic content: ISO 639-2
@@ -13,6 +14,12 @@ class Languages:
 
     source: str = ""
     target: str = ""
+
+
+def require_code(code: str, name: str) -> None:
+    """Raises ConfigError, naming the option, where a code that documents are to name is none; "" is allowed."""
+    if code and not code.replace("-", "").replace("_", "").isalnum():
+        raise ConfigError(f"{name} '{code}' is not a language code, such as en or pt-BR.")
 
 
 def is_same_language(one: str, other: str) -> bool:
