@@ -1,5 +1,6 @@
 """The languages of a document and its translation."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from transduce.errors import ConfigError
@@ -25,6 +26,11 @@ def require_code(code: str, name: str) -> None:
 def is_same_language(one: str, other: str) -> bool:
     """Returns whether two codes name the same language, of any region: "en-GB" and "EN"."""
     return bool(one) and without_region(one) == without_region(other)
+
+
+def first_of_others(declared: Iterable[Languages], languages: Languages) -> str:
+    """Returns the warning of `other_languages` on the first of those that a document declares; "" if there is none."""
+    return next(filter(None, (other_languages(each, languages) for each in declared)), "")
 
 
 def other_languages(declared: Languages, languages: Languages) -> str:
