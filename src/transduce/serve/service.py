@@ -179,9 +179,8 @@ class Service:
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
         """Yields the translation of one long text sentence by sentence, in order; see `translate`.
 
-        The texts together are what `translate` returns with `split="always"`. A few sentences are translated ahead of
-        what is read. Text with HTML comes as one part, because a tag may span sentences. Each group of sentences has
-        the request's deadline to itself.
+        The texts together are what `translate` returns, a few sentences ahead of what is read. Text with HTML, and text
+        without `split="always"`, is one part. Each group of sentences has the request's deadline to itself.
         """
         route = self._models.route(request.source, request.target)
         with self._accepted(request, route):
