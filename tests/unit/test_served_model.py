@@ -236,15 +236,20 @@ def test_attention_is_of_sides_of_at_most_256_tokens(
     text, translation = "a " * source, None if target is None else "b " * target
     if 257 in (source, target):
         with pytest.raises(DataError, match="257 tokens, and at most 256 are allowed"):
-            model.attention(request_of(text), Ticket(), translation)
+            model.attention(request_of(text), Ticket(), translation, signs=False)
     else:
-        assert model.attention(request_of(text), Ticket(), translation) == ("model", "options", text, translation)
+        assert model.attention(request_of(text), Ticket(), translation, signs=False) == (
+            "model",
+            "options",
+            text,
+            translation,
+        )
 
 
 def test_an_engine_without_attention_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     model = attending(monkeypatch, SimpleNamespace(name="ctranslate2"))
     with pytest.raises(ConfigError, match=r"\(ctranslate2\) does not return attention weights"):
-        model.attention(request_of("a"), Ticket(), None)
+        model.attention(request_of("a"), Ticket(), None, signs=False)
 
 
 def test_both_engines_of_a_model_are_counted_and_closed() -> None:

@@ -223,8 +223,9 @@ class Service:
             DataError: a side is empty, or too long.
             ServiceError: see `translate`.
         """
+        signs = self._text_options(request).signs
         return await self._of_one_model(
-            request, "attention", lambda model, ticket: model.attention(request, ticket, translation)
+            request, "attention", lambda model, ticket: model.attention(request, ticket, translation, signs)
         )
 
     async def _of_one_model(
