@@ -320,7 +320,7 @@ class Translator:
 
         Raises:
             ConfigError: `n` is out of range, or the model does not know the language.
-            DataError: the prefix is longer than the model's positions reach.
+            DataError: the prefix holds a line break, or is longer than the model's positions reach.
         """
         from transduce.translation.alternatives import alternatives  # imported here, as NumPy is slow to import
 
