@@ -76,6 +76,10 @@ def test_a_model_of_several_languages_is_told_which(has_targets: bool) -> None:
         ({"source": "a", "target": "b"}, ("", ""), {("a", "b"): False}),
         ({"source": "a"}, ("", ""), "does not say which languages"),
         ({}, ("en", ""), "does not say which languages"),
+        ({"source": "de", "target": "en"}, ("en", "de"), r"x: translates en → de, and its .* says de → en"),
+        ({"source": "de"}, ("en", "de"), r"x: translates en → de, and its .* says de → de"),
+        ({"target": "en"}, ("en", "de"), r"x: translates en → de, and its .* says en → en"),
+        ({"source": "no", "target": "no"}, ("nb", "nb"), {("no", "no"): False}),
     ],
 )
 def test_the_configuration_wins_over_the_languages_of_the_folder(
