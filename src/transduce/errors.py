@@ -149,7 +149,7 @@ def naming(path: object) -> Iterator[None]:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'?` for the nearest known name, or an empty string."""
-    matches = get_close_matches(name, list(known), n=1)
+    matches = get_close_matches(str(name), list(known), n=1)
     return f" Did you mean '{matches[0]}'?" if matches else ""
 
 

@@ -147,6 +147,8 @@ class Parser:
 
     def stream(self, sentences: Iterable[str], *, options: DecodeConfig | None = None) -> Iterator[Parse]:
         """Yields the parse of each sentence, for input of any length in bounded memory."""
+        if isinstance(sentences, str):  # each character would be a sentence
+            raise TypeError("Give an iterable of sentences: for a single one, [sentence].")
         given, read, bound = itertools.tee(map(sentence_words, sentences), 3)
         outputs = self.translator.stream(
             (self._read(" ".join(words)) for words in read),

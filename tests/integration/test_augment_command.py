@@ -11,11 +11,13 @@ from made_models import made_bundle, made_tagged_bundle
 from text_engine import text_translator
 from transduce import augmentation
 from transduce.augmentation import CorpusJob, MadeCorpus
+from transduce.augmentation.translated_text import require_source_language
 from transduce.cli import augment_job
 from transduce.cli.main import main
 from transduce.config import DataConfig, load_recipe
 from transduce.config.corpora import CorpusConfig
 from transduce.errors import ConfigError, DataError
+from transduce.translation.directions import Direction
 
 pytestmark = pytest.mark.computes
 
@@ -96,18 +98,17 @@ def test_a_text_that_gives_no_pairs_is_an_error_and_not_an_empty_corpus(
 
 
 def test_a_text_in_the_language_of_the_translations_is_refused() -> None:
-    require = augment_job._require_source_language
     with pytest.raises(
         ConfigError, match=r"mono.de.gz: by its name its language is de, but the model translates en → de"
     ):
-        require(Path("mono.de.gz"), "en", "de-AT")
+        require_source_language(Path("mono.de.gz"), Direction("en", "de-AT", "", False, ()))
     for name, source, target in (
         ("mono.en", "en", "de"),
         ("mono.de", "", ""),
         ("mono.txt", "en", "de"),
         ("a.de", "de-CH", "de"),
     ):
-        require(Path(name), source, target)
+        require_source_language(Path(name), Direction(source, target, "", False, ()))
 
 
 def test_a_recipe_names_the_language_and_the_domain_that_were_asked_for(tmp_path: Path) -> None:

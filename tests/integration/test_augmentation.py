@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +21,7 @@ from transduce.config import DecodeConfig
 from transduce.data.readers import read_lines
 from transduce.errors import ConfigError, DataError
 from transduce.files import sha256
+from transduce.translation.directions import Directions
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
@@ -325,3 +327,23 @@ def test_sampling_killed_and_continued_is_the_same(make: Make, tmp_path: Path, m
     again = make(tmp_path / "out", options, 5)
     assert 0 < again.num_resumed < 30
     assert contents(again.folder) == contents(whole.folder)
+
+
+def test_a_text_that_is_named_by_the_language_of_the_translations_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translator, "directions", Directions((("en", "de"),), (), ()))
+    english, german = write(tmp_path / "mono.en", ["a dog"]), write(tmp_path / "mono.de", ["ein Hund"])
+    for make in (back_translate, forward_translate, distill):
+        with pytest.raises(ConfigError, match=r"mono\.de: by its name its language is de, but the model translates"):
+            make(upper(), german, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+        assert make(upper(), english, tmp_path / make.__name__).num_pairs == 1
+
+
+def test_what_is_nearest_is_measured_by_a_metric_that_there_is(tmp_path: Path) -> None:
+    pairs = [write(tmp_path / "a.en", ["a dog"]), write(tmp_path / "a.de", ["ein Hund"])]
+    with pytest.raises(ConfigError, match=r"^nearest = 'bleux': must be one of bleu, chrf\.$"):
+        distill(upper(), pairs, tmp_path / "out", nearest=cast(Any, "bleux"))
+    with pytest.raises(ConfigError, match=r"^n-best = 0: must be at least 1"):
+        distill(upper(), pairs, tmp_path / "out", nearest="bleu", n_best=0)

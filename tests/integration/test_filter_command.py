@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import made_parallel
 from made_models import made_bundle
 from transduce.augmentation.filtering import FilterOptions, filter_corpus
+from transduce.bundle import save_bundle
 from transduce.cli.main import main
 from transduce.config import DataConfig
 from transduce.errors import ConfigError, DataError
@@ -248,3 +250,21 @@ def test_two_models_judge_what_the_other_rules_keep(tmp_path: Path, capsys: pyte
     assert main([*command, str(tmp_path / "nothing")]) == 0
     text = (tmp_path / "nothing" / "report.json").read_text()
     assert json.loads(text, parse_constant=pytest.fail)["settings"]["max_cross_entropy"] == 0
+
+
+@pytest.mark.computes
+def test_models_of_the_other_direction_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = made_bundle(tmp_path / "model", ending=3.0)
+    for source, target in (("en", "deu_Latn"), ("de", "en")):
+        data = DataConfig(source_language=source, target_language=target)
+        save_bundle(tmp_path / source, replace(made.config, data=data), made.weights(), made.tokenizer, {})
+    (tmp_path / "a.tsv").write_text("A dog runs.\tA man with a ball.\n")
+    command = ["filter", "--train", str(tmp_path / "a.tsv"), "--languages", "en", "de", "--dry-run", "--quiet"]
+    forward, backward = str(tmp_path / "en"), str(tmp_path / "de")
+    assert main([*command, "--forward", backward, "--backward", forward]) == 2
+    message = f"--forward {backward}: translates de → en, and a model of en → de is needed here."
+    assert message in capsys.readouterr().err
+    assert main([*command, "--forward", forward, "--backward", forward]) == 2
+    message = f"--backward {forward}: translates en → deu_Latn, and a model of de → en is needed here."
+    assert message in capsys.readouterr().err
+    assert main([*command, "--forward", forward, "--backward", backward]) == 0

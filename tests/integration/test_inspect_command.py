@@ -261,6 +261,8 @@ def test_a_line_of_a_file_is_shown(model_folder: Path, tmp_path: Path, capsys: p
         (["--sentence", "a", "--figure", "f.svg", "--heads", "1,3"], "head 3: each layer has heads 1 to 2"),
         (["--sentence", "a", "--figure", "f.svg", "--heads", "1;2"], "--heads '1;2'"),
         (["--sentence", "a", "--layer", "1"], "add --figure"),
+        (["--sentence", "a", "--attention", "cross"], "add --figure"),
+        (["--source", "source", "--pharaoh", "p", "--line", "2"], "--pharaoh aligns all"),
         (["--sentence", "a", "--align-heads", "1"], "add --pharaoh"),
         (["--sentence", "a", "--pharaoh", "p", "--align-heads", "4.1"], "layers 1 to 3 with heads 1 to 2"),
         (["--sentence", "a", "--arrays", "d.txt"], "data files end in .npz or .json"),

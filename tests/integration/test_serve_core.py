@@ -227,6 +227,8 @@ def test_attention_is_that_of_the_translator_where_the_engine_tells_it(folder: P
             assert found.target_pieces == expected.target_pieces
             np.testing.assert_allclose(found.cross, expected.cross, atol=1e-5)
             assert (await service.attention(request_of("A dog runs."), None)).target
+            rare = await service.attention(request_of("A\u2009dog\u00a0runs."), "A dog.")
+            assert rare.source_pieces == expected.source_pieces
             with pytest.raises(DataError, match="at most 256"):
                 await service.attention(request_of("A dog runs. " * 200), None)
             with pytest.raises(ConfigError, match="two models"):

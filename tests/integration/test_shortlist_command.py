@@ -2,13 +2,16 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from made_models import made_bundle, made_tokenizer
 from transduce import Translator
+from transduce.bundle import save_bundle
 from transduce.cli.main import main
+from transduce.config import DataConfig
 from transduce.data.prepared import is_prepared
 from transduce.data.store import ParallelStore
 from transduce.errors import BundleError, ConfigError, DataError
@@ -134,3 +137,18 @@ def test_what_does_not_go_together_is_refused(
 ) -> None:
     assert main(["shortlist", model, *arguments]) == ConfigError.exit_code
     assert message in capsys.readouterr().err
+
+
+def test_a_corpus_of_the_other_direction_is_refused(
+    corpus: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = made_bundle(tmp_path / "made", ending=1.5)
+    data = DataConfig(source_language="en", target_language="de")
+    model = save_bundle(tmp_path / "en-de", replace(made.config, data=data), made.weights(), made.tokenizer, {}).path
+    english, german = (
+        str(Path(path).rename(tmp_path / f"train.{c}")) for path, c in zip(corpus, ("en", "de"), strict=True)
+    )
+    assert learn(str(model), (german, english)) == ConfigError.exit_code
+    assert "train.de: by its name its language is de, but the model translates en → de" in capsys.readouterr().err
+    assert not (model / "shortlist.safetensors").exists()
+    assert learn(str(model), (english, german)) == 0

@@ -13,6 +13,7 @@ from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import TokenConstraints
+from transduce.errors import DataError
 from transduce.translation.alternatives import alternatives, word_end
 
 TOKENIZER = text_translator().tokenizer
@@ -79,6 +80,11 @@ class Told:
 def found_by(engine: Told, prefix: str, n: int, source: str = "A dog", **options: Any) -> list[Any]:
     model = SimpleNamespace(engine=engine, tokenizer=TOKENIZER, bundle=None)
     return alternatives(cast(Any, model), DecodeConfig(**options), source, prefix, n)
+
+
+def test_the_beginning_is_one_line() -> None:
+    with pytest.raises(DataError, match=r"^The prefix 'A\\ndog' holds a line break\.$"):
+        found_by(Told({}, {}), "A\ndog", 3)
 
 
 def test_a_new_word_has_the_probability_of_its_best_spelling_among_all_that_may_follow() -> None:

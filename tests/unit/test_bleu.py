@@ -311,3 +311,13 @@ def test_a_short_sentence_may_be_perfect() -> None:
 def test_chrf_of_a_sentence_counts_what_is_missing_more_than_what_is_too_much() -> None:
     """β is 2: recall counts four times as much as precision."""
     assert sentence_chrf("the dog runs", "the dog") > sentence_chrf("the dog", "the dog runs")
+
+
+@pytest.mark.parametrize("metric", [bleu, tokenized_bleu, paper_bleu, chrf])
+@pytest.mark.parametrize(
+    ("hypotheses", "references"),
+    [("ab", ["cd"]), ("ab", [["a", "b"]]), (["a dog", "a cat"], ["ab", "cd"]), (["a"], "a")],
+)
+def test_a_string_is_no_list_of_lines(metric: Callable[..., Score], hypotheses: object, references: object) -> None:
+    with pytest.raises(TypeError, match=r"^Give a list of hypotheses, and a list of lists of references"):
+        metric(hypotheses, references)

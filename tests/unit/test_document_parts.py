@@ -5,6 +5,7 @@ import itertools
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -212,3 +213,20 @@ def test_a_format_that_is_named_counts_and_an_output_is_not_replaced(tmp_path: P
     with pytest.raises(DataError, match="exists already"):
         translate_document(lambda _: [], b"a dog", tmp_path / "out.txt", DocumentJob(name="a.txt"))
     assert (tmp_path / "out.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"source": "a.txt"}, "^Give the source as a Path or as bytes"),
+        ({"output": "b.txt"}, "^Give the source as a Path or as bytes"),
+        ({"job": DocumentJob(name="a.csv", columns="ab")}, r"^Give a list of columns: for a single one, \[name\]\.$"),
+    ],
+)
+def test_wrong_types_are_named_before_the_work(given: dict[str, Any], error: str) -> None:
+    def never(texts: Sequence[str]) -> list[str]:
+        raise AssertionError("something was translated")
+
+    arguments = {"source": b"a,b\na dog,a cat\n", "output": io.BytesIO(), "job": DocumentJob(name="a.csv")} | given
+    with pytest.raises(TypeError, match=error):
+        translate_document(never, **arguments)

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from transduce.errors import BundleError, TokenizerError, install_command, naming, panics_as
+from transduce.errors import BundleError, TokenizerError, install_command, naming, panics_as, suggestion
 
 
 def installed_from(monkeypatch: pytest.MonkeyPatch, folder: Path, origin: dict[str, Any] | None) -> None:
@@ -73,3 +73,8 @@ def test_an_error_names_the_path_once(message: str, shown: str) -> None:
     with pytest.raises(TokenizerError) as found, naming(Path("a/b")):
         raise TokenizerError(message)
     assert str(found.value) == shown
+
+
+def test_the_nearest_name_is_suggested_and_none_for_what_is_no_name() -> None:
+    assert suggestion("torhc", ["auto", "torch"]) == " Did you mean 'torch'?"
+    assert suggestion(cast(Any, None), ["auto", "torch"]) == suggestion(cast(Any, 8), ["int8"]) == ""

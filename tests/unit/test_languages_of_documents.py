@@ -4,6 +4,7 @@ import pytest
 
 from made_documents import archive, member, run, translated, word
 from text_engine import same
+from transduce.errors import ConfigError
 from transduce.translation.documents import Languages
 from transduce.translation.documents.languages import followed
 
@@ -96,6 +97,14 @@ XLIFF = (
         ("a.xlf", XLIFF.format("1.2", "", ' source-language="en-US"'), ""),
         ("a.xlf", XLIFF.format("2.0", ' srcLang="en" trgLang="it"', ""), "the source 'en' and the target 'it'"),
         ("a.xlf", XLIFF.format("2.0", ' srcLang="eng" trgLang="DE-de"', ""), ""),
+        (
+            "a.xlf",
+            XLIFF.format("1.2", "", ' source-language="en"').replace("</xliff>", "")
+            + '<file original="b" source-language="en" target-language="it"></file></xliff>',
+            "the source 'en' and the target 'it'",
+        ),
+        ("a.arb", '{"@@locale": "fr_CA", "dog": "a dog"}', "the source 'fr_CA'"),
+        ("a.arb", '{"@@locale": "en_US", "dog": "a dog"}', ""),
     ],
 )
 def test_a_document_of_other_languages_than_the_model_is_named(name: str, document: str, declared: str) -> None:
@@ -124,3 +133,37 @@ def test_a_catalogue_names_the_language_of_its_translation(code: str, source: st
     given = (header.format(code) + entry.format("")).encode()
     found = translated(given, "a.pot", languages=Languages(source, "pt-BR")).decode()
     assert found == header.format(expected) + entry.format("A DOG")
+
+
+@pytest.mark.parametrize(("codes", "warned"), [(("fr",), True), (("fr", "en-GB"), False)])
+def test_a_book_of_another_language_than_the_model_is_named(codes: tuple[str, ...], warned: bool) -> None:
+    metadata = "".join(f"<dc:language>{code}</dc:language>" for code in codes)
+    book = _EPUB | {"b.opf": _EPUB["b.opf"].replace("<dc:language>en-US</dc:language>", metadata)}
+    warnings: list[str] = []
+    translated(archive(book), "a.epub", languages=Languages("en", "de"), warn=warnings.append)
+    assert [each.partition(", but")[0] for each in warnings] == ["a.epub: declares the source 'fr'"] * warned
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        (
+            ("fr", "it"),
+            ["a.tmx: declares the source 'fr'", "a.tmx: has no text that is to be translated: copied as it is."],
+        ),
+        (("fr", "EN-us"), []),
+    ],
+)
+def test_a_memory_without_the_language_of_the_model_is_named(codes: tuple[str, ...], expected: list[str]) -> None:
+    texts = "".join(f'<tuv xml:lang="{code}"><seg>a dog</seg></tuv>' for code in codes)
+    memory = f'<tmx version="1.4"><header srclang="fr"/><body><tu>{texts}</tu></body></tmx>'
+    warnings: list[str] = []
+    translated(memory.encode(), "a.tmx", languages=Languages("en", "de"), warn=warnings.append)
+    assert [each.partition(", but")[0] for each in warnings] == expected
+
+
+def test_what_documents_are_to_name_is_a_code() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^languages\.target 'de\" x' is not a language code, such as en or pt-BR\.$"
+    ):
+        translated(b"a dog", "a.txt", languages=Languages("en", 'de" x'))

@@ -401,6 +401,8 @@ def test_detection(client: DescribedClient) -> None:
     assert found[0][0]["language"] == "de"
     assert found[1][0] == {"language": "en", "confidence": 0}
     assert client.post("/api/detect", json={"text": 1}).status_code == 400
+    refused = client.post("/api/detect", json={"text": "Hi", "txet": "Hi"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "unknown_field")
     assert len(client.post("/api/detect", json={"text": "Hi"}).json()["detections"]) == 1
 
 

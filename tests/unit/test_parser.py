@@ -70,6 +70,11 @@ def test_parse(parser: Parser) -> None:
     ]
 
 
+def test_a_sentence_alone_is_no_list_of_sentences(parser: Parser) -> None:
+    with pytest.raises(TypeError, match=r"for a single one, \[sentence\]\.$"):
+        parser.parse("The dog barks .")
+
+
 def test_stream_reports_repaired_and_cut_parses(parser: Parser) -> None:
     sentences = ["The dog barks .", "", "Rain falls", "one two three", "x " * 60]
     parses = list(parser.stream(sentences))

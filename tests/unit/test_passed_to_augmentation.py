@@ -14,7 +14,7 @@ from transduce.augmentation import CorpusJob
 from transduce.augmentation.made_corpus import MadeCorpus
 from transduce.cli import augment_job
 from transduce.cli.main import main
-from transduce.config import DecodeConfig
+from transduce.config import DataConfig, DecodeConfig
 from transduce.engines.shortlist.learning import Coverage
 from transduce.translation.pipeline import TextOptions
 from transduce.verification import Settings
@@ -108,7 +108,11 @@ def test_distill_nearest_to_references(noting: Noting, tmp_path: Path) -> None:
 
 def test_shortlist(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bundle = SimpleNamespace(
-        path=tmp_path, tokenizer=FakeTokenizer(vocab_size=400, target_side=FakeTokenizer(vocab_size=300))
+        path=tmp_path,
+        tokenizer=FakeTokenizer(
+            vocab_size=400, target_side=FakeTokenizer(vocab_size=300), target_languages=(), domains=()
+        ),
+        config=SimpleNamespace(data=DataConfig()),
     )
     noting("transduce.bundle.Bundle.load", bundle)
     place = "transduce.engines.shortlist"

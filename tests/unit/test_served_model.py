@@ -76,6 +76,10 @@ def test_a_model_of_several_languages_is_told_which(has_targets: bool) -> None:
         ({"source": "a", "target": "b"}, ("", ""), {("a", "b"): False}),
         ({"source": "a"}, ("", ""), "does not say which languages"),
         ({}, ("en", ""), "does not say which languages"),
+        ({"source": "de", "target": "en"}, ("en", "de"), r"x: translates en → de, and its .* says de → en"),
+        ({"source": "de"}, ("en", "de"), r"x: translates en → de, and its .* says de → de"),
+        ({"target": "en"}, ("en", "de"), r"x: translates en → de, and its .* says en → en"),
+        ({"source": "no", "target": "no"}, ("nb", "nb"), {("no", "no"): False}),
     ],
 )
 def test_the_configuration_wins_over_the_languages_of_the_folder(
@@ -236,15 +240,20 @@ def test_attention_is_of_sides_of_at_most_256_tokens(
     text, translation = "a " * source, None if target is None else "b " * target
     if 257 in (source, target):
         with pytest.raises(DataError, match="257 tokens, and at most 256 are allowed"):
-            model.attention(request_of(text), Ticket(), translation)
+            model.attention(request_of(text), Ticket(), translation, signs=False)
     else:
-        assert model.attention(request_of(text), Ticket(), translation) == ("model", "options", text, translation)
+        assert model.attention(request_of(text), Ticket(), translation, signs=False) == (
+            "model",
+            "options",
+            text,
+            translation,
+        )
 
 
 def test_an_engine_without_attention_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     model = attending(monkeypatch, SimpleNamespace(name="ctranslate2"))
     with pytest.raises(ConfigError, match=r"\(ctranslate2\) does not return attention weights"):
-        model.attention(request_of("a"), Ticket(), None)
+        model.attention(request_of("a"), Ticket(), None, signs=False)
 
 
 def test_both_engines_of_a_model_are_counted_and_closed() -> None:

@@ -17,8 +17,10 @@ from transduce.augmentation.translated_text import back_translate, distill, forw
 from transduce.augmentation.translation_records import TranslationRecords
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
+from transduce.translation.directions import Directions
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams.file_job import FileJob
+from transduce.translation.translator import Translator
 
 COUNTS = {"lines": 9, "pairs": 7, "left_out": {"empty line": 2}}
 
@@ -87,7 +89,8 @@ def test_a_text_is_translated_and_becomes_one_side(
     assert (made.num_resumed, made.was_finished) == (4, False)
 
 
-def test_the_options_of_a_job_are_passed_on(tmp_path: Path, job: Job) -> None:
+def test_the_options_of_a_job_are_passed_on(tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Translator, "directions", Directions((("en", "fr"),), (), ()))
     options, texts = DecodeConfig(beam_size=3), TextOptions(guard=False, target="fr")
     given = {"options": options, "window": 7, "progress": True, "warn": print, "overwrite": True}
     back_translate(TRANSLATOR, tmp_path / "a", tmp_path / "out", CorpusJob(text_options=texts, **given))  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 from made_models import made_bundle
 from text_engine import text_translator
 from transduce.config import DecodeConfig
-from transduce.errors import BundleError
+from transduce.errors import BundleError, ConfigError
 from transduce.text import SubwordTokenizer
 from transduce.translation import translator as module
 from transduce.translation.constraints.line_constraints import Constraints
@@ -214,3 +214,72 @@ def test_what_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.setattr(module.Bundle, "load", lambda path: cast(Any, other) if path == Path("there") else load(path))
     with pytest.raises(BundleError, match=r"^there: its tokenizer is not that of "):
         Translator.load(first.path, ensemble=[second.path, "there"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"text_options": {"guard": True}}, r"^Give text_options as transduce\.translation\.pipeline\.TextOptions"),
+        ({"text_options": {}}, r"^Give text_options as "),
+        ({"text_options": "guard"}, r"^Give text_options as "),
+        ({"prefixes": [None]}, r"^Give a list of prefixes or phrases, each a str"),
+    ],
+)
+def test_options_of_other_types_are_named(
+    piped: list[tuple[Window, Request]], translator: Translator, wrong: dict[str, Any], error: str
+) -> None:
+    with pytest.raises(TypeError, match=error):
+        translator.translate(["a"], **wrong)
+    with pytest.raises(TypeError, match=error):
+        translator.translate_n_best(["a"], 1, **wrong)
+    assert not piped
+
+
+@pytest.mark.parametrize("n_best", [1.5, True, "2", None])
+def test_the_number_of_translations_is_a_whole_number(
+    piped: list[tuple[Window, Request]], translator: Translator, n_best: Any
+) -> None:
+    with pytest.raises(ConfigError, match=r"^n-best = .*: must be a whole number\.$"):
+        translator.translate_n_best(["a"], n_best)
+    with pytest.raises(ConfigError, match=r"^n-best = .*: must be a whole number\.$"):
+        list(translator.stream(["a"], n_best=n_best))
+    assert not piped
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "error"),
+    [
+        ({"options": {"beam_size": 2}}, TypeError, "^Give options as a DecodeConfig"),
+        ({"text_options": {}}, TypeError, "^Give text_options as "),
+        ({"window": 0}, ConfigError, r"^window = 0: must be from 1 to "),
+        ({"window": -1}, ConfigError, r"^window = -1: must be from 1 to "),
+        ({"window": 1.5}, ConfigError, r"^window = 1\.5: must be a whole number"),
+        ({"lines": [b"a"]}, TypeError, "^Give lines that are str each"),
+        ({"lines": io.BytesIO(b"a")}, TypeError, "^Give lines that are str each"),
+    ],
+)
+def test_a_stream_names_what_has_another_type(
+    piped: list[tuple[Window, Request]],
+    translator: Translator,
+    wrong: dict[str, Any],
+    kind: type[Exception],
+    error: str,
+) -> None:
+    with pytest.raises(kind, match=error):
+        list(translator.stream(**{"lines": ["a"]} | wrong))
+    assert not piped
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"guard": "no"}, r"^guard = 'no': must be True or False\.$"),
+        ({"signs": 1}, r"^signs = 1: must be True or False\.$"),
+        ({"language": 5}, r"^language = 5: must be a text\.$"),
+        ({"target": None}, r"^target = None: must be a text\.$"),
+        ({"split": None}, r"^split = None: must be a text\.$"),
+    ],
+)
+def test_options_of_text_have_their_types(wrong: dict[str, Any], error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
+        TextOptions(**wrong)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from transduce.errors import ConfigError
 from transduce.evaluation.sentence_scores import sentence_bleu, sentence_chrf
 from transduce.translation.pipeline.guard import repeats
 from transduce.translation.result import Translation
@@ -32,6 +33,10 @@ class TranslationRecords:
     kind: str  # the command, so that its output is not resumed as that of another one
     nearest: Nearness | None = None
     guard: bool = True  # whether the guard checks translations
+
+    def __post_init__(self) -> None:
+        if self.nearest is not None and self.nearest not in NEARNESS:
+            raise ConfigError(f"nearest = {self.nearest!r}: must be one of {', '.join(NEARNESS)}.")
 
     def __repr__(self) -> str:
         """Returns the description of the job in the error about another job. The guard is an option."""

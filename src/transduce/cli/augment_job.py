@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli import arguments
@@ -11,7 +10,7 @@ from transduce.cli.open_model import loaded_workers, open_translator
 from transduce.cli.options import add_path, add_switch
 from transduce.cli.output import say, warn
 from transduce.config import DecodeConfig
-from transduce.errors import ConfigError, DataError
+from transduce.errors import DataError
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
@@ -63,6 +62,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     """
     from transduce.augmentation import CorpusJob
     from transduce.augmentation.made_corpus import LEFT_OUT
+    from transduce.augmentation.translated_text import require_source_language
     from transduce.data.readers import STDIN, require_file
     from transduce.translation.directions import Directions
     from transduce.translation.pipeline import TextOptions
@@ -75,7 +75,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     direction = Directions.of(opened.bundle.tokenizer, opened.bundle).choose(
         args.source_language, args.target, args.domain
     )
-    _require_source_language(args.text, direction.source, direction.target)
+    require_source_language(args.text, direction)
     say(f"{opened.bundle.path}: {opened.bundle.summary}", quiet=args.quiet)
     with loaded_workers(args, opened) as translator:
         made = make(
@@ -104,18 +104,6 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     say("to train on these pairs, add to the recipe:", quiet=args.quiet)
     print(made.recipe_lines(tag))
     return 0
-
-
-def _require_source_language(text: Path, source: str, target: str) -> None:
-    """Raises ConfigError if a text is named by the language that the model translates into."""
-    from transduce.data.first_recipe import language_of
-    from transduce.text.languages import without_region
-
-    if language_of(text) and language_of(text) == without_region(target) != without_region(source):
-        raise ConfigError(
-            f"{text}: by its name its language is {language_of(text)}, but the model translates {source} → {target}. "
-            f"Take a model of {target} → {source}, a text in the other language, or give the file another name."
-        )
 
 
 def _report(made: "MadeCorpus") -> None:

@@ -32,6 +32,7 @@ def require_document_options(args: argparse.Namespace) -> None:
     """
     from transduce.data.readers import require_file
     from transduce.translation.documents import columns_of, require_format
+    from transduce.translation.documents.languages import require_code
 
     for name in _FOR_LINES:
         if getattr(args, name) != args.parser.get_default(name):
@@ -42,8 +43,7 @@ def require_document_options(args: argparse.Namespace) -> None:
         raise ConfigError(f"--output {args.output}: a document is not compressed: leave out {args.output.suffix}.")
     if args.columns is not None and not columns_of(args.columns):
         raise ConfigError("--columns names no column: give names or numbers with commas between them, or '*' for all.")
-    if args.target_language and not args.target_language.replace("-", "").replace("_", "").isalnum():
-        raise ConfigError(f"--target-language '{args.target_language}' is not a language code, such as en or pt-BR.")
+    require_code(args.target_language, "--target-language")
     is_there = args.document.is_file()
     require_format(args.format, args.document, args.document if is_there else None)
     require_file(args.document)

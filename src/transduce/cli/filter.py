@@ -137,9 +137,22 @@ def _load(args: argparse.Namespace, option: str, source: str, target: str) -> "S
     translator = Translator.load(model, engine=args.engine, device=args.device, threads=args.threads)
     directions = translator.directions
     if not directions.targets:
+        if not any(_may_be(own, source) and _may_be(other, target) for own, other in directions.pairs):
+            own, other = directions.pairs[0]
+            raise ConfigError(
+                f"--{option} {model}: translates {own} → {other}, and a model of {source} → {target} is "
+                "needed here. --forward is from the source to the target, --backward from the target to the source."
+            )
         return translator
     if not target:
         known = ", ".join(directions.targets)
         raise ConfigError(f"--{option} {model}: writes {known}: say which pair this is: --languages SOURCE TARGET.")
     given = source if directions.language_tags == "both" else ""  # others split no sentences here
     return ScorerTowards(translator, given, directions.choose(given, target).target)
+
+
+def _may_be(own: str, needed: str) -> bool:
+    """Returns whether two codes name the same language, or one is not known."""
+    from transduce.text.languages import without_region
+
+    return not own or not needed or without_region(own) == without_region(needed)

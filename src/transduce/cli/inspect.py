@@ -108,10 +108,17 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError("Give one pair (--sentence, --translation) or files (--source, --target), not both.")
     if args.translation is not None and args.sentence is None:
         raise ConfigError("--translation needs --sentence. For files use --source and --target.")
-    if args.figure is None and any(option is not None for option in (args.layer, args.heads, args.word)):
+    of_figure = any(option is not None for option in (args.layer, args.heads, args.word))
+    if args.figure is None and (of_figure or args.attention != args.parser.get_default("attention")):
         raise ConfigError(
-            "--layer, --heads and --word are for a picture: add --figure FILE. The page shows all of them."
+            "--attention, --layer, --heads and --word are for a picture: add --figure FILE. The page shows all of them."
         )
+    if (
+        args.line != args.parser.get_default("line")
+        and args.pharaoh
+        and not any((args.output, args.figure, args.arrays))
+    ):
+        raise ConfigError("--line chooses the pair of a page, a picture or arrays; --pharaoh aligns all. Leave it out.")
     if args.pharaoh is None and args.align_heads is not None:
         raise ConfigError("--align-heads is for word alignments: add --pharaoh FILE.")
     if args.figure is not None:

@@ -40,7 +40,7 @@ from transduce.config.quantities import (
     Width,
     refused,
 )
-from transduce.config.ranges import Flag, Range, check_ranges
+from transduce.config.ranges import Flag, Range, check_ranges, shown
 from transduce.config.start import InitConfig
 from transduce.errors import ConfigError
 
@@ -244,6 +244,8 @@ class DecodeConfig:
 
     def require_n_best(self, n_best: int) -> None:
         """Raises ConfigError where a search does not return `n_best` outputs."""
+        if isinstance(n_best, bool) or not isinstance(n_best, int):
+            raise ConfigError(f"n-best = {shown(n_best)}: must be a whole number.")
         if n_best < 1 or (self.temperature == 0 and n_best > self.beam_size):
             raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {self.beam_size}.")
 

@@ -109,6 +109,7 @@ def paper_bleu(
             return [split_compounds(normalize_quotes(line)) for line in lines]
         return [paper_tokens(line, language) for line in lines]
 
+    _require_lists(hypotheses, references)
     metric = BLEU(tokenize="none", lowercase=lowercase, force=True)
     score = _score(metric, prepared(hypotheses), [prepared(lines) for lines in references], confidence)
     tokens = "none" if tokenized else f"moses-like{'-' if language else ''}{language}"
@@ -129,9 +130,16 @@ def chrf(
     return _score(metric, hypotheses, references, confidence)
 
 
+def _require_lists(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    """Raises TypeError where a string is given for lines: each of its characters would be one."""
+    if any(isinstance(lines, str) for lines in (hypotheses, references, *references)):
+        raise TypeError("Give a list of hypotheses, and a list of lists of references: [lines] for a single reference.")
+
+
 def _score(
     metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[Sequence[str]], confidence: bool
 ) -> Score:
+    _require_lists(hypotheses, references)
     counts = [len(lines) for lines in references]
     if not counts or any(count != len(hypotheses) for count in counts):
         raise EvaluationError(f"{len(hypotheses)} hypotheses cannot be compared with references of {counts} lines.")

@@ -24,7 +24,9 @@ class CutText:
     """The sentences of a request's text, and how their translations are put together."""
 
     def __init__(self, request: TranslationRequest, options: TextOptions, language: str) -> None:
-        """Cuts the text of a request into sentences; text with HTML, and text that is bound as a whole, is one part.
+        """Cuts the text of a request into sentences.
+
+        Text with HTML, text that is bound as a whole, and text that is not to be split always, is one part.
 
         Raises:
             ConfigError: the request has not exactly one text.
@@ -34,7 +36,8 @@ class CutText:
         [text] = request.texts
         self._request, self._options, self._text = request, options, text
         self._spans: Sequence[Span] = [(0, len(text))]
-        if options.markup != "html" and not request.binds_whole_texts and text.strip():
+        is_cut = options.split == "always" and options.markup != "html" and not request.binds_whole_texts
+        if is_cut and text.strip():
             cut = sentence_spans if options.markup == "none" else spans_around_items
             self._spans = cut(text, options.language or language)
             self._options = replace(options, split="auto")

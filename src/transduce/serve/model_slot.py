@@ -240,6 +240,11 @@ def _directions(entry: ModelEntry) -> tuple[dict[tuple[str, str], bool], tuple[s
             f"{entry.path}: does not say which languages it translates. Set source and target in the [[models]] of "
             "that path, in serve.toml."
         )
+    own_source, own_target = data.source_language, data.target_language
+    if own_source != own_target and (source == own_target or target == own_source):
+        raise ConfigError(
+            f"{entry.path}: translates {own_source} → {own_target}, and its [[models]] says {source} → {target}."
+        )
     return {(source, target): False}, bundle.tokenizer.domains
 
 

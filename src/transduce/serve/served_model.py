@@ -25,7 +25,7 @@ from transduce.translation.constraints.line_constraints import constraints_of
 from transduce.translation.directions import directed
 from transduce.translation.pipeline import Request, TextOptions
 from transduce.translation.pipeline.checkpoints import checked
-from transduce.translation.pipeline.signs import Signs
+from transduce.translation.pipeline.signs import with_known_signs
 from transduce.translation.result import Alternative, Attention, Translation
 from transduce.translation.text_model import TextModel
 from transduce.translation.translator import Translator
@@ -147,8 +147,7 @@ class ServedModel:
         from transduce.translation.alternatives import alternatives  # imported here, as NumPy is slow to import
 
         [text], [prefix] = request.texts, request.prefixes or [""]
-        if signs:
-            [text] = Signs(Window(1, [text]), self._main.tokenizer, "placeholders").removed().lines
+        text = with_known_signs(text, self._main.tokenizer) if signs else text
         return alternatives(self._directed(request, ticket), self.translator.options, text, prefix, n)
 
     @property
@@ -156,14 +155,18 @@ class ServedModel:
         """Whether the engine returns attention weights."""
         return isinstance(self._main.engine, AttendingEngine)
 
-    def attention(self, request: TranslationRequest, ticket: Ticket, translation: str | None) -> Attention:
-        """Returns the attention of a request's only text and a translation; see `Service.attention`."""
+    def attention(self, request: TranslationRequest, ticket: Ticket, translation: str | None, signs: bool) -> Attention:
+        """Returns the attention of a request's only text and a translation; see `Service.attention`.
+
+        With `signs`, the text is read as that option of `TextOptions` says, as where it is translated.
+        """
         if not self.returns_attention:
             raise ConfigError(
                 f"The engine that serves this model ({self._main.engine.name}) does not return attention weights. "
                 'For that, serve it with engine = "torch".'
             )
         [text] = request.texts
+        text = with_known_signs(text, self._main.tokenizer) if signs else text
         for side in (text, translation or ""):
             num_tokens = len(self._main.tokenizer.encode(side))
             if num_tokens > _MAX_ATTENTION_TOKENS:

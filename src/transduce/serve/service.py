@@ -179,9 +179,8 @@ class Service:
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
         """Yields the translation of one long text sentence by sentence, in order; see `translate`.
 
-        The texts together are what `translate` returns with `split="always"`. A few sentences are translated ahead of
-        what is read. Text with HTML comes as one part, because a tag may span sentences. Each group of sentences has
-        the request's deadline to itself.
+        The texts together are what `translate` returns, a few sentences ahead of what is read. Text with HTML, and text
+        without `split="always"`, is one part. Each group of sentences has the request's deadline to itself.
         """
         route = self._models.route(request.source, request.target)
         with self._accepted(request, route):
@@ -224,8 +223,9 @@ class Service:
             DataError: a side is empty, or too long.
             ServiceError: see `translate`.
         """
+        signs = self._text_options(request).signs
         return await self._of_one_model(
-            request, "attention", lambda model, ticket: model.attention(request, ticket, translation)
+            request, "attention", lambda model, ticket: model.attention(request, ticket, translation, signs)
         )
 
     async def _of_one_model(

@@ -12,6 +12,7 @@ from transduce.config.ranges import Range, require_within
 from transduce.config.special_ids import EOS
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
 from transduce.engines.interface import TokenConstraints
+from transduce.errors import DataError
 from transduce.text import Tokenizer
 from transduce.translation.constraints.constrained_search import prefix_constraints, with_prefix
 from transduce.translation.pipeline.atoms import atoms
@@ -42,6 +43,8 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
     require_within(n, "n", int, Range(1, 100))
     if not isinstance(source, str) or not isinstance(target_prefix, str):
         raise TypeError("Give one line and the beginning of its translation, each a str.")
+    if "\n" in target_prefix:
+        raise DataError(f"The prefix {target_prefix!r} holds a line break.")
     engine, tokenizer = model.engine, model.tokenizer.target
     [source_ids] = encode_lines(model.tokenizer, [source])
     if not source_ids:

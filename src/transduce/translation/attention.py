@@ -16,8 +16,8 @@ def attend(model: TextModel, options: DecodeConfig, source: str, target: str | N
             f"{model.engine.name}: cannot tell its attention weights. Load with engine='torch', "
             f"which needs PyTorch: {install_command('train')}"
         )
-    if not isinstance(source, str):
-        raise TypeError("Give one line, a str.")
+    if not isinstance(source, str) or not isinstance(target, str | None):
+        raise TypeError("Give one line, a str, and its translation, a str or None.")
     if not source.strip():
         raise DataError("The source is empty: there is nothing to attend to.")
     tokenizer = model.tokenizer.target

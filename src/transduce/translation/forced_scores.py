@@ -43,8 +43,9 @@ def score_targets(
     model: TextModel, sources: Sequence[str], targets: Sequence[str], length_penalty: float
 ) -> list[TargetScore]:
     """Returns the scores of each target, given its source; see `Translator.score`."""
-    if isinstance(sources, str) or isinstance(targets, str):  # a sequence of characters, which is never meant
-        raise TypeError("Give lists of lines: for a single pair, [source] and [target].")
+    for lines in (sources, targets):  # a string is a sequence of characters, which is never meant
+        if isinstance(lines, str) or not all(isinstance(line, str) for line in lines):
+            raise TypeError("Give lists of lines, each a str: for a single pair, [source] and [target].")
     if len(sources) != len(targets):
         raise DataError(
             f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one target for each source."

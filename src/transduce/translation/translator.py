@@ -10,7 +10,6 @@ translator.attend("A dog runs.")                 # what every head attends to
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -30,6 +29,7 @@ from transduce.translation.directions import Directions, directed
 from transduce.translation.forced_scores import TargetScore, score_targets
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
 from transduce.translation.pipeline.many_sentences import lines_of_many_sentences, many_sentences_warning
+from transduce.translation.pipeline.text_options import text_options_of
 from transduce.translation.result import Alternative, Attention, Translation
 from transduce.translation.windows import Window, cut_windows
 
@@ -161,8 +161,7 @@ class Translator:
             DataError: a prefix or required term holds a forbidden phrase, or the glossary cannot be read.
         """
         constraints = constraints_of(lines, prefixes, forbidden, required)
-        texts = text_options or TextOptions()
-        texts = replace(texts, target=target or texts.target)
+        texts = text_options_of(text_options, target)
         request = Request(self.with_options(**options), 1, texts, glossary_of(glossary))
         return [best.text for best, *_ in self._run(Window(1, lines, constraints), request)]
 
@@ -189,7 +188,7 @@ class Translator:
         """
         constraints = constraints_of(lines, prefixes, forbidden, required)
         search = self.with_options(**options)
-        request = Request(search, n_best, text_options or TextOptions(), glossary_of(glossary))
+        request = Request(search, n_best, text_options_of(text_options), glossary_of(glossary))
         return self._run(Window(1, lines, constraints), request)
 
     def _run(self, window: Window, request: Request) -> list[list[Translation]]:
@@ -260,8 +259,9 @@ class Translator:
         """
         if isinstance(lines, str):
             raise TypeError("Give an iterable of lines: for a single one, [line].")
-        request = Request(options or self.options, n_best, text_options or TextOptions(), glossary_of(glossary))
-        size = window or self.window_lines(request.options)
+        texts = text_options_of(text_options)
+        request = Request(self.options if options is None else options, n_best, texts, glossary_of(glossary))
+        size = self.window_lines(request.options) if window is None else window
         for each in cut_windows(lines, size, constraints):
             yield from run_pipeline(self, each, request)
 
@@ -320,7 +320,7 @@ class Translator:
 
         Raises:
             ConfigError: `n` is out of range, or the model does not know the language.
-            DataError: the prefix is longer than the model's positions reach.
+            DataError: the prefix holds a line break, or is longer than the model's positions reach.
         """
         from transduce.translation.alternatives import alternatives  # imported here, as NumPy is slow to import
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from transduce.config.ranges import Range, require_within
 from transduce.errors import DataError
 from transduce.translation.constraints.line_constraints import Constraints
 
@@ -42,18 +43,27 @@ def cut_windows(
     Of the lines of an open file, the line break at their end is left out.
 
     Raises:
+        ConfigError: `size` is no number of lines.
         DataError: there are fewer constraints than lines.
+        TypeError: a line is no string.
     """
+    require_within(size, "window", int, Range(1, 10_000_000))
     unread = None if constraints is None else iter(constraints)
-    if hasattr(lines, "readline"):
-        lines = (line.removesuffix("\n") for line in lines)
-    for chunk in _chunks(lines, size):
+    for chunk in _chunks(_strings(lines), size):
         of_chunk = None if unread is None else list(islice(unread, len(chunk)))
         if of_chunk is not None and len(of_chunk) < len(chunk):
             last = first + len(of_chunk) - 1
             raise DataError(f"{origin}line {last + 1}: there are constraints up to line {last} only.")
         yield Window(first, chunk, of_chunk, origin)
         first += len(chunk)
+
+
+def _strings(lines: Iterable[str]) -> Iterator[str]:
+    is_file = hasattr(lines, "readline")
+    for line in lines:
+        if not isinstance(line, str):
+            raise TypeError("Give lines that are str each: a file is opened as text, not as bytes.")
+        yield line.removesuffix("\n") if is_file else line
 
 
 def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:

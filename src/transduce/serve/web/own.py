@@ -27,6 +27,7 @@ from transduce.serve.web.own_fields import (
     AlternativesFields,
     AttentionFields,
     OneText,
+    known_fields,
     read_one_text,
     read_own_fields,
     read_texts,
@@ -151,7 +152,7 @@ class Own:
         """POST /api/detect: for each text its possible languages, the most probable first."""
         key = client_key(self.backend, request)
         fields = await self.backend.read_fields(request)
-        texts, _ = read_texts(fields, self.backend.config)
+        texts, _ = read_texts(known_fields(fields, ("text",)), self.backend.config)
         found = await self.backend.detect(request, key, texts)
         return JSONResponse({"detections": [[_detected(guess) for guess in guesses] for guesses in found]})
 

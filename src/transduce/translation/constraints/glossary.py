@@ -34,7 +34,7 @@ class Glossary:
         self._terms: dict[str, list[tuple[re.Pattern[str], Choice]]] = {}
         longest_first = sorted(entries.items(), key=lambda entry: -len(entry[0]))  # of equal length, the first given
         for source, given in longest_first:
-            targets = (given,) if isinstance(given, str) else tuple(given)
+            targets = (given,) if isinstance(given, str) else tuple(given or ())
             if not targets:
                 raise DataError(f"The glossary's term {source!r} has no target term.")
             for term in (source, *targets):

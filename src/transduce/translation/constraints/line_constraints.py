@@ -71,8 +71,8 @@ def constraints_of(
     if not prefixes and not forbidden and not required:
         return None
     prefixes = [""] * num_lines if prefixes is None else prefixes
-    if isinstance(prefixes, str) or isinstance(forbidden, str):
-        raise TypeError("Give a list of prefixes or phrases: for a single one, [text].")
+    if isinstance(prefixes, str) or isinstance(forbidden, str) or not all(isinstance(each, str) for each in prefixes):
+        raise TypeError("Give a list of prefixes or phrases, each a str: for a single one, [text].")
     for_all = tuple(phrase for phrase in forbidden or () if isinstance(phrase, str))
     if for_all and len(for_all) < len(forbidden or ()):
         raise TypeError("Give forbidden phrases for all lines, or a list of them for each line, not both.")

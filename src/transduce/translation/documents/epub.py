@@ -10,7 +10,7 @@ from transduce.errors import DataError
 from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.inline_xml import InlineNames, InlineReader
-from transduce.translation.documents.languages import Languages, followed
+from transduce.translation.documents.languages import Languages, first_of_others, followed, other_languages
 from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.refused_files import other_format
 from transduce.translation.documents.text_encoding import decode
@@ -57,8 +57,11 @@ def _attributes(archive: Archive, name: str, tags: re.Pattern[str]) -> list[dict
 def _read_package(languages: Languages, data: bytes, name: str) -> Content:
     """Reads the metadata, of which the language follows the translation."""
     document = XmlDocument(data, name)
+    declared = [Languages(match["code"]) for match in _LANGUAGE.finditer(document.text)]
+    is_ours = any(not other_languages(each, languages) for each in declared)
+    remark = "" if is_ours else first_of_others(declared, languages)
     text = _LANGUAGE.sub(lambda match: match[1] + followed(match["code"], languages), document.text)
-    return Content(document.decoded.encode, [text])
+    return Content(document.decoded.encode, [text], remark)
 
 
 def _read_page(languages: Languages, data: bytes, name: str) -> Content:

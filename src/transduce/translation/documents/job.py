@@ -16,7 +16,7 @@ from transduce.files import atomic_path, require_free
 from transduce.translation.constraints.glossary import GlossaryLike
 from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.formats import require_format, require_size
-from transduce.translation.documents.languages import Languages
+from transduce.translation.documents.languages import Languages, require_code
 from transduce.translation.documents.parts import Part, Progress, ReadMember, TranslateTexts, translate_parts
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.text_options import Split
@@ -86,6 +86,10 @@ def translate_document(
         DataError: the document is damaged, encrypted, too large or not in its format, or `output` exists.
     """
     job = job or DocumentJob()
+    if not isinstance(source, Path | bytes) or not (isinstance(output, Path) or hasattr(output, "write")):
+        raise TypeError("Give the source as a Path or as bytes, and the output as a Path or as an open file.")
+    if isinstance(job.columns, str):
+        raise TypeError("Give a list of columns: for a single one, [name].")
     path = source if isinstance(source, Path) else Path(job.name) if job.name else None
     is_there = isinstance(source, bytes) or source.is_file()
     found = require_format(job.document_format, path, source if is_there else None)
@@ -103,6 +107,7 @@ def translate_document(
     else:
         languages = job.languages or Languages()
         translate = translator
+    require_code(languages.target, "languages.target")
     num_warnings = 0
 
     def warn(message: str) -> None:

@@ -5,20 +5,22 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from transduce.translation.documents.languages import Languages, followed
+from transduce.translation.documents.languages import Languages, first_of_others, followed
 from transduce.translation.documents.messages import message_pieces
 from transduce.translation.documents.parts import Content
 from transduce.translation.documents.segments import Piece, SegmentError
 from transduce.translation.documents.text_encoding import decode
 
 _STRING = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*+")(?P<colon>\s*:)?|(?P<bracket>[{}\[\]])')
+_LOCALE = re.compile(r'"@@locale"\s*:\s*"(?P<code>[\w-]+)"')
 _ESCAPED = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 
 def read_arb(data: bytes, name: str, languages: Languages) -> Content:
     """Reads an ARB file: what begins with "@" says something about messages, and `@@locale` names the language."""
     decoded = decode(data, name)
-    return Content(decoded.encode, read_json(decoded.text, languages))
+    declared = [Languages(match["code"]) for match in _LOCALE.finditer(decoded.text)]
+    return Content(decoded.encode, read_json(decoded.text, languages), first_of_others(declared, languages))
 
 
 def read_json(text: str, arb: Languages | None = None) -> Iterator[Piece]:

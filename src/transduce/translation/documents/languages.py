@@ -1,7 +1,9 @@
 """The languages of a document and its translation."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from transduce.errors import ConfigError
 from transduce.text.languages import without_region
 
 _NO_LANGUAGE = ("mis", "mul", "und", "zxx")  # uncoded, multiple, undetermined, no linguistic content: ISO 639-2
@@ -15,9 +17,20 @@ class Languages:
     target: str = ""
 
 
+def require_code(code: str, name: str) -> None:
+    """Raises ConfigError, naming the option, where a code that documents are to name is none; "" is allowed."""
+    if code and not code.replace("-", "").replace("_", "").isalnum():
+        raise ConfigError(f"{name} '{code}' is not a language code, such as en or pt-BR.")
+
+
 def is_same_language(one: str, other: str) -> bool:
     """Returns whether two codes name the same language, of any region: "en-GB" and "EN"."""
     return bool(one) and without_region(one) == without_region(other)
+
+
+def first_of_others(declared: Iterable[Languages], languages: Languages) -> str:
+    """Returns the warning of `other_languages` on the first of those that a document declares; "" if there is none."""
+    return next(filter(None, (other_languages(each, languages) for each in declared)), "")
 
 
 def other_languages(declared: Languages, languages: Languages) -> str:

@@ -1,12 +1,12 @@
 """TMX, translation memories: units without a text in the target language get one."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from transduce.errors import ConfigError
 from transduce.translation.documents.inline_xml import InlineNames, InlineReader
-from transduce.translation.documents.languages import Languages, is_same_language
+from transduce.translation.documents.languages import Languages, first_of_others, is_same_language
 from transduce.translation.documents.parts import Content
 from transduce.translation.documents.segments import Piece
 from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of, escape_text
@@ -14,6 +14,8 @@ from transduce.translation.documents.xml_tree import Node, XmlDocument, attribut
 _PREFIXES = {"http://www.lisa.org/tmx14": ""}
 _NAMES = InlineNames(elements=frozenset(("hi",)), pairs={"bpt": "ept"})
 _HEADER = re.compile(r"<(?:[\w.-]+:)?header\b(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>")
+
+_VARIANT = re.compile(_HEADER.pattern.replace("header", "tuv"))
 
 
 def read_tmx(data: bytes, name: str, languages: Languages) -> Content:
@@ -31,15 +33,20 @@ def read_tmx(data: bytes, name: str, languages: Languages) -> Content:
     declared = attributes_of(header[0]).get("srclang", "") if header is not None else ""
     known = Languages(languages.source or declared.replace("*all*", ""), languages.target)
     read = partial(_read_unit, InlineReader(document, _NAMES), known)
-    return Content(document.decoded.encode, document.pieces({"tu"}, read))
+    codes = [_code(attributes_of(match[0])) for match in _VARIANT.finditer(document.text)]
+    is_ours = any(is_same_language(code, known.source) for code in codes)
+    remark = "" if is_ours else first_of_others(map(Languages, codes), known)
+    return Content(document.decoded.encode, document.pieces({"tu"}, read), remark)
+
+
+def _code(attributes: Mapping[str, str]) -> str:
+    return attributes.get("xml:lang", attributes.get("lang", ""))
 
 
 def _read_unit(inline: InlineReader, languages: Languages, unit: Node) -> Iterator[Piece]:
     document = inline.document
     variants = [child for child in unit.children if child.name == "tuv"]
-    codes = [
-        attributes.get("xml:lang", attributes.get("lang", "")) for attributes in map(document.attributes, variants)
-    ]
+    codes = [_code(document.attributes(each)) for each in variants]
     sources = [each for each, code in zip(variants, codes, strict=True) if is_same_language(code, languages.source)]
     if not languages.source:
         sources = variants[:1]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from transduce.translation.documents.inline_xml import InlineNames, InlineReader
-from transduce.translation.documents.languages import Languages, other_languages
+from transduce.translation.documents.languages import Languages, first_of_others
 from transduce.translation.documents.parts import Content
 from transduce.translation.documents.segments import Piece
 from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of, escape_text
@@ -30,15 +30,15 @@ def read_xliff(data: bytes, name: str, languages: Languages) -> Content:
     document = XmlDocument(data, name, _PREFIXES, declares_prefixes=True)
     document.require_root("xliff", "XLIFF")
     reader = _UnitReader(document, _NAMES)
-    remark = other_languages(_declared(document.text), languages)
+    remark = first_of_others(_declared(document.text), languages)
     pieces = document.pieces({"trans-unit", "segment"}, reader.read_unit, reader.is_kept)
     return Content(document.decoded.encode, _with_language(pieces, languages.target), remark)
 
 
-def _declared(text: str) -> Languages:
-    """Returns the languages that an XLIFF document declares: version 2 at its root, 1.2 at its first file."""
-    tags = [attributes_of(found[0]) for found in (_ROOT.search(text), _FILE.search(text)) if found is not None]
-    return Languages(*(next((tag[name] for name in names for tag in tags if name in tag), "") for names in _LANGUAGES))
+def _declared(text: str) -> Iterator[Languages]:
+    """Yields the languages that an XLIFF document declares: version 2 at its root, 1.2 at each file."""
+    for tag in (attributes_of(found[0]) for pattern in (_ROOT, _FILE) for found in pattern.finditer(text)):
+        yield Languages(*(next((tag[name] for name in names if name in tag), "") for names in _LANGUAGES))
 
 
 class _UnitReader(InlineReader):

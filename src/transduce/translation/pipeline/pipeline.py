@@ -57,6 +57,8 @@ class Request:
     glossary: Glossary | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.options, DecodeConfig):
+            raise TypeError("Give options as a DecodeConfig: translator.with_options(beam_size=2), for example.")
         self.options.require_n_best(self.n_best)
 
 

@@ -32,6 +32,11 @@ _PLAIN = re.compile(_SIGN)
 _HTML = re.compile(rf"{_SIGN}|&(?:#\d{{2,6}}|#[xX][0-9a-fA-F]{{2,5}}|[A-Za-z]{{3,7}});")
 
 
+def with_known_signs(line: str, tokenizer: Tokenizer) -> str:
+    """Returns a line of plain text as `TextOptions.signs` has it read."""
+    return Signs(Window(1, [line]), tokenizer, "placeholders").removed().lines[0]
+
+
 @dataclass(frozen=True, slots=True)
 class _Read:
     """A line as the model reads it."""

@@ -1,8 +1,9 @@
 """Options for lines that are more than one sentence of plain text."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Literal, get_args
 
+from transduce.config.ranges import shown
 from transduce.errors import ConfigError, suggestion
 
 Split = Literal["auto", "always", "never"]
@@ -27,6 +28,11 @@ class TextOptions:
     domain: str = ""  # for a model that was trained on domains
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value, kind = getattr(self, field.name), type(field.default)
+            if not isinstance(value, kind):
+                demand = "True or False" if kind is bool else "a text"
+                raise ConfigError(f"{field.name} = {shown(value)}: must be {demand}.")
         for key, value, known in (("split", self.split, SPLIT_KINDS), ("markup", self.markup, MARKUP_KINDS)):
             if value not in known:
                 raise ConfigError(f"{key} = '{value}': must be {', '.join(known)}.{suggestion(value, known)}")
@@ -48,3 +54,15 @@ class TextOptions:
                 raise ConfigError(
                     f"{name} does not go with prefixes or required terms by line, which apply to whole lines."
                 )
+
+
+def text_options_of(given: TextOptions | None, target: str = "") -> TextOptions:
+    """Returns the options of a call, None being all defaults; a `target` takes the place of theirs.
+
+    Raises:
+        TypeError: they are something else, such as a dictionary.
+    """
+    if given is not None and not isinstance(given, TextOptions):
+        raise TypeError("Give text_options as transduce.translation.pipeline.TextOptions(guard=True), for example.")
+    options = given or TextOptions()
+    return replace(options, target=target) if target else options

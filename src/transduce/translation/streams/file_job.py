@@ -16,6 +16,7 @@ from transduce.reporting.tables import counted
 from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
+from transduce.translation.pipeline.text_options import text_options_of
 from transduce.translation.result import Translation
 from transduce.translation.streams.layouts import Layout, PlainLines
 from transduce.translation.streams.output import ResumableOutput, StreamOutput, open_stream
@@ -106,8 +107,9 @@ def translate_file(
     """
     job = job or FileJob()
     workers = _OneTranslator(translator, job.progress) if isinstance(translator, Translator) else translator
-    text_options = job.text_options or TextOptions()
-    translation = Request(job.options or workers.options, job.n_best, text_options, glossary_of(job.glossary))
+    text_options = text_options_of(job.text_options)
+    options = workers.options if job.options is None else job.options
+    translation = Request(options, job.n_best, text_options, glossary_of(job.glossary))
     request = FileRequest(translation, job.layout or PlainLines(), job.inline_terms)
     if job.inline_terms:
         text_options.require_whole_lines()
@@ -125,7 +127,8 @@ def translate_file(
         total = sum(1 for _ in read_lines(source)) if job.progress and source != STDIN and source.is_file() else None
         with progress_bar("translating", total, unit=" lines", shown=job.progress) as bar:
             bar.initial = bar.n = num_resumed
-            size, origin = job.window or Translator.window_lines(translation.options), f"{shown_name(source)}, "
+            origin = f"{shown_name(source)}, "
+            size = Translator.window_lines(translation.options) if job.window is None else job.window
             windows = cut_windows(lines, size, constraints, first=num_resumed + 1, origin=origin)
             for done, rows in workers.translate(windows, request):
                 tally.add(rows if job.warn_of_lines else _without_doubts(rows))
