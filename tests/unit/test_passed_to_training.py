@@ -272,7 +272,7 @@ def test_paper(noting: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     given = {
         "table1": "",
         "table2": f"{training} --recipe a --recipe b --model m:en-fr --tokenized --controls --flops 3e13 "
-        "--minutes 20 --seeds 3 --trials 4",
+        "--minutes 20 --seeds 3 --systems lstm,convs2s --trials 4",
         "table3": f"{training} --recipe a --rows A1,B2 --seeds 3 --jobs 2 --tokenized --any-source",
         "table4": f"{training} --recipe a --raw r --silver s --seeds 3 --baseline b.json --constrained",
         "figures": "--model m --layer 2 --sentence x --word w --related u,v --anaphora y --anaphor i --antecedent j "
@@ -286,7 +286,7 @@ def test_paper(noting: Noting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         {},
         both
         | {"recipes": [Path("a"), Path("b")], "models": ["m:en-fr"], "tokenized": True}
-        | {"controls": True, "flops": 3e13, "minutes": 20.0, "seeds": 3, "trials": 4},
+        | {"controls": True, "flops": 3e13, "minutes": 20.0, "seeds": 3, "systems": ["lstm", "convs2s"], "trials": 4},
         both
         | {"recipe": Path("a"), "rows": ["A1", "B2"], "seeds": 3, "jobs": 2, "tokenized": True, "any_source": True},
         both
