@@ -58,11 +58,10 @@ class Trainer:
         *,
         guidance: Guidance | None = None,
         compute: Compute | None = None,
-        clock: Callable[[], float] = time.perf_counter,
         show_progress: bool = True,
     ) -> None:
         self.config, self.run = config, run
-        self.clock = clock  # of updates, in seconds
+        self.clock: Callable[[], float] = time.perf_counter  # of updates, in seconds; another may be set
         self.train, self.validation, self.guidance = train, validation, guidance
         self.compute = compute or Compute.of(config.train.device, config.train.precision)
         self.ranks = Ranks.join(self.compute.device)

@@ -82,8 +82,9 @@ class Run:
             model, compute = self._model()
             trainer = Trainer(
                 model, config, self.folder, store, self._validation(config), compute=compute,
-                clock=_CLOCKS[clock_of(compute)], show_progress=self.show_progress,
+                show_progress=self.show_progress,
             )  # fmt: skip
+            trainer.clock = _CLOCKS[clock_of(compute)]
             trainer.resume()
             trainer.prepare()
             end = trainer.fit().end
