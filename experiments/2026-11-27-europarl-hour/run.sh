@@ -17,4 +17,4 @@ for language in en fr; do
     cp "$news/newstest2013.$language" "$news/newstest2014.$language" "$output/corpus"
 done
 exec nice transduce paper table2 --controls --recipe "$(dirname "$0")/recipe.toml" --corpus "$output/corpus" \
-    --output "$output" ${SYSTEMS:+--systems "$SYSTEMS"} --flops "${FLOPS:-1.5e14}" --minutes "${MINUTES:-60}"
+    --output "$output" ${SYSTEMS:+--systems "$SYSTEMS"} --flops "${FLOPS:-1e14}" --minutes "${MINUTES:-60}"
