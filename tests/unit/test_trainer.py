@@ -238,10 +238,7 @@ def test_a_validation_takes_what_memory_allows_and_all_processes_have_the_scores
     assert len(asked) == 3
 
 
-def test_an_update_is_counted_with_its_batch_its_time_and_its_cost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trainer_module, "time", SimpleNamespace(perf_counter=lambda: 12.5))
+def test_an_update_is_counted_with_its_batch_its_time_and_its_cost(tmp_path: Path) -> None:
     examined: list[Any] = []
 
     def advance(progress: Progress) -> None:
@@ -249,6 +246,7 @@ def test_an_update_is_counted_with_its_batch_its_time_and_its_cost(
 
     order = SimpleNamespace(advance=advance, pairs=lambda progress: f"pairs of epoch {progress.epoch}")
     trainer = trainer_of(tmp_path, order=order, ranks=Ranks(0, 3))
+    trainer.clock = lambda: 12.5
     trainer.capacity = SimpleNamespace(flops_per_second=2.0, basis="measured")
     trainer.compute, trainer._micro_batches = "CPU", ["pass"]
     trainer.quarantine = SimpleNamespace(examine=lambda *given: examined.append(given))
