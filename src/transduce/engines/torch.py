@@ -170,7 +170,9 @@ class TorchEngine:
                 of_rows = [constraints[index] for index in rows] if constraints is not None else []
                 batch = Batch.of([read[index] for index in rows], of_rows, self._never, self.shortlist, self.device)
                 with self._lock if self.graph_decoders is not None else contextlib.nullcontext():
-                    memories = [model.encode(batch.source_BS, batch.lengths_B) for model in self.models]
+                    memories = []
+                    for model in self.models:
+                        memories.append(model.encode(batch.source_BS, batch.lengths_B))
                     # Made only where it is run: it prepares a cache, which a search with drafts does not use.
                     ordinary = partial(search, batch, self.models, memories, options, each, self.graph_decoders)
                     if self.drafts is None:
