@@ -57,7 +57,7 @@ def test_import(noting: Noting, capsys: pytest.CaptureFixture[str]) -> None:
 def test_filter(noting: Noting, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = noting("transduce.augmentation.filtering.filter_corpus", "report")
     one, many = (
-        SimpleNamespace(directions=SimpleNamespace(targets=targets, language_tags="source"))
+        SimpleNamespace(directions=SimpleNamespace(targets=targets, pairs=[("", "")], language_tags="source"))
         for targets in ((), ("de", "fr"))
     )
     many.directions.choose = lambda source, target: SimpleNamespace(target=target)

@@ -5,6 +5,7 @@ import logging
 import math
 import os
 import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,7 @@ class Loop(Trainer):
         self.run, self.progress, self.ranks = run, Progress(step=step), Ranks()
         self.compute: Any = SimpleNamespace(device=CPU)
         self.at = at or {}
+        self.clock = time.perf_counter
         self._is_whole = True
         self.events: list[str] = []
         self.checkpoint_schedule = CheckpointSchedule(self.config.train)
