@@ -110,6 +110,17 @@ def test_two_commands_may_measure_into_one_folder_at_the_same_time(
     }  # fmt: skip
 
 
+def test_results_of_other_settings_that_came_meanwhile_are_not_mixed(tmp_path: Path) -> None:
+    def measure(say: Say) -> Values:
+        run_experiment(Counting().experiment("x", settings={"flops": 2}), tmp_path, show_progress=False)
+        return {"value": 0}
+
+    slow = replace(Counting().experiment(""), measurements=[Measurement("a", measure)])
+    with pytest.raises(ConfigError, match="holds results of"):
+        run_experiment(slow, tmp_path, show_progress=False)
+    assert list(results(tmp_path)["cells"]) == ["x"]
+
+
 def test_a_result_waits_until_the_folder_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     with contextlib.ExitStack() as held:

@@ -93,18 +93,10 @@ class _Results:
     """results.json: the finished measurements, and the machines that made them."""
 
     def __init__(self, experiment: Experiment, path: Path) -> None:
-        now = {"experiment": experiment.name, "settings": json.loads(json.dumps(dict(experiment.settings)))}
+        self._now = {"experiment": experiment.name, "settings": json.loads(json.dumps(dict(experiment.settings)))}
         self._path = path
-        self._values = {**now, "started": datetime.date.today().isoformat(), "machines": [], "cells": {}}
-        if path.exists():
-            with store.reading(path, "the results of 'transduce paper'") as values:
-                self._values = values | {key: values[key] for key in (*now, "machines", "cells")}
-            remedy = (
-                f"Choose another --output, or remove the whole folder {path.parent} to start over: the models there "
-                "belong to those results."
-            )
-            before = {key: self._values[key] for key in now}
-            store.require_same(before, now, f"{path}: holds results of", remedy=remedy)
+        self._values = {**self._now, "started": datetime.date.today().isoformat(), "machines": [], "cells": {}}
+        self._read()
         self._machine = describe_machine()
 
     @property
@@ -113,14 +105,25 @@ class _Results:
         cells: dict[str, dict[str, Any]] = self._values["cells"]
         return cells
 
+    def _read(self) -> None:
+        """Takes over what is written, which must be of this experiment and its settings."""
+        path, now = self._path, self._now
+        if not path.exists():
+            return
+        with store.reading(path, "the results of 'transduce paper'") as values:
+            self._values |= values | {key: values[key] for key in (*now, "machines", "cells")}
+        remedy = (
+            f"Choose another --output, or remove the whole folder {path.parent} to start over: the models there "
+            "belong to those results."
+        )
+        store.require_same({key: self._values[key] for key in now}, now, f"{path}: holds results of", remedy=remedy)
+
     def add(self, name: str, values: Values, seconds: float) -> None:
         """Keeps a measurement, durably, next to those that other commands have written here since."""
         while True:
             with files.exclusive(self._path.parent) as alone:
                 if alone:
-                    if self._path.exists():
-                        with store.reading(self._path, "the results of 'transduce paper'") as written:
-                            self._values |= {key: written[key] for key in ("machines", "cells")}
+                    self._read()
                     machines = self._values["machines"]
                     if self._machine not in machines:
                         machines.append(self._machine)

@@ -41,7 +41,7 @@ def render(scale: str, measured: Measured) -> str:
             [[name, source, f"{score:.2f}"] for name, source, score in PUBLISHED],
             text_columns=2,
         ),
-        differences(_differences(legs), scale, _SMOKE),
+        differences(_differences(legs, tried=bool(trials)), scale, _SMOKE),
     )
 
 
@@ -114,13 +114,18 @@ def _listed(settings: Sequence[str]) -> str:
     return ", ".join(f"`{each}`" for each in settings) or "the recipe's own"
 
 
-def _differences(legs: Sequence[Values]) -> list[str]:
+def _differences(legs: Sequence[Values], *, tried: bool) -> list[str]:
     seeds = len(distinct(legs, "seed"))
     return [
         "- Size: these are small systems on a small corpus. With more of both, another kind may learn best.",
         "- Same for all: the corpus, its pieces, the batches and their order, the loss, validation, averaging, beam "
         "search and scores. A control has as many layers as bring it nearest to the Transformer's parameters.",
-        "- Own for each: the optimiser, its rate and dropout, chosen on the validation set alone, as many trials each.",
+        "- Own for each: the optimiser, its rate and dropout"
+        + (
+            ", chosen on the validation set alone, as many trials each."
+            if tried
+            else "; nothing was tried on this corpus."
+        ),
         "- Minutes are those of updates: with one thread its processor time; otherwise the clock's, which compares on "
         "an idle machine only. "
         "The recurrent system uses PyTorch's fused LSTM. Counted operations do not depend on the machine.",
