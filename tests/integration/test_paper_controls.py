@@ -13,7 +13,7 @@ from transduce.cli.main import main
 from transduce.config import apply_settings, preset
 from transduce.errors import ConfigError
 from transduce.experiments.paper import table2
-from transduce.experiments.paper.controls import comparison, report
+from transduce.experiments.paper.controls import comparison, report, training
 from transduce.experiments.paper.controls.systems import MOST_TRIALS, SYSTEMS
 from transduce.experiments.paper.controls.training import Run, clock_of
 from transduce.experiments.paper.table2 import Table2Options
@@ -106,6 +106,17 @@ def test_minutes_are_processor_time_of_a_single_thread(monkeypatch: pytest.Monke
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         found[threads] = clock_of(Compute.of("cpu", "fp32"))
     assert found == {1: "processor", 2: "wall"}
+
+
+def test_what_another_command_has_prepared_meanwhile_is_not_prepared_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([False, True])
+    monkeypatch.setattr(training, "is_prepared", lambda folder: next(answers))
+    monkeypatch.setattr(training, "prepare", lambda *_, **__: pytest.fail("prepared again"))
+    monkeypatch.setattr(training, "load_prepared", lambda folder, **_: folder)
+    run = Run(SYSTEMS[0], preset("demo"), tmp_path / "run", tmp_path / "runs" / "data", False, False)
+    assert run._prepared == tmp_path / "runs" / "data"
 
 
 def test_a_second_leg_that_had_ended_is_measured_by_its_own_budget(

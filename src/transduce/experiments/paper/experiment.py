@@ -120,17 +120,14 @@ class _Results:
 
     def add(self, name: str, values: Values, seconds: float) -> None:
         """Keeps a measurement, durably, next to those that other commands have written here since."""
-        while True:
-            with files.exclusive(self._path.parent) as alone:
-                if alone:
-                    self._read()
-                    machines = self._values["machines"]
-                    if self._machine not in machines:
-                        machines.append(self._machine)
-                    machine = machines.index(self._machine)
-                    self.cells[name] = {"values": values, "seconds": round(seconds, 3), "machine": machine}
-                    return files.write_json(self._path, self._values)
-            time.sleep(0.1)
+        with store.in_turn(self._path.parent):
+            self._read()
+            machines = self._values["machines"]
+            if self._machine not in machines:
+                machines.append(self._machine)
+            machine = machines.index(self._machine)
+            self.cells[name] = {"values": values, "seconds": round(seconds, 3), "machine": machine}
+            files.write_json(self._path, self._values)
 
     def footer(self) -> str:
         """Returns when, on what and for how long all was measured."""

@@ -21,6 +21,7 @@ from transduce.evaluation import bleu, paper_bleu, tokenized_bleu
 from transduce.experiments.paper.controls.search import search
 from transduce.experiments.paper.controls.systems import System
 from transduce.experiments.paper.experiment import Values
+from transduce.experiments.store import in_turn
 from transduce.runs import with_vocabulary
 from transduce.text import Tokenizer, load_tokenizer
 from transduce.training.averaging import average_checkpoints
@@ -138,7 +139,9 @@ class Run:
     @property
     def _prepared(self) -> Prepared:
         if not is_prepared(self.data):
-            prepare(self.config, self.data, progress=self.show_progress)
+            with in_turn(self.data.parent):  # of several commands the first prepares
+                if not is_prepared(self.data):
+                    prepare(self.config, self.data, progress=self.show_progress)
         return load_prepared(self.data, checksums=False)
 
     @property
