@@ -1,5 +1,6 @@
 #!/bin/sh
-# Trains and scores all rows of both comparisons, seed by seed. Started again, it goes on where it was stopped.
+# Trains and scores all rows of both comparisons, seed by seed. Started again, it goes on where it was stopped. Started several
+# times with the same OUTPUT, the runs share the rows.
 #
 #   sh run.sh EUROPARL OUTPUT [SEED …]
 #
@@ -22,6 +23,8 @@ lines() {
     done
 }
 
+exec 9> data.lock
+flock 9
 if [ ! -e texts.made ]; then
     lines train 1 "$train_lines"
     lines dev 400001 "$((test_lines / 2))"
@@ -43,6 +46,8 @@ transduce prepare recipe.toml --tokenizer vocabulary/tokenizer.json --output pre
 row() {
     run="$1-$seed" data=$2
     shift 2
+    exec 9> "$run.lock"
+    flock --nonblock 9 || return 0
     [ ! -s "$run.json" ] || return 0
     set -- "$@" "train.seed=$seed" "train.max_steps=$steps"
     for setting; do
@@ -55,6 +60,7 @@ row() {
 }
 
 [ -s cost.json ] || python "$here/cost.py" recipe.toml cost.json
+flock --unlock 9
 for seed in "$@"; do
     for window in 0 8 16 32 64; do row "window-$window" prepared "model.attention_window=$window"; done
     for kind in sinusoidal learned; do row "$kind" prepared-short "model.positions=$kind" "$short"; done
