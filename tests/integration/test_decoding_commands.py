@@ -286,6 +286,13 @@ def test_score_wants_a_target_for_each_source(models: Path, tmp_path: Path, caps
         translator.score("ab", ["c", "d"])
 
 
+def test_score_refuses_files_without_lines(models: Path, tmp_path: Path, capsys: Any) -> None:
+    files = "--source", write(tmp_path / "s", []), "--target", write(tmp_path / "t", [])
+    assert command("score", models / "a", *files, "--output", tmp_path / "out") == DataError.exit_code
+    assert f"{tmp_path / 's'} has no lines: there is nothing to score." in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scores the pairs, and returns the exit code."""
-    from transduce.data.readers import STDIN
+    from transduce.data.readers import STDIN, shown_name
     from transduce.data.treebank_reader import sentence_reader
     from transduce.translation.forced_scores import ScoreSummary
 
@@ -88,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
                     limit = translator.engine.max_source_tokens
                     warn_truncated(f"{args.source}, line {number}", limit, "read")
                 output.writelines(_rows(number, each, tokens=args.tokens, as_json=args.json))
+        if not number:
+            raise DataError(f"{shown_name(args.source)} has no lines: there is nothing to score.")
     say(str(summary))
     return 0
 
