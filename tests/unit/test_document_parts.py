@@ -206,6 +206,14 @@ def test_a_function_may_return_strings() -> None:
     assert (summary.num_segments, summary.num_warnings, len(warnings)) == (2, 1, 1)
 
 
+@pytest.mark.parametrize(("returned", "count"), [([], "0"), (["EIN HUND", "EINE KATZE", "MEHR"], "3")])
+def test_a_function_returns_as_many_texts_as_it_got(tmp_path: Path, returned: list[str], count: str) -> None:
+    job, error = DocumentJob(name="a.txt"), f"^2 texts given to the function, and {count} came back: "
+    with pytest.raises(DataError, match=error):
+        translate_document(lambda _: returned, b"a dog\n\na cat\n", tmp_path / "out.txt", job)
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_format_that_is_named_counts_and_an_output_is_not_replaced(tmp_path: Path) -> None:
     assert require_format("html", Path("a.txt")).title == "HTML"
     assert translated(b"<p>a dog</p><code>b dog", "a.html") == b"<p>A DOG</p><code>b dog"

@@ -83,7 +83,8 @@ def translate_document(
 
     Raises:
         ConfigError: the format is unknown or not that of the content, or an option is wrong.
-        DataError: the document is damaged, encrypted, too large or not in its format, or `output` exists.
+        DataError: the document is damaged, encrypted, too large or not in its format, or `output` exists; or the
+            function returned another number of translations than it got texts.
     """
     job = job or DocumentJob()
     if not isinstance(source, Path | bytes) or not (isinstance(output, Path) or hasattr(output, "write")):

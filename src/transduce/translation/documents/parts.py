@@ -10,6 +10,7 @@ from io import StringIO
 from textwrap import shorten
 
 from transduce.errors import DataError
+from transduce.reporting.tables import counted
 from transduce.translation.documents.messages import HalfCharacter
 from transduce.translation.documents.segments import (
     AlignedByHand,
@@ -145,8 +146,14 @@ def _translate_window(window: Sequence[Part | Piece], translate: TranslateTexts,
                 progress.warn(f"{shorten(piece, 60, placeholder=' …')!r}: {warning}")
     segments = [segment for segment in segments_of(pieces) if segment.translation is None]
     texts = list(dict.fromkeys(segment.source for segment in segments))
+    translations = [*translate(texts)] if texts else []
+    if len(translations) != len(texts):
+        raise DataError(
+            f"{counted(len(texts), 'text')} given to the function, and {len(translations):,} came back: it must return "
+            "one translation for each."
+        )
     kept: dict[str, str] = {}
-    for source, given in zip(texts, translate(texts) if texts else (), strict=True):
+    for source, given in zip(texts, translations, strict=True):
         translation = given if isinstance(given, Translation) else Translation(given, 0.0, 0.0, (), True, False)
         is_kept = keeps_tags(items_of(source), items_of(translation.text))
         warnings = translation.warnings
