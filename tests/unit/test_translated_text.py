@@ -79,9 +79,10 @@ def test_a_text_is_translated_and_becomes_one_side(
     tmp_path: Path, job: Job, make: Any, kind: str, is_target: bool
 ) -> None:
     text, output = tmp_path / "mono.de", tmp_path / "out"
+    text.write_text("ein Hund\neine Katze\n")
     made = make(TRANSLATOR, text, output)
     layout = TranslationRecords(kind, guard=True)
-    assert job.translated == [(text, output / RECORDS, None, {**DEFAULTS, "layout": layout})]
+    assert job.translated == [(text, output / RECORDS, ["ein Hund", "eine Katze"], {**DEFAULTS, "layout": layout})]
     read = {"files": [str(text)], "sha256_of_lines": f"sum in the journal of {RECORDS}"}
     made_by = {"command": kind, "input": read, "job": {"a": 1}}
     assert job.written == [(output, made_by, {"text_is_target": is_target})]
@@ -93,6 +94,7 @@ def test_the_options_of_a_job_are_passed_on(tmp_path: Path, job: Job, monkeypatc
     monkeypatch.setattr(Translator, "directions", Directions((("en", "fr"),), (), ()))
     options, texts = DecodeConfig(beam_size=3), TextOptions(guard=False, target="fr")
     given = {"options": options, "window": 7, "progress": True, "warn": print, "overwrite": True}
+    (tmp_path / "a").touch()
     back_translate(TRANSLATOR, tmp_path / "a", tmp_path / "out", CorpusJob(text_options=texts, **given))  # type: ignore[arg-type]
     [(*_, found)] = job.translated
     layout = TranslationRecords("back-translate", guard=False)
@@ -102,6 +104,7 @@ def test_the_options_of_a_job_are_passed_on(tmp_path: Path, job: Job, monkeypatc
 
 def test_a_finished_job_is_not_written_again(tmp_path: Path, job: Job) -> None:
     job.done = {"counts": COUNTS | {"lines": 11}}
+    (tmp_path / "a").touch()
     made = forward_translate(TRANSLATOR, tmp_path / "a", tmp_path / "out")
     assert job.written == []
     assert (made.num_lines, made.was_finished, made.manifest) == (11, True, job.done)
@@ -119,7 +122,7 @@ def test_a_teacher_translates_the_sources(tmp_path: Path, job: Job, corpus: tupl
     distill(TRANSLATOR, corpus[0], tmp_path / "one")
     distill(TRANSLATOR, corpus, tmp_path / "two")
     assert [each[:3] for each in job.translated] == [
-        (corpus[0], tmp_path / "one" / RECORDS, None),
+        (corpus[0], tmp_path / "one" / RECORDS, ["a dog", "a cat"]),
         (corpus[0], tmp_path / "two" / RECORDS, ["a dog", "a cat"]),
     ]
     assert {each[3]["n_best"] for each in job.translated} == {1}
@@ -158,6 +161,18 @@ def test_of_as_many_translations_as_the_beam_has_the_nearest_is_taken(
     assert options["layout"] == TranslationRecords("distill", "chrf")
     assert [json.loads(line) for line in lines] == [["a dog", "ein Hund"], ["a cat", "eine Katze"]]
     assert job.written[0][1]["input"]["files"] == [*map(str, corpus)]
+
+
+@pytest.mark.parametrize("make", [back_translate, forward_translate, distill])
+@pytest.mark.parametrize(("content", "error"), [(None, "no such file"), (b"\xff\n", "line 1: not UTF-8")])
+def test_an_input_that_cannot_be_read_leaves_no_folder(
+    tmp_path: Path, make: Any, content: bytes | None, error: str
+) -> None:
+    if content is not None:
+        (tmp_path / "mono.xx").write_bytes(content)
+    with pytest.raises(DataError, match=error):
+        make(TRANSLATOR, tmp_path / "mono.xx", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_a_teacher_cannot_do(tmp_path: Path, job: Job, corpus: tuple[Path, Path]) -> None:

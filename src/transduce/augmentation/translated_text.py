@@ -6,13 +6,14 @@ record for each line. The files are made from the records at the end, in one pas
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 
 from transduce.augmentation.made_corpus import RECORDS, MadeCorpus, complete, prepare_folder, write_corpus
 from transduce.augmentation.translation_records import Nearness, TranslationRecords, line_of_pair
 from transduce.config import DecodeConfig
 from transduce.data.first_recipe import language_of
-from transduce.data.readers import PairReader
+from transduce.data.readers import PairReader, read_lines
 from transduce.data.tmx import is_tmx
 from transduce.errors import ConfigError
 from transduce.text.languages import without_region
@@ -142,6 +143,8 @@ def _make(
     if isinstance(translator, Translator):  # for workers, the command has done so
         texts = job.text_options
         require_source_language(inputs[0], translator.directions.choose(texts.language, texts.target, texts.domain))
+    lines = read_lines(inputs[0]) if lines is None else iter(lines)
+    lines = chain([*islice(lines, 1)], lines)  # an input that cannot be read is an error before the folder is made
     prepare_folder(output, overwrite=job.overwrite)
     summary = translate_file(
         translator,
