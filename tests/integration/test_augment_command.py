@@ -11,7 +11,6 @@ from made_models import made_bundle, made_tagged_bundle
 from text_engine import text_translator
 from transduce import augmentation
 from transduce.augmentation import CorpusJob, MadeCorpus
-from transduce.augmentation.translated_text import require_source_language
 from transduce.cli import augment_job
 from transduce.cli.main import main
 from transduce.config import DataConfig, load_recipe
@@ -101,14 +100,14 @@ def test_a_text_in_the_language_of_the_translations_is_refused() -> None:
     with pytest.raises(
         ConfigError, match=r"mono.de.gz: by its name its language is de, but the model translates en → de"
     ):
-        require_source_language(Path("mono.de.gz"), Direction("en", "de-AT", "", False, ()))
+        Direction("en", "de-AT", "", False, ()).require_source(Path("mono.de.gz"))
     for name, source, target in (
         ("mono.en", "en", "de"),
         ("mono.de", "", ""),
         ("mono.txt", "en", "de"),
         ("a.de", "de-CH", "de"),
     ):
-        require_source_language(Path(name), Direction(source, target, "", False, ()))
+        Direction(source, target, "", False, ()).require_source(Path(name))
 
 
 def test_a_recipe_names_the_language_and_the_domain_that_were_asked_for(tmp_path: Path) -> None:

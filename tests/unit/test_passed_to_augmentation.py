@@ -16,6 +16,7 @@ from transduce.cli import augment_job
 from transduce.cli.main import main
 from transduce.config import DataConfig, DecodeConfig
 from transduce.engines.shortlist.learning import Coverage
+from transduce.translation.directions import Direction
 from transduce.translation.pipeline import TextOptions
 from transduce.verification import Settings
 
@@ -45,7 +46,7 @@ def test_augment(
 
     def choose(*given: str) -> Any:
         chosen.append(given)
-        return SimpleNamespace(source="en", target="FR", domain="Law")
+        return Direction("en", "FR", "Law", False, ())
 
     noting("transduce.translation.directions.Directions.of", SimpleNamespace(choose=choose))
     made = MadeCorpus(tmp_path, 9, 7, {"empty": 2}, {"job": {}, "command": command}, num_resumed=3)

@@ -12,12 +12,9 @@ from pathlib import Path
 from transduce.augmentation.made_corpus import RECORDS, MadeCorpus, complete, prepare_folder, write_corpus
 from transduce.augmentation.translation_records import Nearness, TranslationRecords, line_of_pair
 from transduce.config import DecodeConfig
-from transduce.data.first_recipe import language_of
 from transduce.data.readers import PairReader, read_lines
 from transduce.data.tmx import is_tmx
 from transduce.errors import ConfigError
-from transduce.text.languages import without_region
-from transduce.translation.directions import Direction
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams import FileJob, translate_file
 from transduce.translation.streams.journal import finished_journal, read_journal
@@ -119,16 +116,6 @@ def distill(
     return _make(translator, corpus, output, records, job, n_best=n_best, lines=(line_of_pair(*pair) for pair in pairs))
 
 
-def require_source_language(text: Path, direction: Direction) -> None:
-    """Raises ConfigError if a text is named by the language that a model translates into."""
-    source, target = direction.source, direction.target
-    if language_of(text) and language_of(text) == without_region(target) != without_region(source):
-        raise ConfigError(
-            f"{text}: by its name its language is {language_of(text)}, but the model translates {source} → {target}. "
-            f"Take a model of {target} → {source}, a text in the other language, or give the file another name."
-        )
-
-
 def _make(
     translator: Translator | Workers,
     inputs: Sequence[Path],
@@ -142,7 +129,7 @@ def _make(
     """Translates `lines`, by default those of the first input, and makes the folder."""
     if isinstance(translator, Translator):  # for workers, the command has done so
         texts = job.text_options
-        require_source_language(inputs[0], translator.directions.choose(texts.language, texts.target, texts.domain))
+        translator.directions.choose(texts.language, texts.target, texts.domain).require_source(inputs[0])
     lines = read_lines(inputs[0]) if lines is None else iter(lines)
     lines = chain([*islice(lines, 1)], lines)  # an input that cannot be read is an error before the folder is made
     prepare_folder(output, overwrite=job.overwrite)

@@ -62,7 +62,6 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     """
     from transduce.augmentation import CorpusJob
     from transduce.augmentation.made_corpus import LEFT_OUT
-    from transduce.augmentation.translated_text import require_source_language
     from transduce.data.readers import STDIN, require_file
     from transduce.translation.directions import Directions
     from transduce.translation.pipeline import TextOptions
@@ -75,7 +74,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     direction = Directions.of(opened.bundle.tokenizer, opened.bundle).choose(
         args.source_language, args.target, args.domain
     )
-    require_source_language(args.text, direction)
+    direction.require_source(args.text)
     say(f"{opened.bundle.path}: {opened.bundle.summary}", quiet=args.quiet)
     with loaded_workers(args, opened) as translator:
         made = make(

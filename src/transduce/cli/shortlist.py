@@ -63,7 +63,6 @@ def run(args: argparse.Namespace) -> int:
     if (args.source is None) == (args.data is None):
         raise ConfigError("Give the training corpus: either --source and --target, or --data.")
     # Imported here, so that `transduce --help` need not load what they need.
-    from transduce.augmentation.translated_text import require_source_language
     from transduce.bundle import Bundle
     from transduce.engines.shortlist import FILE, learning
     from transduce.engines.shortlist.table import save_shortlist
@@ -73,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     bundle = Bundle.load(args.model)
     directions = Directions.of(bundle.tokenizer, bundle)
     if args.source is not None and not directions.targets:  # else the corpus may be one of several directions
-        require_source_language(args.source, directions.choose())
+        directions.choose().require_source(args.source)
     require_free(bundle.path / FILE, overwrite=args.overwrite, option="")
     pairs, held_out = _pairs(args, bundle)
     size, same = bundle.tokenizer.target.vocab_size, learning.same_pieces(bundle.tokenizer)

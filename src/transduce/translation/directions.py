@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import permutations
+from pathlib import Path
 from typing import Literal
 
 from transduce.bundle import Bundle
@@ -51,6 +52,17 @@ class Direction:
         """What to tell a user of a zero-shot pair; else ""."""
         pair = f"{self.source} → {self.target}"
         return f"{pair} is zero-shot: the model was not trained on this pair." if self.zero_shot else ""
+
+    def require_source(self, text: Path) -> None:
+        """Raises ConfigError if a text is named by the target language."""
+        from transduce.data.first_recipe import language_of  # imported here, as NumPy is slow to import
+
+        source, target, named = self.source, self.target, language_of(text)
+        if named and named == without_region(target) != without_region(source):
+            raise ConfigError(
+                f"{text}: by its name its language is {named}, but the model translates {source} → {target}. "
+                f"Use a model of {target} → {source}, a text in the other language, or give the file another name."
+            )
 
 
 @dataclass(frozen=True)
