@@ -65,11 +65,11 @@ _SENTENCES_SAMPLE = 1000  # training lines whose sentences are counted
 
 def train(
     config: Config,
-    run: Path,
+    run: str | Path,
     *,
     resume: bool = False,
-    data: Path | None = None,
-    mirror: Path | None = None,
+    data: str | Path | None = None,
+    mirror: str | Path | None = None,
     show_progress: bool = True,
     finish: Callable[[Bundle], object] | None = None,
     settings: Sequence[str] = (),
@@ -86,6 +86,7 @@ def train(
             another process is training there now.
         DataError: the corpus cannot be used; nothing was trained.
     """
+    run = Path(run)
     # Before hours of preparation. The size of the vocabulary is known after it only.
     require_memory(dataclasses.replace(config.model, vocab_size=min(config.model.vocab_size, config.text.vocab_size)))
     compute = Compute.of(local_device(config.train.device), config.train.precision)
@@ -108,11 +109,11 @@ def train(
             return dataclasses.replace(ended, is_main=ranks.is_main)
         if ranks.is_main:
             remove_leftovers(run)
-            if resume:
-                for line in changes.values():
-                    print(f"resuming with a change: {line}", file=sys.stderr)
+            for line in changes.values():
+                print(f"resuming with a change: {line}", file=sys.stderr)
             if not checkpoints(run):  # before the data are prepared, so that `settings` outlive a crash in there
                 save_run_config(run, config, settings)
+            data, mirror = (None if path is None else Path(path) for path in (data, mirror))
             prepared = _prepared(config, run, data, mirror, shown)
         ranks.wait_for_long_work()
         if not ranks.is_main:
@@ -129,11 +130,10 @@ def train(
         outcome = trainer.fit()
         ranks.finish()
         if outcome.end != End.SIGNAL and ranks.is_main:
-            for line in set_aside_damaged(run, config.train.average_last):
+            last = config.train.average_last
+            for line in set_aside_damaged(run, last):
                 print(f"warning: {line} The model is the mean of the undamaged ones.", file=sys.stderr)
-            bundle = average_run(
-                run, run / "model", last=config.train.average_last, overwrite=True, show_progress=show_progress
-            )
+            bundle = average_run(run, run / "model", last=last, overwrite=True, show_progress=show_progress)
             compare_with_single(run, bundle.metrics, outcome.progress, show=shown)
             if finish is not None:
                 finish(bundle)
@@ -170,15 +170,9 @@ def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, sh
     start_from_ancestor(model, run, config, prepared)
     if (guidance := guidance_of(config, prepared, tokenizer)) is not None:
         guidance.watch(model)
+    store = ParallelStore.open(prepared.train, prepared.corpora)
     return Trainer(
-        model,
-        config,
-        run,
-        ParallelStore.open(prepared.train, prepared.corpora),
-        validation,
-        guidance=guidance,
-        compute=compute,
-        show_progress=show_progress,
+        model, config, run, store, validation, guidance=guidance, compute=compute, show_progress=show_progress
     )
 
 
@@ -277,18 +271,24 @@ def _decode(
 
 
 def average_run(
-    run: Path, output: Path, *, last: int = 5, best: bool = False, overwrite: bool = False, show_progress: bool = True
+    run: str | Path,
+    output: str | Path,
+    *,
+    last: int = 5,
+    best: bool = False,
+    overwrite: bool = False,
+    show_progress: bool = True,
 ) -> Bundle:
     """Averages the last `last` checkpoints of `run` (§6.1), or takes its `best` one, and writes a model folder.
 
-    The model is measured on the validation data before it is written. For which checkpoints are averaged, see
-    `average_checkpoints`.
+    It is measured on the validation data before it is written. `average_checkpoints` says which ones are averaged.
 
     Raises:
         TrainingError: `run` is no run folder, or its data are not those that it was started with.
         BundleError: the run has no checkpoint, a weight is not finite, or `output` holds something that is not a model,
             or one that may not be replaced, for lack of `overwrite`.
     """
+    run, output = Path(run), Path(output)
     config = load_run_config(run)
     foreign = "" if (output / "model.safetensors").is_file() else "it is not a model folder"
     files.require_free(output, overwrite=overwrite, foreign=foreign, error=BundleError)

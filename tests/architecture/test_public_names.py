@@ -1,6 +1,7 @@
 """The names that users may rely on are there, are what they say, and are no more than these."""
 
 import inspect
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, get_args, get_type_hints
@@ -211,6 +212,18 @@ def keywords_of(method: Callable[..., Any]) -> set[str]:
         else:
             names.add(name)
     return names
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_path_that_is_given_may_be_a_string(name: str) -> None:
+    results = {"MadeCorpus", "Student"}  # which we make
+    for public in (getattr(import_module(name), each) for each in PUBLIC[name] - results):
+        members = [getattr(public, each) for each in dir(public) if each == "__init__" or not each.startswith("_")]
+        for called in members if inspect.isclass(public) else [public]:
+            is_ours = inspect.isfunction(called) or inspect.ismethod(called)
+            for parameter in inspect.signature(called).parameters.values() if is_ours else ():
+                words = re.findall(r"\w+", str(parameter.annotation))
+                assert "Path" not in words or "str" in words, f"{called.__qualname__}({parameter})"
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

@@ -52,7 +52,7 @@ def job_of(folder: Path, output: Path, **others: Any) -> StudentJob:
     """Returns a job whose student has the shape of the recipe, which is small."""
     settings = [*_SETTINGS, "model.d_model=16", "model.d_ff=32", "model.num_heads=2", "model.d_k=8", "model.d_v=8"]
     config = student_config(folder / "recipe.toml", settings)
-    return StudentJob(teacher=folder / "teacher", config=config, output=output, **others)
+    return StudentJob(teacher=str(folder / "teacher"), config=config, output=str(output), **others)
 
 
 def backwards(text: str) -> str:
@@ -219,7 +219,7 @@ def test_corpora_keep_their_names_and_weights(folder: Path) -> None:
         CorpusConfig(files=("dev.en", "dev.de"), name="b"),
     )
     job = replace(job, config=replace(job.config, data=replace(job.config.data, train=(), corpora=corpora)))
-    found = with_distilled_data(job.config, job.output).data.corpora
+    found = with_distilled_data(job.config, Path(job.output)).data.corpora
     assert [(each.name, each.weight) for each in found] == [("train", 0.5), ("b", 1.0)]
     files = [tuple(f"distilled/{number}/{side}.txt" for side in ("source", "target")) for number in (1, 2)]
     assert [each.files for each in found] == files

@@ -226,8 +226,8 @@ def test_a_format_that_is_named_counts_and_an_output_is_not_replaced(tmp_path: P
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"source": "a.txt"}, "^Give the source as a Path or as bytes"),
-        ({"output": "b.txt"}, "^Give the source as a Path or as bytes"),
+        ({"source": 1}, "^Give the source as a path or as bytes"),
+        ({"output": b"b.txt"}, "^Give the source as a path or as bytes"),
         ({"job": DocumentJob(name="a.csv", columns="ab")}, r"^Give a list of columns: for a single one, \[name\]\.$"),
     ],
 )

@@ -55,9 +55,9 @@ def test_the_teacher_is_asked_as_the_job_says_and_the_student_gets_its_translati
     )
     search = DecodeConfig(beam_size=7)
     job = StudentJob(
-        teacher=teacher.path,
+        teacher=str(teacher.path),
         config=Config(model=teacher.config.model, data=data),
-        output=tmp_path / "out",
+        output=str(tmp_path / "out"),
         search=search,
         nearest="chrf",
         warn=print,

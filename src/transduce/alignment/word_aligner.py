@@ -218,7 +218,7 @@ class WordAligner:
 
     # --- files ------------------------------------------------------------------------------------------------------
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Writes the aligner to a file of tensors; words are hashes in it."""
         tensors: dict[str, NDArray[np.generic]] = {"keys": self.keys}
         for name, vocabulary in zip(("source", "target"), self.vocabularies, strict=True):
@@ -226,18 +226,18 @@ class WordAligner:
             tensors[f"{name}.shares"] = vocabulary.shares
         for name in ("forward", "backward", "distances"):
             tensors[name] = getattr(self, name).astype(np.float32)
-        with atomic_path(path) as temporary:
+        with atomic_path(Path(path)) as temporary:
             write_tensors(temporary, tensors, lambda: None)
 
     @classmethod
-    def load(cls, path: Path) -> "WordAligner":
+    def load(cls, path: str | Path) -> "WordAligner":
         """Reads the aligner that `save` wrote.
 
         Raises:
             DataError: the file cannot be read, or its tensors are not those of an aligner.
         """
         try:
-            tensors, _ = read_tensors(path)
+            tensors, _ = read_tensors(Path(path))
             _require_consistent(tensors)
             vocabularies = [
                 Vocabulary(tensors[f"{name}.words"].view(np.uint64), tensors[f"{name}.shares"])

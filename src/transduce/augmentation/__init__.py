@@ -1,6 +1,6 @@
 """Training data made by models: back-translation, forward translation, distillation.
 
-made = back_translate(Translator.load("models/de-en"), Path("mono.de"), Path("data/bt"))
+made = back_translate(Translator.load("models/de-en"), "mono.de", "data/bt")
 made.num_pairs, made.files, made.recipe_lines("bt")
 """
 

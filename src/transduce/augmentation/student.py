@@ -67,9 +67,9 @@ OpenTeacher = Callable[[], AbstractContextManager[Translator | Workers]]
 class StudentJob:
     """What is to be made."""
 
-    teacher: Path  # a model folder
+    teacher: str | Path  # a model folder
     config: Config  # the student's: see `student_config`
-    output: Path
+    output: str | Path
     settings: Sequence[str] = ()  # of these, what --set gave
     search: DecodeConfig | None = None  # of the teacher's translations; None: the teacher's own
     nearest: Nearness | None = None  # whether the translation nearest to the reference is taken: see `distill`
@@ -111,7 +111,7 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
         TrainingError: the training in the folder is another one.
         ExportError: the student in 8 bits differs too much from the student.
     """
-    require_own(job.output, "the folder of a student", ours=(job.output / DISTILLED).is_dir())
+    require_own(Path(job.output), "the folder of a student", ours=Path(job.output, DISTILLED).is_dir())
     if job.own_vocabulary and job.config.init.model:
         raise ConfigError(
             "A student that starts from its teacher's weights has the teacher's vocabulary. Leave out --own-vocabulary "
@@ -121,14 +121,14 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
     require_fit(teacher, job.config)
     if warning := larger_than_teacher(teacher, job.config, own_vocabulary=job.own_vocabulary):
         (job.warn or warnings.warn)(warning)
-    require_ancestor(job.output / _RUN, job.config)
+    require_ancestor(Path(job.output, _RUN), job.config)
     files = locate(job.config.data, progress=job.progress)
     texts = [*files.test.values()] or [*files.validation.values()]
     if not texts:
         raise DataError("There is no text to compare teacher and student on: name a data.test or data.validation.")
     _distill(job, teacher, files.train, open_teacher)
-    outcome = _train(job, with_distilled_data(job.config, job.output))
-    model, exported = job.output / _RUN / "model", job.output / _EXPORT
+    outcome = _train(job, with_distilled_data(job.config, Path(job.output)))
+    model, exported = Path(job.output, _RUN, "model"), Path(job.output, _EXPORT)
     if outcome is not None and outcome.end == End.SIGNAL:
         return Student(model, exported, None, outcome)
     _learn_shortlist(job, model)
@@ -143,15 +143,15 @@ def _distill(job: StudentJob, teacher: Bundle, parts: Sequence[Part], open_teach
     """Translates the sources of each training corpus."""
     how = CorpusJob(options=job.search, progress=job.progress, warn=job.warn)
     with open_teacher() as translator:
-        distill_parts(translator, teacher, job.config, parts, job.output, how, job.nearest)
+        distill_parts(translator, teacher, job.config, parts, Path(job.output), how, job.nearest)
 
 
 def _train(job: StudentJob, config: Config) -> Outcome | None:
     """Trains the student, or returns None if that is done."""
-    data, run = job.output / _DATA, job.output / _RUN
+    data, run = Path(job.output, _DATA), Path(job.output, _RUN)
     config = _tuned_as_begun(job, config)
     inherits = bool(config.init.model)  # the tokeniser too
-    tokenizer = None if job.own_vocabulary or inherits else job.teacher / "tokenizer.json"
+    tokenizer = None if job.own_vocabulary or inherits else Path(job.teacher, "tokenizer.json")
     prepare(config, data, tokenizer=tokenizer, progress=job.progress)
     wanted = with_vocabulary(config, load_tokenizer(load_prepared(data).tokenizer))
     # `prepare` has compared the data, wherever the folder is by now.
@@ -159,13 +159,13 @@ def _train(job: StudentJob, config: Config) -> Outcome | None:
         return None
     resume = bool(checkpoints(run))
     outcome = train(config, run, resume=resume, data=data, settings=job.settings, show_progress=job.progress)
-    write_terms(terms_of(job.teacher), run / "model")
+    write_terms(terms_of(Path(job.teacher)), run / "model")
     return outcome
 
 
 def _tuned_as_begun(job: StudentJob, config: Config) -> Config:
     """Returns `config` without the usual tuning for int8 where the training was begun without: by version 0.2, say."""
-    begun, usual = started_config(job.output / _RUN), usual_tuning_steps(config.train)
+    begun, usual = started_config(Path(job.output, _RUN)), usual_tuning_steps(config.train)
     is_set = TUNING_KEY in map(setting_key, job.settings)
     if begun is None or begun.train.int8_tuning_steps or config.train.int8_tuning_steps != usual or is_set:
         return config
@@ -178,7 +178,7 @@ def _learn_shortlist(job: StudentJob, model: Path) -> None:
     facts = shortlist_facts(bundle) or {}
     if (facts.get("candidates"), facts.get("frequent")) == (job.candidates, job.frequent):
         return
-    pairs, held_out = learning.read_prepared(job.output / _DATA, bundle.tokenizer, _MAX_SHORTLIST_PAIRS)
+    pairs, held_out = learning.read_prepared(Path(job.output, _DATA), bundle.tokenizer, _MAX_SHORTLIST_PAIRS)
     if not len(held_out):
         pairs, held_out = learning.hold_out(pairs)
     size, same = bundle.tokenizer.target.vocab_size, learning.same_pieces(bundle.tokenizer)
@@ -189,7 +189,7 @@ def _learn_shortlist(job: StudentJob, model: Path) -> None:
 
 def _compare(job: StudentJob, teacher: Bundle, texts: Sequence[Part], made_from: Mapping[str, Any]) -> Comparison:
     """Measures teacher and student on all pairs of `texts`, unless that is done, and writes the report."""
-    path = job.output / f"{_REPORT}.json"
+    path = Path(job.output, f"{_REPORT}.json")
     read = {str(path): sha256(path) for part in texts for path in part.paths}
     made_from = {**made_from, "teacher": teacher.checksums, "texts": read, "search": asdict(teacher.config.decode)}
     if _is_done(job.output, _REPORT, made_from) and (measured := _read_comparison(path)) is not None:
@@ -197,7 +197,7 @@ def _compare(job: StudentJob, teacher: Bundle, texts: Sequence[Part], made_from:
     pairs = [pair for part in texts for pair in part.open()]
     domain = (job.config.data.test_corpora or job.config.data.validation_corpora)[0].domain
     target = teacher_target(teacher, job.config)
-    comparison = compare(job.teacher, job.output / _RUN / "model", pairs, target=target, domain=domain)
+    comparison = compare(teacher.path, Path(job.output, _RUN, "model"), pairs, target=target, domain=domain)
     write_json(path, asdict(comparison))
     write_text(path.with_suffix(".md"), comparison.to_markdown())
     _done(job.output, _REPORT, made_from)
@@ -212,18 +212,18 @@ def _read_comparison(path: Path) -> Comparison | None:
         return None
 
 
-def _is_done(output: Path, stage: str, made_from: Mapping[str, Any]) -> bool:
+def _is_done(output: str | Path, stage: str, made_from: Mapping[str, Any]) -> bool:
     """Whether a stage was done with the same inputs."""
     return _stages(output).get(stage) == digest(made_from)
 
 
-def _done(output: Path, stage: str, made_from: Mapping[str, Any]) -> None:
-    write_json(output / _STAGES, _stages(output) | {stage: digest(made_from)})
+def _done(output: str | Path, stage: str, made_from: Mapping[str, Any]) -> None:
+    write_json(Path(output, _STAGES), _stages(output) | {stage: digest(made_from)})
 
 
-def _stages(output: Path) -> dict[str, Any]:
+def _stages(output: str | Path) -> dict[str, Any]:
     """Returns the digests of the stages that are done; none where the file is missing or damaged."""
     try:
-        return read_json_object(output / _STAGES)
+        return read_json_object(Path(output, _STAGES))
     except (FileNotFoundError, ValueError):
         return {}

@@ -20,7 +20,7 @@ _TUNED_STEPS = 10  # every so many steps, one of the last
 
 
 def student_config(
-    recipe: Path, settings: Sequence[str] = (), shape: str = "", *, from_teacher: Path | None = None
+    recipe: str | Path, settings: Sequence[str] = (), shape: str = "", *, from_teacher: str | Path | None = None
 ) -> Config:
     """Returns the configuration of a student.
 
@@ -44,6 +44,7 @@ def student_config(
         ConfigError: the recipe or a setting is wrong, there is no such preset, or it makes a parser.
         BundleError: the teacher's folder is incomplete or damaged.
     """
+    recipe = Path(recipe)
     config = load_recipe(recipe)
     if config.data.format == "trees":
         raise ConfigError(

@@ -44,7 +44,7 @@ class CorpusJob:
 
 
 def back_translate(
-    translator: Translator | Workers, text: Path, output: Path, job: CorpusJob | None = None
+    translator: Translator | Workers, text: str | Path, output: str | Path, job: CorpusJob | None = None
 ) -> MadeCorpus:
     """Makes pairs of a text in the target language: its lines are the target side, their translations the source side.
 
@@ -58,23 +58,23 @@ def back_translate(
         ConfigError: an option is wrong, or is not the one with which the job was begun.
         DataError: a file cannot be read or written, or `output` is something else.
     """
-    return _make(translator, [text], output, TranslationRecords("back-translate"), job or CorpusJob())
+    return _make(translator, [Path(text)], output, TranslationRecords("back-translate"), job or CorpusJob())
 
 
 def forward_translate(
-    translator: Translator | Workers, text: Path, output: Path, job: CorpusJob | None = None
+    translator: Translator | Workers, text: str | Path, output: str | Path, job: CorpusJob | None = None
 ) -> MadeCorpus:
     """Makes pairs of a text in the source language: its lines are the source side, their translations the target side.
 
     For the arguments see `back_translate`; the model is one of the direction that is to be trained.
     """
-    return _make(translator, [text], output, TranslationRecords("forward-translate"), job or CorpusJob())
+    return _make(translator, [Path(text)], output, TranslationRecords("forward-translate"), job or CorpusJob())
 
 
 def distill(
     translator: Translator | Workers,
-    corpus: Path | Sequence[Path],
-    output: Path,
+    corpus: str | Path | Sequence[str | Path],
+    output: str | Path,
     job: CorpusJob | None = None,
     *,
     nearest: Nearness | None = None,
@@ -101,25 +101,24 @@ def distill(
     job, records = job or CorpusJob(), TranslationRecords("distill", nearest)
     if nearest is None and n_best is not None:
         raise ConfigError("n_best is for choosing among translations: name `nearest` as well.")
-    if isinstance(corpus, Path) and is_tmx(corpus):
-        corpus = [corpus]
-    if isinstance(corpus, Path):
+    paths = [Path(corpus)] if isinstance(corpus, str | Path) else [*map(Path, corpus)]
+    if isinstance(corpus, str | Path) and not is_tmx(paths[0]):
         if nearest is not None:
             raise ConfigError(f"{corpus}: has no references: give two aligned files, or one TSV or TMX, in a list.")
-        return _make(translator, [corpus], output, records, job)
-    pairs = PairReader(corpus, languages=languages)
+        return _make(translator, paths, output, records, job)
+    pairs = PairReader(paths, languages=languages)
     for _ in pairs:  # before hours of work: both sides have as many lines, and all are UTF-8
         pass
     if nearest is None:
-        return _make(translator, corpus, output, records, job, lines=(text for text, _ in pairs))
+        return _make(translator, paths, output, records, job, lines=(text for text, _ in pairs))
     n_best = (job.options or translator.options).beam_size if n_best is None else n_best
-    return _make(translator, corpus, output, records, job, n_best=n_best, lines=(line_of_pair(*pair) for pair in pairs))
+    return _make(translator, paths, output, records, job, n_best=n_best, lines=(line_of_pair(*pair) for pair in pairs))
 
 
 def _make(
     translator: Translator | Workers,
     inputs: Sequence[Path],
-    output: Path,
+    output: str | Path,
     records: TranslationRecords,
     job: CorpusJob,
     *,
@@ -127,6 +126,7 @@ def _make(
     lines: Iterable[str] | None = None,
 ) -> MadeCorpus:
     """Translates `lines`, by default those of the first input, and makes the folder."""
+    output = Path(output)
     if isinstance(translator, Translator):  # for workers, the command has done so
         texts = job.text_options
         translator.directions.choose(texts.language, texts.target, texts.domain).require_source(inputs[0])

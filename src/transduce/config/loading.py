@@ -22,7 +22,7 @@ from transduce.errors import ConfigError, suggestion
 _RECIPE_KEYS = ("preset", "name", *SECTIONS)
 
 
-def load_recipe(path: Path, settings: Sequence[str] = (), *, started: Config | None = None) -> Config:
+def load_recipe(path: str | Path, settings: Sequence[str] = (), *, started: Config | None = None) -> Config:
     """Reads a TOML recipe, applies `settings` (each `section.key=value`), and returns the whole configuration.
 
     Args:
@@ -35,6 +35,7 @@ def load_recipe(path: Path, settings: Sequence[str] = (), *, started: Config | N
         ConfigError: the file is missing or not TOML, a key is unknown, a value has the wrong type or range, or
             `init.model` names no model.
     """
+    path = Path(path)
     values = _read_recipe(path)
     try:
         start = _start(path, values, settings, started)

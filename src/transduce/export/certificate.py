@@ -101,11 +101,12 @@ class Certificate:
             return "passed"
         return "forced" if self.forced else "failed"
 
-    def to_dict(self, folder: Path) -> dict[str, Any]:
+    def to_dict(self, folder: str | Path) -> dict[str, Any]:
         """Returns what is written to `folder`, with the checksums of its files; that of the card is separate.
 
         JSON has no NaN and no infinity: such a number is null, and `not_finite` says what it was.
         """
+        folder = Path(folder)
         measured = asdict(self.measured) | {"bleu_difference": self.measured.bleu_difference}
         sections: dict[str, dict[str, Any]] = {
             "measured": {key: value for key, value in measured.items() if value is not None},

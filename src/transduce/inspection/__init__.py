@@ -1,7 +1,7 @@
 """What the heads of a model attend to: as data, pictures, word alignments and a web page (Figures 3 to 5).
 
 attention = translator.attend("A dog runs.")
-draw(view(attention, "encoder"), Path("layer-5.svg"), layer=5)
+draw(view(attention, "encoder"), "layer-5.svg", layer=5)
 Path("attention.html").write_text(explorer_page(attention, model="m30k"), encoding="utf-8")
 """
 

@@ -26,12 +26,13 @@ def require_ending(path: Path) -> None:
         raise ConfigError(f"{path}: data files end in {' or '.join(ENDINGS)}.")
 
 
-def write_arrays(attention: Attention, path: Path) -> None:
+def write_arrays(attention: Attention, path: str | Path) -> None:
     """Writes all fields of `attention`, atomically; the ending of `path` sets the format.
 
     Raises:
         ConfigError: another ending.
     """
+    path = Path(path)
     require_ending(path)
     values = {field.name: getattr(attention, field.name) for field in fields(attention)}
     values["input_pieces"] = attention.input_pieces

@@ -87,7 +87,12 @@ class Panel:
 
 
 def draw(
-    view: View, path: Path, *, layer: int | None = None, heads: Sequence[int] | None = None, word: str | None = None
+    view: View,
+    path: str | Path,
+    *,
+    layer: int | None = None,
+    heads: Sequence[int] | None = None,
+    word: str | None = None,
 ) -> None:
     """Draws one layer of a view and writes the picture, atomically, the same bytes each time.
 
@@ -109,13 +114,14 @@ def draw(
     draw_panels([Panel(view, layer, heads, word)], path)
 
 
-def draw_panels(panels: Sequence[Panel], path: Path) -> None:
+def draw_panels(panels: Sequence[Panel], path: str | Path) -> None:
     """Draws several panels side by side as `draw` does one, as Figures 4 and 5 have them.
 
     Raises:
         ConfigError: another ending; a panel's layer, head or word does not exist.
         MissingDependencyError: matplotlib is not installed.
     """
+    path = Path(path)
     require_ending(path)
     rows = [panel.rows() for panel in panels]
     try:

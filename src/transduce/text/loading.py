@@ -9,7 +9,7 @@ from transduce.text.tokenizer import Tokenizer, read_definition
 _BEGINNING = f'{{"format": "{FORMAT}"'
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
+def load_tokenizer(path: str | Path) -> Tokenizer:
     """Reads a `tokenizer.json` that `Tokenizer.save` wrote.
 
     Raises:

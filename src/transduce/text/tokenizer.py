@@ -33,7 +33,7 @@ class Tokenizer(ABC):
         self._readable = dict(enumerate(SPECIAL_TOKENS)) | {index: tag for tag, index in tag_ids.items()}
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: str | Path) -> Self:
         """Reads a `tokenizer.json` of this kind, which `save` wrote; `load_tokenizer` reads one of any kind.
 
         Raises:
@@ -86,9 +86,9 @@ class Tokenizer(ABC):
         """The domains that have a tag."""
         return tags.names_among(self.tags, tags.DOMAIN)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Writes the `tokenizer.json`, atomically."""
-        files.write_text(path, self._definition)
+        files.write_text(Path(path), self._definition)
 
     def to_json(self) -> str:
         """Returns what `save` writes: exactly what was loaded."""
@@ -207,10 +207,10 @@ class Tokenizer(ABC):
         return sorted((piece, index) for index, piece in enumerate(pieces) if piece)
 
 
-def read_definition(path: Path) -> str:
+def read_definition(path: str | Path) -> str:
     """Returns the text of a `tokenizer.json`; raises TokenizerError where it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:

@@ -53,7 +53,7 @@ COLLINS = BracketParameters(
 )
 
 
-def read_bracket_parameters(path: Path) -> BracketParameters:
+def read_bracket_parameters(path: str | Path) -> BracketParameters:
     """Reads an EVALB parameter file: a keyword and its value on each line; "#" begins a comment line.
 
     Other parameters keep the defaults of `BracketParameters`. DEBUG is ignored.
@@ -62,7 +62,7 @@ def read_bracket_parameters(path: Path) -> BracketParameters:
         ConfigError: The file cannot be read, or a line has an unknown keyword or value; names the line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:

@@ -103,14 +103,14 @@ def unescape_brackets(word: str) -> str:
     return word.replace("-LRB-", "(").replace("-RRB-", ")")
 
 
-def read_trees(path: Path) -> Iterator[Tree]:
+def read_trees(path: str | Path) -> Iterator[Tree]:
     """Yields the trees of a UTF-8 file, read lazily.
 
     Raises:
         DataError: The file cannot be read, is not UTF-8, or what `parse_trees` raises.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
+        with Path(path).open(encoding="utf-8-sig", newline="\n") as file:
             yield from parse_trees(file, str(path))
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}.") from None

@@ -1,6 +1,6 @@
 """Cleans parallel corpora: finds and drops pairs that would harm training, without any model.
 
-report = filter_corpus(DataConfig(train=(("train.en", "train.fr"),)), Path("clean"))
+report = filter_corpus(DataConfig(train=(("train.en", "train.fr"),)), "clean")
 print(report)
 """
 

@@ -22,7 +22,7 @@ REPORT_NAME, PAGE_NAME = "report.json", "report.html"
 
 def filter_corpus(
     data: DataConfig,
-    output: Path | None,
+    output: str | Path | None,
     options: FilterOptions | None = None,
     *,
     models: tuple[Scorer, Scorer] | None = None,
@@ -50,6 +50,7 @@ def filter_corpus(
         DataError: the output exists, a file is missing or damaged, two files differ in their number of lines, or there
             are no pairs.
     """
+    output = None if output is None else Path(output)
     options = options or FilterOptions()
     if data.format != "text":
         raise ConfigError("data.format = 'trees': only pairs of lines can be filtered.")

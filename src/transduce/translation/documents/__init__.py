@@ -1,7 +1,7 @@
 """Documents: their text is translated, everything else stays as it is.
 
     translator = Translator.load("models/m30k")
-    translate_document(translator, Path("letter.docx"), Path("brief.docx"))
+    translate_document(translator, "letter.docx", "brief.docx")
 
 A reader for each format turns a document into pieces (`segments`): strings that are copied, and segments, which go
 through the pipeline with their tags. The format is known by the file's extension (`FORMATS`), or else

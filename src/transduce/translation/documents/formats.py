@@ -90,13 +90,13 @@ FORMATS: Mapping[str, Format] = {
 }
 
 
-def format_of(path: Path) -> str:
+def format_of(path: str | Path) -> str:
     """Returns the name of the format that a file's extension means; "" if it is none of `FORMATS`."""
-    extension = path.suffix.lower()
+    extension = Path(path).suffix.lower()
     return next((name for name, each in FORMATS.items() if extension in each.extensions), "")
 
 
-def recognised_format(path: Path | None, content: Path | bytes | None) -> str:
+def recognised_format(path: str | Path | None, content: str | Path | bytes | None) -> str:
     """Returns the name of the format of a document, by its extension or else its content; "" if neither shows one.
 
     Raises:
@@ -113,7 +113,7 @@ def recognised_format(path: Path | None, content: Path | bytes | None) -> str:
     return by_name or by_content
 
 
-def require_format(name: str, path: Path | None, content: Path | bytes | None = None) -> Format:
+def require_format(name: str, path: str | Path | None, content: str | Path | bytes | None = None) -> Format:
     """Returns the format of this name, or else that of the document.
 
     Args:

@@ -68,8 +68,8 @@ class DocumentJob:
 
 def translate_document(
     translator: Translator | TranslateTexts,
-    source: Path | bytes,
-    output: Path | IO[bytes],
+    source: str | Path | bytes,
+    output: str | Path | IO[bytes],
     job: DocumentJob | None = None,
 ) -> DocumentSummary:
     """Translates a document, and writes it whole or not at all.
@@ -77,7 +77,7 @@ def translate_document(
     Args:
         translator: the model, or a function from texts with HTML tags to translations that keep the tags, as strings or
             `Translation` objects.
-        source: a file, or its content.
+        source: a file, or its content as bytes.
         output: a file, or an open file, which is written to at the end.
         job: how; None takes all defaults.
 
@@ -87,8 +87,10 @@ def translate_document(
             function returned another number of translations than it got texts.
     """
     job = job or DocumentJob()
+    source = Path(source) if isinstance(source, str) else source
+    output = Path(output) if isinstance(output, str) else output
     if not isinstance(source, Path | bytes) or not (isinstance(output, Path) or hasattr(output, "write")):
-        raise TypeError("Give the source as a Path or as bytes, and the output as a Path or as an open file.")
+        raise TypeError("Give the source as a path or as bytes, and the output as a path or as an open file.")
     if isinstance(job.columns, str):
         raise TypeError("Give a list of columns: for a single one, [name].")
     path = source if isinstance(source, Path) else Path(job.name) if job.name else None

@@ -24,7 +24,7 @@ _TEXTS = {
 }
 
 
-def format_by_content(document: Path | bytes) -> str:
+def format_by_content(document: str | Path | bytes) -> str:
     """Returns the name of the format that a document's beginning shows; "" where it shows none.
 
     Markdown and plain text have no beginning of their own.
@@ -39,18 +39,18 @@ def format_by_content(document: Path | bytes) -> str:
     return next((name for name, pattern in _TEXTS.items() if pattern.match(text)), "")
 
 
-def head_of(document: Path | bytes, num_bytes: int) -> bytes:
+def head_of(document: str | Path | bytes, num_bytes: int) -> bytes:
     """Returns the beginning of a document."""
     if isinstance(document, bytes):
         return document[:num_bytes]
-    with document.open("rb") as file:
+    with Path(document).open("rb") as file:
         return file.read(num_bytes)
 
 
-def _office_format(document: Path | bytes) -> str:
+def _office_format(document: str | Path | bytes) -> str:
     """Returns the format of an archive of Office by its members."""
     try:
-        with ZipFile(document if isinstance(document, Path) else io.BytesIO(document)) as archive:
+        with ZipFile(io.BytesIO(document) if isinstance(document, bytes) else document) as archive:
             return next((_MAIN_MEMBERS[name] for name in archive.namelist() if name in _MAIN_MEMBERS), "")
     except DAMAGE:
         return ""

@@ -1,8 +1,8 @@
 """Translates files of any length: plain lines, JSON lines or TSV, in windows of lines; stopped jobs can be resumed.
 
 translator = Translator.load("models/m30k")
-translate_file(translator, Path("big.en.gz"), Path("big.de.gz"), FileJob(resume=True))
-translate_file(translator, Path("reviews.jsonl"), Path("reviews.de.jsonl"), FileJob(layout=JsonLines(field="text")))
+translate_file(translator, "big.en.gz", "big.de.gz", FileJob(resume=True))
+translate_file(translator, "reviews.jsonl", "reviews.de.jsonl", FileJob(layout=JsonLines(field="text")))
 """
 
 from transduce.translation.streams.file_job import FileJob, Summary, translate_file

@@ -88,7 +88,7 @@ class FileJob:
 
 
 def translate_file(
-    translator: Translator | Workers, source: Path, output: Path | None, job: FileJob | None = None
+    translator: Translator | Workers, source: str | Path, output: str | Path | None, job: FileJob | None = None
 ) -> Summary:
     """Translates the lines of a file, in order, into a file of the same layout.
 
@@ -105,6 +105,7 @@ def translate_file(
         ConfigError: an option is wrong, or is not the one with which the job was begun.
         DataError: a file cannot be read or written, or `output` exists; the message names file and line.
     """
+    source, output = Path(source), None if output is None else Path(output)
     job = job or FileJob()
     workers = _OneTranslator(translator, job.progress) if isinstance(translator, Translator) else translator
     text_options = text_options_of(job.text_options)

@@ -116,8 +116,9 @@ class ResumableOutput:
         already_whole: whether an earlier run had finished the job, so that nothing is left to do.
     """
 
-    def __init__(self, path: Path, job: Mapping[str, Any], *, resume: bool, overwrite: bool = False) -> None:
+    def __init__(self, path: str | Path, job: Mapping[str, Any], *, resume: bool, overwrite: bool = False) -> None:
         """Opens the partial file of `path`, and cuts off bytes that its journal does not know; see `open_stream`."""
+        path = Path(path)
         if path.is_dir():
             raise DataError(f"{path}: is a folder; name a file to write to.")
         self.path = path
