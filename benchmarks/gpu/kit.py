@@ -81,7 +81,8 @@ def machine_parts(options: Options) -> list[Part]:
 def test_parts(options: Options) -> list[Part]:
     """The tests that need a GPU, each file a part."""
     environment = {"TRANSDUCE_TEST_DEVICE": options.device, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    environment["OMP_NUM_THREADS"] = "2"  # the models are small: with 16 threads the CPU's part took minutes
+    # The models are small: with 16 threads the CPU's part took minutes. Two threads wait for each other on busy cores.
+    environment["OMP_NUM_THREADS"] = "1" if options.toy else "2"
     common = ["-m", "pytest", "-c", "benchmarks/gpu/pytest.ini", "--rootdir", ".", "--noconftest", "-m", "gpu", "-q"]
     paths = ["tests/gpu/test_training.py", "tests/gpu/test_decoding.py", "tests/parity/test_cuda_graphs.py"]
     paths += ["tests/parity/test_attend.py"]
