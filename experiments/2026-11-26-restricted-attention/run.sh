@@ -28,7 +28,7 @@ flock 9
 if [ ! -e texts.made ]; then
     lines train 1 "$train_lines"
     lines dev 400001 "$((test_lines / 2))"
-    lines test 500001 "$test_lines"
+    lines test 300001 "$test_lines"
     transduce prepare --train text.train.en text.train.fr --set text.vocab_size=4000 --output vocabulary --quiet
     join() { python "$here/join_lines.py" vocabulary/tokenizer.json "$@"; }
     join text.train train 1 60 125 250 500 1000

@@ -38,6 +38,7 @@ from transduce.data.duplicates import find_repeats
 from transduce.data.held_out import HeldOutLines, Leaks, Pair
 from transduce.data.misalignment import AlignmentCheck
 from transduce.data.swapped_sides import compare_sides
+from transduce.data.unfamiliar_characters import CharacterCheck
 from transduce.data.wrong_language import SideLanguages
 from transduce.errors import DataError
 
@@ -91,6 +92,8 @@ class Findings:
         held_out_overlap: pairs of a held-out set whose source or target is also in another one; by set.
         misaligned: pairs of any set that are not translations of each other (`data/misalignment.py`); by problem.
             Files that are in the wrong language as a whole are reported here only.
+        unfamiliar_characters: lines of a held-out set with a character that training text hardly has
+            (`data/unfamiliar_characters.py`); by set, side and character.
     """
 
     hidden_breaks: dict[str, Finding] = field(default_factory=dict)
@@ -111,6 +114,7 @@ class Findings:
     held_out_wrong_language: Finding = field(default_factory=Finding)
     held_out_overlap: dict[str, Finding] = field(default_factory=dict)
     misaligned: dict[str, Finding] = field(default_factory=dict)
+    unfamiliar_characters: dict[str, Finding] = field(default_factory=dict)
 
 
 @dataclass
@@ -160,9 +164,9 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool, log: Log = 
     Raises:
         DataError: a file is not UTF-8 or damaged, or two files differ in their number of lines.
     """
-    findings = Findings()
+    findings, characters = Findings(), CharacterCheck()
     alignments = {pair: AlignmentCheck(sides) for pair, sides in compare_sides(files).items()}
-    held_out, num_held_out = _read_held_out(files, alignments, findings)
+    held_out, num_held_out = _read_held_out(files, alignments, characters, findings)
     kept: list[NDArray[np.bool_]] = []
     part_sizes, part_characters = [0] * len(files.train), [0] * len(files.train)
     hashes = array("q")  # 8 bytes a pair
@@ -180,6 +184,7 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool, log: Log = 
             log(Dropped(chunk.location(i), rule, reason, *chunk.pairs[i]))
         if files.train.index(part) == chunk.part:  # a part that is listed twice is checked once
             alignments[part.languages].add(part, chunk)
+        characters.add_training(chunk, part.languages)
         hashes.extend(hash(pair) for pair in chunk.pairs)
         part_sizes[chunk.part] += len(kept[-1])
         part_characters[chunk.part] += sum(len(target) for _, target in chunk.pairs)
@@ -198,6 +203,8 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool, log: Log = 
     for alignment in alignments.values():
         for fault, count, location in alignment.finish(files, progress=progress):
             findings.misaligned[fault] = Finding(count, [location])
+    for described, count, location in characters.finish():
+        findings.unfamiliar_characters[described] = Finding(count, [location])
     return Examination(findings, mask, repeats, log, readers, part_sizes, part_characters, num_held_out)
 
 
@@ -239,7 +246,10 @@ def _location(pair: int, readers: Sequence[tuple[int, Reader]]) -> str:
 
 
 def _read_held_out(
-    files: CorpusFiles, alignments: Mapping[Pair, AlignmentCheck], findings: Findings
+    files: CorpusFiles,
+    alignments: Mapping[Pair, AlignmentCheck],
+    characters: CharacterCheck,
+    findings: Findings,
 ) -> tuple[HeldOutLines, dict[str, int]]:
     """Returns the lines of validation and test sets, and the number of pairs in each set."""
     all_sets, counts = HeldOutLines(), dict.fromkeys(files.held_out(), 0)
@@ -250,6 +260,7 @@ def _read_held_out(
             _find_hidden_breaks(chunk, findings)
             findings.held_out_empty.add(chunk.locations(_empty(chunk)))
             alignments[part.languages].add(part, chunk)
+            characters.add_held_out(name, chunk, part.languages)
             sides = alignments[part.languages].sides
             sources, targets = _wrong_language(chunk, None if part in sides.faults else sides.languages)
             wrong = sorted({*sources, *targets})

@@ -169,6 +169,7 @@ def describe_findings(findings: Findings) -> dict[tuple[str, str], Finding]:
         for name, finding in findings.held_out_overlap.items()
     }
     phrases |= {("line", f"with a hidden line break, {name}"): f for name, f in findings.hidden_breaks.items()}
+    phrases |= {("line", f"of {described}"): finding for described, finding in findings.unfamiliar_characters.items()}
     return {phrase: finding for phrase, finding in phrases.items() if finding.count}
 
 
