@@ -232,3 +232,23 @@ def test_frozen_parts_stay_and_rows_of_new_words_are_trained(freeze: str, begun:
             assert parameter.grad is not None
             assert (parameter.grad[:rows] == 0).all()
             assert (parameter.grad[rows:] == 1).all()
+
+
+def test_new_tags_of_the_source_leave_a_frozen_table_of_the_target_as_it_is(tmp_path: Path) -> None:
+    """Where each side has its own pieces, new rows are the source's, however long the target's table is."""
+    bundle = made_bundle(tmp_path / "general", tie_embeddings="target")
+    settings = [f"init.model={bundle.path}", "init.freeze=['embeddings']"]
+    rows = bundle.config.model.vocab_size
+    sizes = [f"model.vocab_size={rows + 1}", f"model.target_vocab_size={rows + 5}"]
+    config = apply_settings(inherited(apply_settings(Config(), settings), bundle.config), [*settings, *sizes])
+    run = tmp_path / "run"
+    write_checked(run / "ancestor.json", {"name": "general", "path": "p", "new_words": 0, "vocab_size": rows})
+    checkpoint = run / "checkpoints" / "step-00000001"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "state.json").touch()
+    model = Transformer(config.model)
+    start_from_ancestor(model, run, config, None)  # type: ignore[arg-type]  # a checkpoint has the weights
+    trained = [name for name, weight in model.named_parameters() if weight.requires_grad and "embedding" in name]
+    assert trained == ["source_embedding"]
+    frozen = f"{config.model.d_model * (rows + rows + 5):,} of "
+    assert describe_start(run, config)[2].startswith(f"frozen: embeddings: {frozen}")

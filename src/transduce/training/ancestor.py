@@ -156,10 +156,15 @@ def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np
     new = _new_pieces(bundle, prepared, load_tokenizer(prepared.tokenizer))
     pieces = former_pieces(bundle.tokenizer, new, sentence_reader(config.data, bundle.tokenizer))
     if pieces:
-        tables = [*EMBEDDINGS[config.model.tie_embeddings], *(["output_bias"] if config.model.output_bias else [])]
-        for name in ["source_embedding"] if config.model.target_vocab_size else tables:  # tags are the source's only
+        has_bias = config.model.output_bias and not config.model.target_vocab_size
+        for name in (*_growing_tables(config), *(["output_bias"] if has_bias else [])):
             weights[name] = with_rows(weights[name], pieces)
     return weights
+
+
+def _growing_tables(config: Config) -> Sequence[str]:
+    """Returns the tables that have a row for each new word and tag; where each side has its own, the source's alone."""
+    return ["source_embedding"] if config.model.target_vocab_size else EMBEDDINGS[config.model.tie_embeddings]
 
 
 def _fewer_layers(ancestor: Config, config: Config) -> dict[str, list[int]]:
@@ -242,7 +247,7 @@ def _frozen(run: Path, config: Config) -> tuple[list[str], set[str], int]:
     num_rows: int = read_ancestor_record(run).get(ANCESTOR_ROWS, 0)
     has_new = 0 < num_rows < config.model.vocab_size
     frozen = weights_of_parts(config.model, config.init.freeze, new_rows=has_new)
-    tables = EMBEDDINGS[config.model.tie_embeddings] if has_new else ()
+    tables = _growing_tables(config) if has_new else ()
     return frozen, {*frozen} & {*tables}, num_rows
 
 
