@@ -102,6 +102,10 @@ def test_what_may_differ_from_an_ancestor(settings: str, started: Config, tmp_pa
         ("text.algorithm=wordpiece", 'text.algorithm = "wordpiece": the model has "bpe"'),
         ("init.freeze=['encoder','decoder','embeddings']", "leaves nothing to train"),
         ("init.freeze=['encodr']", "unknown part 'encodr'"),
+        (
+            "init.freeze=['model'] model.block_size=2 train.guided_attention=0.2",
+            r"train\.guided_attention: must be 0 where init\.freeze leaves the heads for later tokens only",
+        ),
         ("train.max_steps=4", r"train.warmup_steps = 4: must be less than train.max_steps \(4\)"),
         ("init.model=none", "no such folder"),
     ],
@@ -109,7 +113,7 @@ def test_what_may_differ_from_an_ancestor(settings: str, started: Config, tmp_pa
 def test_a_recipe_that_does_not_fit_its_ancestor_is_refused(
     setting: str, said: str, started: Config, tmp_path: Path
 ) -> None:
-    config = apply_settings(started, [setting])
+    config = apply_settings(started, setting.split())
     with pytest.raises(ConfigError, match=said):
         require_ancestor(tmp_path, config)
     checkpoint = tmp_path / "checkpoints" / "step-00000001"

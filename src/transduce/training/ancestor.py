@@ -54,7 +54,8 @@ def require_ancestor(run: Path, config: Config) -> None:
     """Checks, before the data are prepared, that training can start from `init.model`, if it does and has not yet.
 
     Raises:
-        ConfigError: there is no such model; the recipe describes another model; or it names an unknown part.
+        ConfigError: there is no such model; the recipe describes another model; it names an unknown part; or it guides
+            the attention of a frozen model.
         BundleError: the model folder is incomplete or damaged.
         TokenizerError: a word cannot be added to its vocabulary.
     """
@@ -67,7 +68,13 @@ def require_ancestor(run: Path, config: Config) -> None:
     _require_same(config, bundle.config, init.model)
     given_tokenizer(config)
     grows = bool(init.freeze) and _vocabulary_grows(config, bundle.tokenizer)
-    weights_of_parts(config.model, init.freeze, new_rows=grows)
+    frozen = weights_of_parts(config.model, init.freeze, new_rows=grows)
+    trained = [name for name in weight_shapes(config.model) if name not in frozen]
+    if train.guided_attention and not grows and all(name.startswith(BLOCK_HEADS) for name in trained):
+        raise ConfigError(
+            "train.guided_attention: must be 0 where init.freeze leaves the heads for later tokens only: attention "
+            "stays as it is."
+        )
     if train.warmup_steps >= train.max_steps:
         raise ConfigError(
             f"train.warmup_steps = {train.warmup_steps}: must be less than train.max_steps ({train.max_steps}), or the "
