@@ -26,7 +26,7 @@ from transduce.training.ancestor import (
     with_layers,
     with_rows,
 )
-from transduce.training.run_folder import read_ancestor_record
+from transduce.training.run_folder import ancestor_metrics, read_ancestor_record
 
 
 @pytest.mark.parametrize(
@@ -189,9 +189,23 @@ def test_a_run_records_its_ancestor(grown: Grown) -> None:
     }
     grown.config = apply_settings(grown.config, ["model.num_decoder_layers=2"])
     assert "layers" not in grown.read_back()
-    (grown.run / "ancestor.json").unlink()
+
+
+def test_nothing_of_the_ancestor_of_an_earlier_attempt_stays(grown: Grown) -> None:
+    """A training that failed before its first checkpoint may begin again in its folder, from another model or none."""
     record_ancestor(grown.run, Config(), grown.prepared)
-    assert not (grown.run / "ancestor.json").exists()
+    assert not grown.run.exists()
+    (grown.bundle.path / "LICENSE").write_text("theirs")
+    grown.read_back()
+    assert (grown.run / "terms" / "LICENSE").is_file()
+    (grown.bundle.path / "LICENSE").unlink()
+    assert grown.read_back()["name"] == grown.bundle.config.name
+    assert not (grown.run / "terms").exists()
+    (grown.bundle.path / "LICENSE").write_text("theirs")
+    grown.read_back()
+    record_ancestor(grown.run, Config(), grown.prepared)
+    assert list(grown.run.iterdir()) == []
+    assert (read_ancestor_record(grown.run), ancestor_metrics(grown.run)) == ({}, {})
 
 
 def test_first_weights_are_the_ancestors_with_new_rows_in_each_table(grown: Grown) -> None:

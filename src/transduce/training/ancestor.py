@@ -5,6 +5,7 @@ RUN/ancestor.json says which model it was. The model itself is needed until the 
 
 import json
 import math
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -116,8 +117,17 @@ def _shown(value: Any) -> str:
 
 
 def record_ancestor(run: Path, config: Config, prepared: Prepared) -> None:
-    """Writes RUN/ancestor.json, unless training began already or starts from random weights."""
-    if not config.init.model or checkpoints(run):
+    """Writes RUN/ancestor.json, unless training began already or starts from random weights.
+
+    An earlier attempt in the folder may have had an ancestor, of which nothing must stay: neither its head nor its terms.
+    """
+    if checkpoints(run):
+        return
+    if (run / ANCESTOR).is_file():
+        if (run / TERMS).is_dir():
+            shutil.rmtree(run / TERMS)
+        (run / ANCESTOR).unlink()
+    if not config.init.model:
         return
     bundle = Bundle.load(ancestor_folder(config.init.model))
     new = load_tokenizer(prepared.tokenizer)
