@@ -250,5 +250,8 @@ def test_a_full_disk_is_reported_by_the_name_of_the_quarantine(tmp_path: Path) -
     quarantine, *_ = quarantine_of(tmp_path)
     path = tmp_path / "quarantine.jsonl"
     path.symlink_to("/dev/full")
-    with pytest.raises(TrainingError, match=rf"{path}: cannot be written: No space left"), contextlib.closing(quarantine):
+    with (
+        pytest.raises(TrainingError, match=rf"{path}: cannot be written: No space left"),
+        contextlib.closing(quarantine),
+    ):
         quarantine._records.write({"step": 1}, durable=True)

@@ -119,7 +119,7 @@ def _shown(value: Any) -> str:
 def record_ancestor(run: Path, config: Config, prepared: Prepared) -> None:
     """Writes RUN/ancestor.json, unless training began already or starts from random weights.
 
-    An earlier attempt in the folder may have had an ancestor, of which nothing must stay: neither its head nor its terms.
+    Nothing stays of the ancestor of an earlier attempt in the folder: neither its head nor its terms.
     """
     if checkpoints(run):
         return
