@@ -31,6 +31,7 @@ from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
 from transduce.training import micro_batches
 from transduce.training import trainer as trainer_module
+from transduce.training.guidance import CurrentWord, Guidance
 from transduce.training.outcome import End
 from transduce.training.prefetch import Prefetch
 from transduce.training.progress import read_progress
@@ -302,6 +303,32 @@ def test_too_little_memory_says_what_to_set(
     trainer = make_trainer(config, tmp_path / "run", data)
     with pytest.raises(TrainingError, match=r"step 1: CPU.* ran out of memory.*--set train\.micro_batch_tokens="):
         trainer.fit()
+
+
+def test_what_guidance_keeps_of_an_attempt_without_enough_memory_is_freed_before_the_next(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores keep all that their gradient needs: the next, smaller attempt would have to fit in beside it."""
+    config = with_train(config, max_steps=1)
+    plain = make_trainer(config, tmp_path / "run", data)
+    guidance, kept = Guidance(0.5, CurrentWord([True] * 300, [True] * 300)), list[int]()
+    guidance.watch(plain.model)  # type: ignore[arg-type]
+    trainer = Trainer(plain.model, config, plain.run, plain.train, guidance=guidance, compute=plain.compute)
+    collate, states_loss = trainer.splits.collate, trainer_module.states_loss
+
+    def noted(rows: np.ndarray) -> Any:
+        kept.append(len(guidance.scores_LBTS))
+        return collate(rows)
+
+    def full(*given: Any) -> Any:
+        if len(kept) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return states_loss(*given)
+
+    monkeypatch.setattr(trainer.splits, "collate", noted)
+    monkeypatch.setattr(trainer_module, "states_loss", full)
+    assert trainer.fit().end == End.MAX_STEPS
+    assert kept[:2] == [0, 0]
 
 
 class MeanModel(nn.Module):

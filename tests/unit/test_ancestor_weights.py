@@ -26,7 +26,7 @@ from transduce.training.ancestor import (
     with_layers,
     with_rows,
 )
-from transduce.training.run_folder import read_ancestor_record
+from transduce.training.run_folder import ancestor_metrics, read_ancestor_record
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,10 @@ def test_what_may_differ_from_an_ancestor(settings: str, started: Config, tmp_pa
         ("text.algorithm=wordpiece", 'text.algorithm = "wordpiece": the model has "bpe"'),
         ("init.freeze=['encoder','decoder','embeddings']", "leaves nothing to train"),
         ("init.freeze=['encodr']", "unknown part 'encodr'"),
+        (
+            "init.freeze=['model'] model.block_size=2 train.guided_attention=0.2",
+            r"train\.guided_attention: must be 0 where init\.freeze leaves the heads for later tokens only",
+        ),
         ("train.max_steps=4", r"train.warmup_steps = 4: must be less than train.max_steps \(4\)"),
         ("init.model=none", "no such folder"),
     ],
@@ -109,7 +113,7 @@ def test_what_may_differ_from_an_ancestor(settings: str, started: Config, tmp_pa
 def test_a_recipe_that_does_not_fit_its_ancestor_is_refused(
     setting: str, said: str, started: Config, tmp_path: Path
 ) -> None:
-    config = apply_settings(started, [setting])
+    config = apply_settings(started, setting.split())
     with pytest.raises(ConfigError, match=said):
         require_ancestor(tmp_path, config)
     checkpoint = tmp_path / "checkpoints" / "step-00000001"
@@ -185,9 +189,23 @@ def test_a_run_records_its_ancestor(grown: Grown) -> None:
     }
     grown.config = apply_settings(grown.config, ["model.num_decoder_layers=2"])
     assert "layers" not in grown.read_back()
-    (grown.run / "ancestor.json").unlink()
+
+
+def test_nothing_of_the_ancestor_of_an_earlier_attempt_stays(grown: Grown) -> None:
+    """A training that failed before its first checkpoint may begin again in its folder, from another model or none."""
     record_ancestor(grown.run, Config(), grown.prepared)
-    assert not (grown.run / "ancestor.json").exists()
+    assert not grown.run.exists()
+    (grown.bundle.path / "LICENSE").write_text("theirs")
+    grown.read_back()
+    assert (grown.run / "terms" / "LICENSE").is_file()
+    (grown.bundle.path / "LICENSE").unlink()
+    assert grown.read_back()["name"] == grown.bundle.config.name
+    assert not (grown.run / "terms").exists()
+    (grown.bundle.path / "LICENSE").write_text("theirs")
+    grown.read_back()
+    record_ancestor(grown.run, Config(), grown.prepared)
+    assert list(grown.run.iterdir()) == []
+    assert (read_ancestor_record(grown.run), ancestor_metrics(grown.run)) == ({}, {})
 
 
 def test_first_weights_are_the_ancestors_with_new_rows_in_each_table(grown: Grown) -> None:
@@ -232,3 +250,23 @@ def test_frozen_parts_stay_and_rows_of_new_words_are_trained(freeze: str, begun:
             assert parameter.grad is not None
             assert (parameter.grad[:rows] == 0).all()
             assert (parameter.grad[rows:] == 1).all()
+
+
+def test_new_tags_of_the_source_leave_a_frozen_table_of_the_target_as_it_is(tmp_path: Path) -> None:
+    """Where each side has its own pieces, new rows are the source's, however long the target's table is."""
+    bundle = made_bundle(tmp_path / "general", tie_embeddings="target")
+    settings = [f"init.model={bundle.path}", "init.freeze=['embeddings']"]
+    rows = bundle.config.model.vocab_size
+    sizes = [f"model.vocab_size={rows + 1}", f"model.target_vocab_size={rows + 5}"]
+    config = apply_settings(inherited(apply_settings(Config(), settings), bundle.config), [*settings, *sizes])
+    run = tmp_path / "run"
+    write_checked(run / "ancestor.json", {"name": "general", "path": "p", "new_words": 0, "vocab_size": rows})
+    checkpoint = run / "checkpoints" / "step-00000001"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "state.json").touch()
+    model = Transformer(config.model)
+    start_from_ancestor(model, run, config, None)  # type: ignore[arg-type]  # a checkpoint has the weights
+    trained = [name for name, weight in model.named_parameters() if weight.requires_grad and "embedding" in name]
+    assert trained == ["source_embedding"]
+    frozen = f"{config.model.d_model * (rows + rows + 5):,} of "
+    assert describe_start(run, config)[2].startswith(f"frozen: embeddings: {frozen}")

@@ -3,6 +3,7 @@
 import math
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from transduce.data.batching import plan_epoch
 from transduce.errors import TrainingError
 from transduce.model import Transformer
 from transduce.training import memory_trial
+from transduce.training.batch import Batch, pad
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
+from transduce.training.guidance import Guidance
 from transduce.training.memory import Usage
 from transduce.training.memory_trial import MemoryTrial
 
@@ -164,3 +167,21 @@ def test_of_two_small_micro_batches_a_line_is_drawn_and_what_does_not_fit_by_it_
     assert [trial._tried(2000, steep, usable) for usable in (100, 99)] == [used, None]
     used = None
     assert trial._tried(2000, steep, math.inf) is None
+
+
+def test_what_guidance_keeps_of_a_micro_batch_that_did_not_fit_is_freed_before_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trial = trial_of(40, source=[3, 3], target=[4, 4])
+    trial.guidance = Guidance(1.0, Mock(links=None))
+    kept = []
+
+    def full(*_: Any) -> None:
+        kept.append(len(trial.guidance.scores_LBTS))  # type: ignore[union-attr]
+        trial.guidance.scores_LBTS.append(torch.zeros(1))  # type: ignore[union-attr]  # as a forward pass does
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(memory_trial, "batch_loss", full)
+    monkeypatch.setattr(memory_trial, "collate", lambda *_, **__: Batch(*pad([[4]]), *pad([[5]])))
+    assert [trial._compute(np.arange(2), whole=True) for _ in range(2)] == [None, None]
+    assert kept == [0, 0]

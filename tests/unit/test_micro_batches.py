@@ -85,6 +85,18 @@ def test_the_last_setting_of_a_record_is_compared(tmp_path: Path, model: Transfo
         assert [entry.from_step for entry in splits.entries] == [1, 6]
 
 
+def test_a_training_from_the_beginning_has_nothing_of_an_earlier_attempts_record(
+    tmp_path: Path, model: Transformer
+) -> None:
+    """Memory ran out in the first attempt, before any checkpoint, and not in the second."""
+    splits_of(tmp_path, model, micro_batch_tokens=60).add(3, [30], "memory ran out")
+    begun = splits_of(tmp_path, model, micro_batch_tokens=60)
+    assert begun.load(0)
+    resumed = splits_of(tmp_path, model, micro_batch_tokens=60)
+    assert resumed.load(5)
+    assert (begun.limit(6), resumed.limit(6)) == (60, 60)
+
+
 def test_a_resumed_run_computes_layers_twice_where_its_record_says_so(tmp_path: Path, model: Transformer) -> None:
     splits_of(tmp_path, model, activation_checkpointing=True).add(1, [900], "tried")
     for setting, on in (("auto", True), (False, False), (True, True)):

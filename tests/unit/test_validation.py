@@ -1,5 +1,6 @@
 """Which pairs a validation computes, how many at once, and what it leaves as it was."""
 
+import contextlib
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -241,3 +242,16 @@ def test_each_pair_has_its_process_its_micro_batch_and_both_losses(
     assert gathered(1, 2, ([9], 3.0), ([7], 4.0)) == [[0, 1, 0, 1], [0, 1, 0, 0], [0, 7, 0, 9], [0, 4, 0, 3]]
     assert gathered(0, 2) == [[0] * 4, [0] * 4, [5, 0, 5, 0], [0] * 4]  # nothing was computed
     assert gathered(5, 8) == [[0] * 4] * 4  # it has no share
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full, which stands for a full disk")
+def test_a_full_disk_is_reported_by_the_name_of_the_quarantine(tmp_path: Path) -> None:
+    """Closing the file tries the write again: that error, which names no file, is not raised in place of the first."""
+    quarantine, *_ = quarantine_of(tmp_path)
+    path = tmp_path / "quarantine.jsonl"
+    path.symlink_to("/dev/full")
+    with (
+        pytest.raises(TrainingError, match=rf"{path}: cannot be written: No space left"),
+        contextlib.closing(quarantine),
+    ):
+        quarantine._records.write({"step": 1}, durable=True)

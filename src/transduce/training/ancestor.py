@@ -5,6 +5,7 @@ RUN/ancestor.json says which model it was. The model itself is needed until the 
 
 import json
 import math
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -54,7 +55,8 @@ def require_ancestor(run: Path, config: Config) -> None:
     """Checks, before the data are prepared, that training can start from `init.model`, if it does and has not yet.
 
     Raises:
-        ConfigError: there is no such model; the recipe describes another model; or it names an unknown part.
+        ConfigError: there is no such model; the recipe describes another model; it names an unknown part; or it guides
+            the attention of a frozen model.
         BundleError: the model folder is incomplete or damaged.
         TokenizerError: a word cannot be added to its vocabulary.
     """
@@ -67,7 +69,13 @@ def require_ancestor(run: Path, config: Config) -> None:
     _require_same(config, bundle.config, init.model)
     given_tokenizer(config)
     grows = bool(init.freeze) and _vocabulary_grows(config, bundle.tokenizer)
-    weights_of_parts(config.model, init.freeze, new_rows=grows)
+    frozen = weights_of_parts(config.model, init.freeze, new_rows=grows)
+    trained = [name for name in weight_shapes(config.model) if name not in frozen]
+    if train.guided_attention and not grows and all(name.startswith(BLOCK_HEADS) for name in trained):
+        raise ConfigError(
+            "train.guided_attention: must be 0 where init.freeze leaves the heads for later tokens only: attention "
+            "stays as it is."
+        )
     if train.warmup_steps >= train.max_steps:
         raise ConfigError(
             f"train.warmup_steps = {train.warmup_steps}: must be less than train.max_steps ({train.max_steps}), or the "
@@ -109,8 +117,17 @@ def _shown(value: Any) -> str:
 
 
 def record_ancestor(run: Path, config: Config, prepared: Prepared) -> None:
-    """Writes RUN/ancestor.json, unless training began already or starts from random weights."""
-    if not config.init.model or checkpoints(run):
+    """Writes RUN/ancestor.json, unless training began already or starts from random weights.
+
+    Nothing stays of the ancestor of an earlier attempt in the folder: neither its head nor its terms.
+    """
+    if checkpoints(run):
+        return
+    if (run / ANCESTOR).is_file():
+        if (run / TERMS).is_dir():
+            shutil.rmtree(run / TERMS)
+        (run / ANCESTOR).unlink()
+    if not config.init.model:
         return
     bundle = Bundle.load(ancestor_folder(config.init.model))
     new = load_tokenizer(prepared.tokenizer)
@@ -156,10 +173,15 @@ def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np
     new = _new_pieces(bundle, prepared, load_tokenizer(prepared.tokenizer))
     pieces = former_pieces(bundle.tokenizer, new, sentence_reader(config.data, bundle.tokenizer))
     if pieces:
-        tables = [*EMBEDDINGS[config.model.tie_embeddings], *(["output_bias"] if config.model.output_bias else [])]
-        for name in ["source_embedding"] if config.model.target_vocab_size else tables:  # tags are the source's only
+        has_bias = config.model.output_bias and not config.model.target_vocab_size
+        for name in (*_growing_tables(config), *(["output_bias"] if has_bias else [])):
             weights[name] = with_rows(weights[name], pieces)
     return weights
+
+
+def _growing_tables(config: Config) -> Sequence[str]:
+    """Returns the tables that have a row for each new word and tag; where each side has its own, the source's alone."""
+    return ["source_embedding"] if config.model.target_vocab_size else EMBEDDINGS[config.model.tie_embeddings]
 
 
 def _fewer_layers(ancestor: Config, config: Config) -> dict[str, list[int]]:
@@ -242,7 +264,7 @@ def _frozen(run: Path, config: Config) -> tuple[list[str], set[str], int]:
     num_rows: int = read_ancestor_record(run).get(ANCESTOR_ROWS, 0)
     has_new = 0 < num_rows < config.model.vocab_size
     frozen = weights_of_parts(config.model, config.init.freeze, new_rows=has_new)
-    tables = EMBEDDINGS[config.model.tie_embeddings] if has_new else ()
+    tables = _growing_tables(config) if has_new else ()
     return frozen, {*frozen} & {*tables}, num_rows
 
 

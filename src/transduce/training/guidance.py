@@ -121,7 +121,7 @@ class Guidance:
             if attention.training:
                 x, (key_BHSE, _), attend_mask = args
                 if attention is guided[0]:  # another forward pass begins
-                    self.scores_LBTS.clear()
+                    self.forget()
                 query_BTE = attention.project_query(x, kwargs["packing"])[:, 0]  # of the first head
                 own = None if attention.score_HE is None else attention.score_HE[0]
                 scores_BTS = attention_scores(query_BTE, key_BHSE[:, 0], own)
@@ -131,6 +131,10 @@ class Guidance:
 
         for attention in guided:
             attention.register_forward_pre_hook(keep, with_kwargs=True)
+
+    def forget(self) -> None:
+        """Frees the scores of the last forward pass, and with them what its gradient would need."""
+        self.scores_LBTS.clear()
 
     def loss(self, scores_LBTS: Sequence[Tensor], batch: Batch) -> Tensor:
         """Returns weight · -Σ log(attention to the aligned pieces), over target pieces; the mean over layers.

@@ -207,7 +207,10 @@ class MemoryTrial:
             whole: whether it is the only micro-batch of its batch. Otherwise it is computed twice: the first time
                 leaves gradients between what is then free, so that the second time needs more.
         """
-        links = self.guidance.alignment.links if self.guidance is not None else None
+        links = None
+        if self.guidance is not None:
+            links = self.guidance.alignment.links
+            self.guidance.forget()  # of a micro-batch that did not fit: its tensors would count as memory in use
         self.model.train()
         for parameter in self.model.parameters():
             parameter.grad = None

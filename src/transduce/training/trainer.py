@@ -229,6 +229,8 @@ class Trainer:
                 seed_dropout(train.seed, step, self.ranks.rank)
                 self.optimizer.zero_grad(set_to_none=True)
                 states_ND = loss = nll = None  # free the tensors of a failed attempt
+                if self.guidance is not None:
+                    self.guidance.forget()
                 sums, self._micro_batches = StepSums(self.compute.device), []
                 try:
                     for part in self.splits.parts(own, step):
