@@ -182,8 +182,10 @@ def search_parts(
             text = with_prefix(next(outputs), constraint.prefix, model.tokenizer.target)
             best = translation_of(model, part.text, source, each, text)
             missing = warnings_of(best.text, constraint.required)
-            warnings = (*missing, *warnings_of_forced(forced_of_each), *refusal(each, constraint))
             required = outcome(best.text, constraint.required)
-            translations.append(replace(best, warnings=warnings, required=required, forced=forced_of_each))
+            # A term may be there as the beginning of a longer word only.
+            forced_here = tuple(term for term in forced_of_each if (term, True) in required)
+            warnings = (*missing, *warnings_of_forced(forced_here), *refusal(each, constraint))
+            translations.append(replace(best, warnings=warnings, required=required, forced=forced_here))
         results.append(translations)
     return results
