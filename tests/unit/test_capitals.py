@@ -16,6 +16,7 @@ from transduce.text import SPECIAL_TOKENS, UNK, SentencePieceTokenizer, SubwordT
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.capitals import Capitals
+from transduce.translation.pipeline.restoring import LEFT_AS_IT_WAS
 from transduce.translation.result import Translation
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
@@ -124,6 +125,17 @@ def test_markup_stays_in_translations() -> None:
     assert _translated(["THE DOG SEES {name} AND %s"], replace(WHOLE, markup="placeholders"))[0] == [
         "THE DOG SEES {name} AND %s"
     ]
+
+
+def test_a_line_whose_markup_would_not_survive_is_left_with_its_capitals_and_signs() -> None:
+    """Each part is fine by itself, but the braces of both would hold a placeholder that the source has not."""
+    written = {'The dog runs "there"': "{hund", "the cat runs": "katze}"}
+    translator = Translator(TextEngine(TOKENIZER, lambda text: written[text], 100), TOKENIZER, DecodeConfig())
+    line = "THE DOG RUNS \u201cTHERE\u201d<br>THE CAT RUNS"
+    [[best]] = translator.translate_n_best(
+        [line], 1, text_options=TextOptions(capitals=True, signs=True, markup="html")
+    )
+    assert (best.text, best.warnings) == (line, (LEFT_AS_IT_WAS,))
 
 
 def test_words_and_spans_are_those_of_the_translation() -> None:

@@ -63,6 +63,12 @@ def test_the_last_search_for_required_terms_has_a_beam_of_eight_at_least(beam_si
     assert len(third[0]) == 2 * len(last[0]) == 2  # also with a capital
 
 
+def test_groups_that_do_not_divide_a_beam_of_eight_go_with_prefixes_and_forbidden_phrases() -> None:
+    options = DecodeConfig(beam_size=6, diversity_groups=3)
+    engine, _ = search(Constraints(prefix="A", forbidden=("cat",)), options)
+    assert engine.beams == [6]
+
+
 def test_both_the_spelling_that_came_out_and_the_usual_one_are_forbidden() -> None:
     constraints = Constraints(forbidden=("dog",))
     engine, best = search(constraints, DecodeConfig(length_penalty=2.0))

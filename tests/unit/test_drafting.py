@@ -294,6 +294,42 @@ def test_the_faster_way_is_that_with_less_seconds_a_token_for_as_many_sentences(
     assert faster(1)
 
 
+class Interrupted(dict[Any, float]):
+    """Calls a function before the first read, as if another thread came between."""
+
+    def __init__(self, values: dict[Any, float], interrupt: Callable[[], object]) -> None:
+        super().__init__(values)
+        self._waiting = [interrupt]
+
+    def __getitem__(self, key: Any) -> float:
+        self._interrupt()
+        return super().__getitem__(key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self._interrupt()
+        return super().get(key, default)
+
+    def _interrupt(self) -> None:
+        while self._waiting:
+            self._waiting.pop()()
+
+
+def test_another_thread_may_note_a_new_kind_while_chances_are_forgotten() -> None:
+    chances = Chances()
+    chances.note("a", right=False)
+    chances._right = Interrupted(chances._right, lambda: chances.note("b", right=True))
+    chances.forget()
+    assert chances._tried == {"a": 0.98, "b": 1.0}
+
+
+def test_another_thread_may_choose_while_a_search_is_noted() -> None:
+    faster, chosen = FasterWay(), list[bool]()
+    faster.note(True, 1, 10, 1.0)
+    faster._tokens = Interrupted(faster._tokens, lambda: chosen.append(faster(1)))
+    faster.note(False, 1, 10, 0.5)
+    assert chosen == [False]  # the way that is not known yet
+
+
 # --- bans and prefixes ----------------------------------------------------------------------------------------
 
 

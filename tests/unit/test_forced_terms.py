@@ -64,6 +64,17 @@ def test_what_does_not_come_out_is_not_forced() -> None:
     assert (best.forced, best.warnings) == ((), ("the required term 'cat' did not come out.",))
 
 
+def test_the_beginning_of_a_longer_word_is_not_forced() -> None:
+    [s] = (index for index in range(TOKENIZER.vocab_size) if TOKENIZER.piece_bytes([index]) == [b"s"])
+    engine = Listed(LEAST - 5)
+    engine.output = [*engine.output, s]
+    translator = Translator(engine, TOKENIZER, DecodeConfig())
+    [[best]] = translator.translate_n_best(["x"], 1, required=[["cat"]])
+    assert best.text == "A dog runs cats"
+    assert best.required == ((("cat",), False),)
+    assert (best.forced, best.warnings) == ((), ("the required term 'cat' did not come out.",))
+
+
 def test_the_best_of_several_places_counts() -> None:
     ids = TOKENIZER.encode("A cat runs cat")
     first = next(i for i in range(len(ids)) if TOKENIZER.decode(ids[: i + 1]).startswith("A c"))

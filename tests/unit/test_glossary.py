@@ -106,6 +106,11 @@ def test_a_wrong_dictionary_is_refused(entries: dict[str, str]) -> None:
         ('Ja. "Der alte', "der alte", True),
         ("Und Der alte", "der alte", False),  # and nowhere else
         ("犬です", "犬", True),
+        ("राम।", "राम", True),
+        ("रामायण", "राम", False),  # the vowel sign after it is no letter of its own
+        ("मैं हिन्दी, वह", "हिन्दी", True),
+        ("हिन्दीभाषी", "हिन्दी", False),
+        ("किताब", "ताब", False),
     ],
 )
 def test_whether_a_text_holds_a_term(text: str, term: str, holds: bool) -> None:
@@ -137,8 +142,8 @@ def test_pieces_that_make_another_word_of_what_they_follow() -> None:
 @pytest.mark.parametrize(
     ("piece", "joins"),
     [
-        *((each.encode(), True) for each in ("s", "1", "_", "ä", "жа", "𐐀", "가")),
-        *((each.encode(), False) for each in (" ", " s", ".", "-", "'", "犬", "の", "ก", "😀", "“", "§")),
+        *((each.encode(), True) for each in ("s", "1", "_", "ä", "жа", "𐐀", "가", "ि", "ம்")),
+        *((each.encode(), False) for each in (" ", " s", ".", "-", "'", "犬", "の", "ก", "😀", "“", "§", "।")),
         *((bytes([each]), True) for each in (0xC3, 0xD0, 0xE1, 0xEA, 0xED)),  # the first byte of letters
         *((bytes([each]), False) for each in (0xC2, 0xE2, 0xE3, 0xE9, 0xEF, 0xF0)),
     ],
@@ -152,6 +157,12 @@ def test_the_longest_of_terms_with_one_beginning_is_taken() -> None:
         glossary = Glossary({term: term.upper() for term in order})
         assert glossary.required_in("a ball game night") == (("BALL GAME NIGHT",),)
         assert glossary.required_in("a ball game, a ball") == (("BALL GAME",), ("BALL",))
+
+
+def test_source_terms_are_whole_words_in_scripts_of_india() -> None:
+    glossary = Glossary({"राम": "Ram", "ताब": "heat"})
+    assert glossary.required_in("राम की किताब।") == (("Ram",),)
+    assert glossary.required_in("रामायण") == ()
 
 
 def test_a_term_within_a_longer_one_is_not_required() -> None:

@@ -21,6 +21,9 @@ EN_DE = ("en", "de-AT")
         ("5 dogs", "5 Hunde", EN_DE, ()),
         ("5 dogs", "15 Hunde", EN_DE, ("15",)),
         ("1,000.5 dogs", "1.000,5 Hunde", EN_DE, ()),
+        ("3 dogs", "\u0663 \u0643\u0644\u0627\u0628", ("en", "ar"), ()),  # the digit of another script
+        ("1,000.5 dogs", "\u0661\u066c\u0660\u0660\u0660\u066b\u0665", ("en", "ar"), ()),
+        ("3 dogs", "\u0664 \u0643\u0644\u0627\u0628", ("en", "ar"), ("\u0664",)),
         ("dogs", "5 Hunde, 5", ("", ""), ("5",)),
         ("dogs", "fünf Hunde", ("", "de"), ()),  # a dozen might have been there
         ("koiria", "fünf Hunde", ("fi", "de"), ()),

@@ -176,7 +176,20 @@ def test_tags_follow_attention(line: str, expected: str) -> None:
 
 def test_atoms() -> None:
     text = "Don't e\u0301te\u0301 日本 x_1."
-    assert [text[a:b] for a, b in atoms(text)] == ["Don", "'", "t", "e\u0301", "te\u0301", "日", "本", "x_1", "."]
+    assert [text[a:b] for a, b in atoms(text)] == ["Don", "'", "t", "e\u0301te\u0301", "日", "本", "x_1", "."]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("मैं हिन्दी बोलता हूँ।", ["मैं", "हिन्दी", "बोलता", "हूँ", "।"]),
+        ("می\u200cخواهم, שָׁלוֹם", ["می\u200cخواهم", ",", "שָׁלוֹם"]),
+        ("ภาดี", ["ภ", "า", "ดี"]),  # no spaces between words: a letter with its vowel is one
+        ("👩\u200d👩 ❤\ufe0fdog !\u0301a", ["👩\u200d", "👩", "❤\ufe0f", "dog", "!\u0301", "a"]),
+    ],
+)
+def test_marks_within_a_word_do_not_cut_it(text: str, words: list[str]) -> None:
+    assert [text[a:b] for a, b in atoms(text)] == words
 
 
 def test_pieces_belong_to_atoms_by_their_bytes() -> None:

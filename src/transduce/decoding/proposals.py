@@ -88,7 +88,7 @@ class Drafter(Protocol):
 
 
 class Chances:
-    """How often proposals of each kind were right, of late."""
+    """How often proposals of each kind were right, of late; searches in several threads may share it."""
 
     def __init__(self) -> None:
         self._right: dict[str, float] = {}
@@ -109,7 +109,7 @@ class Chances:
 
     def forget(self) -> None:
         """Trusts the tries less, after a search without any: else what proposes badly at first is never tried again."""
-        for kind in self._tried:
+        for kind in list(self._tried):  # a search in another thread may add a kind meanwhile
             self._right[kind] *= _FORGETTING
             self._tried[kind] *= _FORGETTING
 
@@ -123,7 +123,8 @@ def numbered(number: int) -> str:
 class FasterWay:
     """Which of two ways to search is the faster one, by their times of late, for searches of a kind.
 
-    The outputs are the same, so it is free to choose. The slower way is tried again now and then.
+    The outputs are the same, so it is free to choose. The slower way is tried again now and then. Searches in several
+    threads may share it.
     """
 
     def __init__(self) -> None:
@@ -136,7 +137,7 @@ class FasterWay:
         """Returns whether to search with drafts."""
         self._searches += 1
         for way in (True, False):
-            if (way, kind) not in self._seconds:
+            if (way, kind) not in self._tokens:  # which `note` sets last
                 return way
         paces = [self._seconds[way, kind] / self._tokens[way, kind] for way in (False, True)]
         return (paces[True] < paces[False]) != (self._searches % _TRIED_AGAIN == 0)

@@ -107,6 +107,8 @@ class _ConstrainedSearch:
         The second search is for a capital that was written inside a sentence. Its wider beam is for hypotheses that do
         not end in time.
         """
+        if not any(each.required for each in self.constraints):
+            return
         wide = replace(self.options, beam_size=max(_WIDE_BEAM, self.options.beam_size))
         for options, capitals in ((self.options, True), (wide, False)):
             incomplete = [i for i, source in enumerate(self.sources) if source and self._lacks_terms(i)]

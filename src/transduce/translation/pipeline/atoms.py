@@ -1,11 +1,12 @@
-"""Atoms: runs of letters and digits, single signs, single characters of scripts without spaces."""
+"""Atoms: runs of letters and digits with their marks, single signs, single characters of scripts without spaces."""
 
 import re
 import unicodedata
 
 from transduce.translation.pipeline.sentences import Span
 
-_ATOM = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|[^\w\s]")
+_UNSPACED = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+_ATOM = re.compile(rf"{_UNSPACED}|(?P<word>\w+)|[^\w\s]")
 _JOINERS = "\u200c\u200d"  # zero-width: part of the character before
 _FIRST_MARK = "\u0300"  # of the characters that may be part of the one before
 
@@ -13,12 +14,17 @@ _FIRST_MARK = "\u0300"  # of the characters that may be part of the one before
 def atoms(text: str) -> list[Span]:
     """Returns the atoms of `text`, as spans of characters; white space is part of none."""
     found: list[Span] = []
+    in_word = False
     for match in _ATOM.finditer(text):
         start, end = span = match.span()
-        if text[start] >= _FIRST_MARK and found and found[-1][1] == start and _continues(text[start]):
+        is_word = match.lastgroup == "word"
+        is_mark = text[start] >= _FIRST_MARK and _continues(text[start])
+        # Two runs of letters that touch have a mark between them: "हिन्दी".
+        if found and found[-1][1] == start and (is_mark or (is_word and in_word)):
             found[-1] = (found[-1][0], end)
         else:
             found.append(span)
+            in_word = is_word
     return found
 
 

@@ -6,7 +6,7 @@ those listed. "One" is left out, as it is an article in many of them.
 
 import re
 
-_DIGITS = re.compile(r"\d+(?:[.,'\u2019\u00a0\u202f ]\d{3})*(?:[.,]\d+)?")
+_DIGITS = re.compile(r"\d+(?:[.,'\u2019\u00a0\u202f\u066c ]\d{3})*(?:[.,\u066b]\d+)?")
 _WORD = re.compile(r"[^\W\d_]+")
 _WORDS = {
     "de": "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf zwanzig dreißig vierzig fünfzig hundert tausend",
@@ -40,4 +40,5 @@ def invented_numbers(source: str, target: str, languages: tuple[str, str]) -> tu
 
 
 def _plain(number: str) -> str:
-    return re.sub(r"\D", "", number)
+    """Returns the digits of a number, those of any script as 0 to 9."""
+    return "".join(str(int(digit)) for digit in re.findall(r"\d", number))

@@ -32,7 +32,7 @@ from transduce.translation.pipeline.confidence import with_confidence, with_prob
 from transduce.translation.pipeline.guard import Search, guard
 from transduce.translation.pipeline.joining import join
 from transduce.translation.pipeline.protecting import Segment, attempts, protect
-from transduce.translation.pipeline.restoring import assemble, restore
+from transduce.translation.pipeline.restoring import LEFT_AS_IT_WAS, assemble, restore
 from transduce.translation.pipeline.signs import Signs
 from transduce.translation.pipeline.splitting import Part, split
 from transduce.translation.pipeline.text_options import TextOptions
@@ -86,6 +86,7 @@ def run_pipeline(
     shown = progress and model.engine.independent_lines  # others are translated as without progress, all at once
     search = partial(_search_with_progress, search_some) if shown else search_some
 
+    lines_given = window.lines
     signs = Signs(window, model.tokenizer, text_options.notation) if text_options.signs else None
     window = signs.removed() if signs else window
     capitals = Capitals(window, model.tokenizer, text_options, direction.target) if text_options.capitals else None
@@ -113,7 +114,16 @@ def run_pipeline(
     results = [assemble(line, n_best, markup, drawn) for line in checked(lines, checkpoint)]
     results = with_confidence(model, results) if text_options.confidence else results
     results = capitals.restored(results) if capitals else results
-    return signs.restored(results) if signs else results
+    results = signs.restored(results) if signs else results
+    return results if window.lines is lines_given else _left_as_given(results, window.lines, lines_given)
+
+
+def _left_as_given(results: Results, read: Sequence[str], given: Sequence[str]) -> Results:
+    """Returns the results; a line that is left in the source language has the signs and capitals that were given."""
+    return [
+        [replace(best, text=line) if best.text == text and LEFT_AS_IT_WAS in best.warnings else best for best in found]
+        for found, text, line in zip(results, read, given, strict=True)
+    ]
 
 
 def _pairs(translated: tuple[Part, list[Translation]]) -> list[tuple[str, str]]:
@@ -182,8 +192,10 @@ def search_parts(
             text = with_prefix(next(outputs), constraint.prefix, model.tokenizer.target)
             best = translation_of(model, part.text, source, each, text)
             missing = warnings_of(best.text, constraint.required)
-            warnings = (*missing, *warnings_of_forced(forced_of_each), *refusal(each, constraint))
             required = outcome(best.text, constraint.required)
-            translations.append(replace(best, warnings=warnings, required=required, forced=forced_of_each))
+            # A term may be there as the beginning of a longer word only.
+            forced_here = tuple(term for term in forced_of_each if (term, True) in required)
+            warnings = (*missing, *warnings_of_forced(forced_here), *refusal(each, constraint))
+            translations.append(replace(best, warnings=warnings, required=required, forced=forced_here))
         results.append(translations)
     return results
