@@ -1,14 +1,18 @@
 """The reference of the command line, as the site makes it, has each command and each of its options."""
 
 import argparse
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from command_reference import reference
+from transduce import errors
 from transduce.cli.main import build_parser
 
 REFERENCE = reference()
+_PAGE = Path(__file__).resolve().parents[2] / "docs/reference/command-line.md"
 
 
 def commands(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -40,3 +44,9 @@ def test_each_option_is_in_the_section_of_its_command(command: str, parser: argp
 def test_hidden_options_are_left_out() -> None:
     assert "==SUPPRESS==" not in REFERENCE
     assert "| `-h`" not in REFERENCE
+
+
+def test_the_page_lists_the_exit_codes_of_all_errors() -> None:
+    codes = {each.exit_code for each in vars(errors).values() if hasattr(each, "exit_code")}
+    listed = {int(code) for code in re.findall(r"^\| (\d) \|", _PAGE.read_text(encoding="utf-8"), re.MULTILINE)}
+    assert listed == codes | {0}

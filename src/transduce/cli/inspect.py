@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pair = parser.add_argument_group("sentences")
     add_text(pair, "--sentence", "TEXT", "a source sentence")
     add_text(pair, "--translation", "TEXT", "its translation; default: the model's own")
-    add_path(pair, "--source", "FILE", "source lines; default without --sentence: stdin")
+    add_path(pair, "--source", "FILE", "source lines, or a TMX, for --target too; default without --sentence: stdin")
     add_path(pair, "--target", "FILE", "their translations; default: the model's own")
     add_number(pair, "--line", whole(1), "N", "the line of --source to show", 1)
     output = parser.add_argument_group(f"output (default: the page, as {_DEFAULT_PAGE})")

@@ -134,7 +134,7 @@ class TrainConfig:
     # Target tokens of one pass on a device. "auto": as many as fit into its memory; 0: its whole share of the batch.
     micro_batch_tokens: Literal["auto"] | CountOrNone = "auto"
     # Keep only the input of each layer, and compute the layer again for its gradient: less memory, the same gradients.
-    activation_checkpointing: Literal["auto"] | bool = "auto"  # auto: where micro-batches would be tiny without
+    activation_checkpointing: Literal["auto"] | bool = "auto"  # auto: on where memory is short
     label_smoothing: Rate = 0.1  # ε_ls (§5.4)
     # Weight of a loss that makes a decoder head attend to the word that is translated; a parser's, to the current word.
     guided_attention: Weight = 0.0
