@@ -16,6 +16,7 @@ from transduce.config import Config, DecodeConfig, TrainConfig
 from transduce.config.modifiers import ModifierConfig
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
+from transduce.translation.constraints.glossary import Glossary
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
 from transduce.translation.pipeline.many_sentences import (
@@ -235,6 +236,20 @@ def test_a_job_counts_what_its_windows_say_and_may_be_silent_about_lines(source:
             *(each.replace("in.txt", str(source)) for each in lines),
             f"{source}: 2 lines in all have more sentences than the model was trained on.",
         ]
+
+
+def test_a_job_is_resumed_with_the_terms_of_its_glossary(source: Path, tmp_path: Path) -> None:
+    output, terms = tmp_path / "out", {"dog": "Hund", "a": ["A", "B"]}
+    with pytest.raises(IndexError):  # the second window
+        translate_file(Told(Rows(["A"], [])), source, output, FileJob(window=1, glossary=terms))
+    for others in ({**terms, "dog": "Hunde"}, None):
+        with pytest.raises(ConfigError, match="was begun with glossary = "):
+            translate_file(Told(), source, output, FileJob(window=1, glossary=others, resume=True))
+    again = FileJob(window=1, glossary=Glossary(dict(reversed(terms.items()))), resume=True)
+    assert translate_file(Told(Rows(["B"], []), Rows(["C"], [])), source, output, again) == Summary(3, 1)
+    named = FileJob(glossary=terms, constraints_name="c", overwrite=True)
+    translate_file(Told(Rows(["A"], [])), source, output, named)
+    translate_file(Told(), source, output, replace(named, glossary={"x": "y"}, overwrite=False, resume=True))
 
 
 def test_lines_keep_numbers_and_constraints_in_a_job_that_is_resumed(source: Path, tmp_path: Path) -> None:

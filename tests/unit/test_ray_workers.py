@@ -110,6 +110,17 @@ def test_a_cluster_gets_as_many_workers_as_it_has_room_for(
 
 
 @pytest.mark.parametrize(
+    ("draft", "passed"),
+    [("self", "self"), ("blockwise", "blockwise"), ("", ""), ("small", str(Path("small").absolute()))],
+)
+def test_workers_get_the_whole_path_of_a_model_that_drafts(ray: Cluster, model: Path, draft: str, passed: str) -> None:
+    with ray_workers(model, num_workers=1, draft=draft):
+        pass
+    [(*_, loading)] = ray.started()
+    assert loading["draft"] == passed
+
+
+@pytest.mark.parametrize(
     ("resources", "asked", "message"),
     [
         ({"CPU": 8.0}, {"num_workers": 9}, "9 workers of 1 thread each: there is room for 8 (8 processors, 0 GPUs)."),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from transduce import files
 from transduce.bundle import Bundle
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from transduce.engines.torch import TorchEngine
 
 DEFAULT_QUANTIZATION = "float32"
+DRAFT_WAYS: Final = ("self", "blockwise")  # what proposes tokens besides a smaller model
 _NO_CTRANSLATE2 = "The ctranslate2 engine needs CTranslate2, which is not installed here: pip install ctranslate2"
 _LACK_OF_CHANGED = Lack(FAST.name, "conversion of a changed model", "source", model_source.CHANGED)
 
@@ -221,7 +222,7 @@ def _draft_of(bundle: Bundle, draft: str | Path) -> Bundle | Literal["self", "bl
     """
     if not draft:
         return None
-    for way in ("self", "blockwise"):
+    for way in DRAFT_WAYS:
         if draft == way:
             return way
     smaller = Bundle.load(Path(draft))

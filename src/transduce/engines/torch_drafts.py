@@ -1,6 +1,7 @@
 """Drafts for greedy search with the torch engine: what proposes tokens, and what passes cost here."""
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from transduce.config import DecodeConfig
-from transduce.config.choices import Precision
+from transduce.config.choices import Precision, longest_sequence
 from transduce.config.special_ids import BOS, EOS
 from transduce.decoding.banned_tokens import banned_tokens
 from transduce.decoding.candidates import log_probabilities_, top
@@ -266,6 +267,7 @@ class ModelDrafter:
     def __init__(self, model: Transformer, never: Sequence[int], seconds: float) -> None:
         """Takes the model, prepacked, tokens that it may not propose, and the seconds of one of its passes."""
         self._model, self._never, self._seconds = model, never, seconds
+        self._longest = longest_sequence(model.config) or math.inf
         self._states: dict[int, SpanState] = {}  # by sentence
         self._read: dict[int, list[int]] = {}  # what each state has read
 
@@ -276,7 +278,7 @@ class ModelDrafter:
     def propose(
         self, outputs: Sequence[Output], most: int, newest: Callable[[], Tensor | None]
     ) -> list[list[Proposal]]:
-        """Returns so many proposals for each output; fewer where the model would end there."""
+        """Returns so many proposals for each output; fewer where the model would end, or its positions do."""
         return [self._propose(output, most) for output in outputs]
 
     def learn(self, output: Output) -> None:
@@ -286,6 +288,8 @@ class ModelDrafter:
 
     def _propose(self, output: Output, most: int) -> list[Proposal]:
         device = self._model.output_embedding.device
+        if max(len(output.source) + 1, len(output.read) + most) > self._longest:
+            return []
         if output.sentence not in self._states:
             source_BS, lengths_B = padded([[*output.source, EOS]], device)
             self._states[output.sentence] = SpanState.start(self._model, self._model.encode(source_BS, lengths_B))

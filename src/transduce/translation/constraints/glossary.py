@@ -1,5 +1,7 @@
 """Glossaries: source terms with their required translations."""
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,6 +49,14 @@ class Glossary:
             flags = re.IGNORECASE if source == source.lower() else re.NOFLAG
             choice = tuple(term.strip() for term in targets)
             self._terms.setdefault(start.casefold(), []).append((re.compile(pattern, flags), choice))
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of its terms."""
+        terms = {
+            first: [(each.pattern, choice) for each, choice in of_first] for first, of_first in self._terms.items()
+        }
+        return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
 
     def required_in(self, text: str) -> tuple[Choice, ...]:
         """Returns the terms that the translation of `text` must hold, in the order of the source terms, each once."""

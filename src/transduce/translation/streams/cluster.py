@@ -21,7 +21,7 @@ from typing import Any, Unpack
 from transduce.__about__ import __version__
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
-from transduce.engines.loading import checksums_of, require_engine
+from transduce.engines.loading import DRAFT_WAYS, checksums_of, require_engine
 from transduce.errors import ConfigError, MissingDependencyError, TransduceError, install_command
 from transduce.translation.call_options import LoadOptions
 from transduce.translation.streams.file_job import translate_window
@@ -158,6 +158,8 @@ def ray_workers(
             device = "cuda" if on_gpu else "cpu"
         ensemble = [str(Path(other).absolute()) for other in loading.get("ensemble", ())]
         arguments = {**loading, "device": device, "threads": threads, "ensemble": ensemble}
+        if (draft := loading.get("draft")) and draft not in DRAFT_WAYS:
+            arguments["draft"] = str(Path(draft).absolute())
         remote = ray.remote(num_cpus=threads, num_gpus=int(on_gpu), max_restarts=_RESTARTS, max_task_retries=_RESTARTS)(
             Worker
         )

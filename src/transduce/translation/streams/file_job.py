@@ -53,7 +53,8 @@ class FileJob:
         text_options: what is done with long lines, markup and doubtful output; None takes the default.
         constraints: one for each line, read alongside.
         glossary: a file or dictionary of source terms and their required translations.
-        constraints_name: tells the constraints on all lines from others, for `resume`: checksums of files.
+        constraints_name: tells the constraints on all lines from others, for `resume`: checksums of files, that of the
+            glossary too. Without it, a job is resumed with the same terms only.
         inline_terms: whether texts mark required terms: see `inline_terms.read_inline_terms`.
         check_end: called after the last line, before the output is complete. If it raises, the job can be resumed:
             constraints that follow those already used may then be others.
@@ -116,6 +117,8 @@ def translate_file(
         text_options.require_whole_lines()
     description = _description(workers.fingerprint(request), request, job.window)
     description["constraints"] = job.constraints_name
+    if translation.glossary is not None and not job.constraints_name:  # which names the file of a glossary
+        description["glossary"] = translation.glossary.checksum
     lines = read_lines(source) if job.lines is None else iter(job.lines)
     constraints = None if job.constraints is None else iter(job.constraints)
     with (
