@@ -59,7 +59,7 @@ row() {
     mv "$run.tmp" "$run.json"
 }
 
-find "$here/rows" -name '*.json' -exec cp --no-clobber {} . \;
+find "$here/rows" -maxdepth 1 -name '*.json' -exec cp --no-clobber {} . \;
 [ -s cost.json ] || python "$here/cost.py" recipe.toml cost.json
 flock --unlock 9
 for seed in "$@"; do
