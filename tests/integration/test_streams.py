@@ -405,7 +405,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch: pytest.
         translate_file(translator, source, tmp_path / f"out{count}.txt.gz", FileJob(window=100))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.2 * peaks[0]
+    assert peaks[1] < 1.6 * peaks[0]  # twice as much if the lines were held; garbage that waits makes up to 1.35
 
 
 class _Forgetful(list[str]):
