@@ -76,7 +76,7 @@ def test_the_most_frequent_one_is_named_first_and_only_some_are_named(tmp_path: 
 
 
 def test_text_is_compared_with_training_text_of_its_language(tmp_path: Path) -> None:
-    """German is the source of one corpus and the target of the other; English never has its letter."""
+    """German is the source of one corpus and the target of the other; English, of any country, never has its letter."""
     for name, line, count in (("a", "die straße\tthe street", 100), ("b", "the road\tder weg", 100)):
         (tmp_path / f"{name}.tsv").write_text(f"{line}\n" * count, encoding="utf-8")
     (tmp_path / "t.tsv").write_text("the street ß\tdie straße\n" * 20, encoding="utf-8")
@@ -84,7 +84,7 @@ def test_text_is_compared_with_training_text_of_its_language(tmp_path: Path) -> 
         CorpusConfig(files=("a.tsv",), source_language="de", target_language="en"),
         CorpusConfig(files=("b.tsv",), source_language="en", target_language="de"),
     )
-    test = HeldOutSetConfig(files=("t.tsv",), name="t", source_language="en", target_language="de")
+    test = HeldOutSetConfig(files=("t.tsv",), name="t", source_language="en-GB", target_language="de")
     data = DataConfig(folder=str(tmp_path), corpora=corpora, test_sets=(test,))
     found = examine(locate(data), data, progress=False).findings.unfamiliar_characters
     assert [*found] == [

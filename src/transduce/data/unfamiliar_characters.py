@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from transduce.data.corpus import Chunk
+from transduce.text.languages import without_region
 
 _MIN_LINES = 10  # of a set
 _MIN_SHARE = 0.05  # of the lines of a set
@@ -41,12 +42,13 @@ class CharacterCheck:
     def add_training(self, chunk: Chunk, languages: Sequence[str]) -> None:
         """Adds pairs of a part of the training text with these languages."""
         for side, language in enumerate(languages):
-            self._training.setdefault(language or str(side), _Text()).add([pair[side] for pair in chunk.pairs])
+            key = without_region(language) or str(side)
+            self._training.setdefault(key, _Text()).add([pair[side] for pair in chunk.pairs])
 
     def add_held_out(self, name: str, chunk: Chunk, languages: Sequence[str]) -> None:
         """Adds pairs of the set `name`."""
         for side, language in enumerate(languages):
-            text = self._held_out.setdefault((name, side, language or str(side)), _Text())
+            text = self._held_out.setdefault((name, side, without_region(language) or str(side)), _Text())
             text.add([pair[side] for pair in chunk.pairs])
             for index, pair in enumerate(chunk.pairs):
                 for character in set(pair[side]) - text.first.keys():
