@@ -15,8 +15,8 @@ with more than two languages, data.source_language and data.target_language say 
 Problems are reported with file and line: hidden line breaks, empty sides, lines in the wrong language, duplicates,
 training pairs that occur in validation or test, characters that validation or test often have and training hardly ever,
 pairs that are too long or of unequal length. The [data] section says which of them are dropped: see --set. Some
-problems are errors, found before any training: files that are not UTF-8, unequal line counts, lines that do not match from some
-line on, swapped sides.
+problems are errors, found before any training: files that are not UTF-8, unequal line counts, lines that do not match
+from some line on, swapped sides.
 
 Corpora with names, weights and languages are in the recipe as [[data.corpora]]. The report says how often training
 sees each of them. Weights can change later: they belong to the plan of an epoch, not to the prepared data.
