@@ -40,7 +40,7 @@ def test_another_apostrophe_in_a_test_set_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("in_training", "in_test", "num_test"),
     [
-        (12, 12, 20),  # 3 % are no less than a twentieth of 60 %
+        (12, 12, 20),  # 3 % are no less than a twentieth of 60 %, of lines of equal length
         (0, 9, 20),  # too few lines
         (0, 11, 240),  # less than 5 %
     ],
@@ -49,7 +49,24 @@ def test_a_character_that_is_not_that_rare_is_no_finding(
     tmp_path: Path, in_training: int, in_test: int, num_test: int
 ) -> None:
     training = ["l'eau"] * (400 - in_training) + ["l’eau"] * in_training
-    assert not check(tmp_path, training, news=["eau"] * (num_test - in_test) + ["l’eau"] * in_test)
+    assert not check(tmp_path, training, news=["l'eau"] * (num_test - in_test) + ["l’eau"] * in_test)
+
+
+@pytest.mark.parametrize(("in_training", "is_found"), [(4, True), (5, False)])
+def test_longer_lines_may_have_more(tmp_path: Path, in_training: int, *, is_found: bool) -> None:
+    """Each line of the test set is ten training lines long.
+
+    Of ten such lines, one or more have the character in 1 - 0.996^10 = 3.9 % and 1 - 0.995^10 = 4.9 % of cases; the bound is a
+    twentieth of the 85 % of the set, 4.25 %.
+    """
+    training = ["l'eau"] * (1000 - in_training) + ["l’eau"] * in_training
+    documents = ["l'eau" * 10] * 3 + ["l’eau" + "l'eau" * 9] * 17
+    assert bool(check(tmp_path, training, documents=documents)) == is_found
+
+
+def test_shorter_lines_may_have_less(tmp_path: Path) -> None:
+    """All long training lines have the letter, and all short ones of the set."""
+    assert not check(tmp_path, ["l'eau" * 100] * 400, news=["l'eau"] * 20)
 
 
 def test_the_least_share_is_a_twentieth(tmp_path: Path) -> None:

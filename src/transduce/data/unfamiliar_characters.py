@@ -15,20 +15,22 @@ from transduce.text.languages import without_region
 
 _MIN_LINES = 10  # of a set
 _MIN_SHARE = 0.05  # of the lines of a set
-_RATIO = 20  # a character is unfamiliar if its share of the training lines is that many times smaller
+_RATIO = 20  # a character is unfamiliar if its share of as long training lines is that many times smaller
 _SHOWN = 3
 
 
 @dataclass
 class _Text:
-    """The lines of one side: how many there are, how many have each character, and where the first of these is."""
+    """The lines of one side: how many there are, how long, how many have each character, where the first of these is."""
 
     num_lines: int = 0
+    length: int = 0  # of all lines, in characters
     counts: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
 
     def add(self, lines: Sequence[str]) -> None:
         self.num_lines += len(lines)
+        self.length += sum(map(len, lines))
         self.counts.update(chain.from_iterable(map(set, lines)))
 
 
@@ -74,13 +76,11 @@ class CharacterCheck:
 
 def _is_unfamiliar(character: str, count: int, text: _Text, known: _Text) -> bool:
     share = count / text.num_lines
-    expected = share * known.num_lines
-    return (
-        count >= _MIN_LINES
-        and share >= _MIN_SHARE
-        and expected >= _RATIO  # else the training text is too small to say
-        and known.counts[character] * _RATIO < expected
-    )
+    if count < _MIN_LINES or share < _MIN_SHARE or share * known.num_lines < _RATIO:  # or too little training text
+        return False
+    absent = 1 - known.counts[character] / known.num_lines
+    usual = 1 - absent ** (text.length / text.num_lines * known.num_lines / known.length)  # of lines as long as these
+    return usual * _RATIO < share
 
 
 def _named(character: str) -> str:
