@@ -197,6 +197,12 @@ def test_draw_svg_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"Köln", "NP-SBJ", "Rain"} < set(texts)
 
 
+def test_a_dash_is_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parse", "draw", "gold", "--format", "brackets", "--output", "-"]) == 0
+    assert capsys.readouterr().out.splitlines() == _GOLD
+    assert not Path("-").exists()
+
+
 @pytest.mark.parametrize(
     ("output", "options", "begins"),
     [
