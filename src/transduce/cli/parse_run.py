@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     parser = Parser.load(args.model, **loading_arguments(args, opened.choice), constrained=constrained)
     say_engine(args, opened, parser.translator.engine)
     counts, scored = _Counts(args.only_well_formed), []
-    shown = args.output is not None and sys.stderr.isatty()  # not between lines of the output
+    shown = not args.quiet and args.output is not None and sys.stderr.isatty()  # not between lines of the output
     total = len(gold) or (sum(1 for _ in read_lines(args.source)) if shown and args.source.is_file() else None)
     with open_output(args.output) as output, progress_bar("parsing", total, unit=" lines", shown=shown) as bar:
         for number, parse in enumerate(parser.stream(sentences, options=opened.options), start=1):
@@ -103,7 +103,8 @@ def run(args: argparse.Namespace) -> int:
             if args.trees and parse.tree is not None:
                 scored.append((parse.tree, parse.repaired))
             bar.update()
-    print(counts, file=sys.stderr)
+    if not args.quiet:
+        print(counts, file=sys.stderr)
     if gold:
         from transduce.treebank.brackets import parse_scores
 
