@@ -60,6 +60,8 @@ def test_score_needs_the_same_sentences_of_both_parsers(capsys: pytest.CaptureFi
     command = ["parse", "score", "--reference", "gold", "--hypothesis", "parsed", "--compare", "short"]
     assert main(command) == 3
     assert "short" in capsys.readouterr().err
+    assert main(["parse", "score", "--reference", "gold", "--hypothesis", "-", "--compare", "-"]) == 3
+    assert "standard input ('-') can be only one of the files" in capsys.readouterr().err
 
 
 def test_score_per_sentence_with_parameters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,6 @@ from transduce.cli.open_model import loading_arguments, open_model, say_engine
 from transduce.cli.options import add_switch
 from transduce.cli.output import open_output, warn_truncated
 from transduce.config import DecodeConfig
-from transduce.errors import DataError
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
@@ -82,8 +81,6 @@ def run(args: argparse.Namespace) -> int:
 
     require_output(args)
     gold = list(read_normalised([args.source])) if args.trees else []
-    if args.trees and not gold:
-        raise DataError(f"{args.source}: has no trees.")
     sentences = [" ".join(tree_words(tree)) for tree in gold] if args.trees else read_lines(args.source)
     constrained = not (args.unconstrained or args.only_well_formed)
     opened = open_model(args, well_formed=constrained)
