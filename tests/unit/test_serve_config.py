@@ -85,6 +85,14 @@ def test_what_the_command_line_leaves_open_stays(tmp_path: Path) -> None:
     assert changed.models == read_config(path).models
 
 
+@pytest.mark.parametrize(("draft", "expected"), [("small", "/srv/small"), ("self", "self"), ("", "")])
+def test_a_model_that_drafts_is_next_to_the_file(tmp_path: Path, draft: str, expected: str) -> None:
+    text = f'[[models]]\npath = "large"\ndraft = "{draft}"\n[folder]\npath = "all"\ndraft = "{draft}"\n'
+    config = read_config(written(tmp_path, text))
+    found = [each.draft.replace(str(tmp_path), "/srv") for each in (config.models[0], config.folder)]
+    assert found == [expected] * 2
+
+
 def test_a_folder_of_models_is_enough(tmp_path: Path) -> None:
     path = written(tmp_path, '[folder]\npath = "packages"\nengine = "torch"\n')
     assert read_config(path).folder == FolderConfig(path=str(tmp_path / "packages"), engine="torch")
