@@ -188,7 +188,7 @@ def test_pages_of_the_given_origins_may_ask_and_read() -> None:
     shown = {"X-Request-ID", "RateLimit", "RateLimit-Policy", "Retry-After"}
     assert set(read["access-control-expose-headers"].split(", ")) == shown
     assert "access-control-allow-origin" not in client.get("/x", headers=other).headers
-    for method in ("GET", "POST", "DELETE"):
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         asked = {"access-control-request-method": method, "access-control-request-headers": "authorization"}
         assert client.options("/x", headers=own | asked).status_code == 200
     without = TestClient(_application()._wrapped(routes))

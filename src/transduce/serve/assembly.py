@@ -122,7 +122,7 @@ class Application:
             app = CORSMiddleware(
                 app,
                 allow_origins=server.cors_origins,
-                allow_methods=["GET", "POST", "DELETE"],
+                allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
                 allow_headers=["*"],
                 expose_headers=_READABLE_BY_PAGES,
             )
