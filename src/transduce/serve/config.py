@@ -246,8 +246,10 @@ def read_config(
         config = dataclasses.replace(config, **{section: changed})
     entries: Sequence[ModelEntry] = config.models
     if models:
-        known = {Path(entry.path).resolve(): entry for entry in entries}
-        entries = [known.get(Path(name).resolve(), ModelEntry(path=name)) for name in models]
+        known: dict[Path, list[ModelEntry]] = {}
+        for entry in entries:
+            known.setdefault(Path(entry.path).resolve(), []).append(entry)  # several: each for other languages
+        entries = [each for name in models for each in known.get(Path(name).resolve(), [ModelEntry(path=name)])]
     if needs_models and not entries and not config.folder.path:
         where = f"{path}: no [[models]]" if path is not None else "No model"
         raise ConfigError(f"{where}: name at least one model folder to serve, or a folder of them with --models.")
