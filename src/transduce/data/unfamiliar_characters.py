@@ -21,7 +21,7 @@ _SHOWN = 3
 
 @dataclass
 class _Text:
-    """The lines of one side: how many there are, how long, how many have each character, where the first of these is."""
+    """The lines of one side: their number and length, how many have each character, and where the first of these is."""
 
     num_lines: int = 0
     length: int = 0  # of all lines, in characters
