@@ -56,6 +56,10 @@ MARIAN = ["config.json", "source.spm", "target.spm", "vocab.json"]
             ["config.json", "model.safetensors", "../evil.spm", "..\\evil.spm", "/etc/evil.model", "onnx/vocab.json"],
             ["config.json", "model.safetensors"],
         ),
+        (
+            ["config.json", "model.safetensors", "modeling_x.py", "tokenization_x.py"],
+            ["config.json", "tokenization_x.py", "model.safetensors"],
+        ),
         (["config.json", "source.spm", "tf_model.h5"], []),
     ],
     ids=["safetensors first", "pickle", "shards", "shards of pickles", "CTranslate2", "outside", "no weights"],
