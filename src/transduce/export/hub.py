@@ -43,10 +43,10 @@ _SMALL_FILES = (
 )
 # The same weights in several forms: the first that a repository has is read, and no other.
 _WEIGHTS = (
-    ("model.safetensors.index.json", "model-*-of-*.safetensors"),
     ("model.safetensors",),
-    ("pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin"),
+    ("model.safetensors.index.json", "model-*-of-*.safetensors"),
     ("pytorch_model.bin",),
+    ("pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin"),
     ("model.bin",),  # of CTranslate2
 )
 

@@ -20,6 +20,7 @@ from transduce.export.foreign_vocabulary import (
     read_ids,
     sentencepiece_pieces,
     sentencepiece_tokenizer,
+    single_language,
     target_tag,
 )
 from transduce.export.huggingface_settings import M2M100
@@ -73,12 +74,12 @@ def read_vocabulary(folder: Path, settings: Mapping[str, Any], *, extra_start: b
 
 
 def languages_of(folder: Path) -> tuple[str, str]:
-    """Returns the languages that the tokenizer's settings name; "" for none."""
+    """Returns the languages that the tokenizer's settings name; "" for none, or several."""
     path = folder / "tokenizer_config.json"
     values = read_json(path) if path.is_file() else {}
     keys = (("source_lang", "src_lang"), ("target_lang", "tgt_lang"))
     found = (next((values[key] for key in names if isinstance(values.get(key), str)), "") for names in keys)
-    source, target = (name.strip("_<>") for name in found)
+    source, target = (single_language(name.strip("_<>")) for name in found)
     return source, target
 
 
