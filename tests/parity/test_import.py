@@ -353,6 +353,17 @@ def test_exports_and_imports_replace_their_own_kind_only_and_only_as_it_was_writ
         export_model(bundle.path, folder, "huggingface", sample=3)
 
 
+def test_what_a_killed_import_or_export_left_is_removed(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
+    bundle, folder = exported
+    for name in ("back", "again"):
+        (tmp_path / f".{name}.abcdefgh.part").mkdir()
+        (tmp_path / f".{name}.abcdefgh.part" / "model.safetensors").touch()
+    import_huggingface(folder, tmp_path / "back", compare=False)
+    export_model(bundle.path, tmp_path / "again", "ctranslate2", sample=1)
+    assert {path.name for path in tmp_path.iterdir()} >= {"back", "again"}
+    assert not list(tmp_path.glob(".*.part"))
+
+
 def test_bfloat16_and_float16_are_read(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
     from safetensors.torch import load_file as load_tensors
     from safetensors.torch import save_file as save_tensors

@@ -212,6 +212,7 @@ def _write(output: Path, origin: Origin, model: ForeignModel, comparison: Compar
     if licence := licence_in(terms):
         metrics["licence"] = licence
     certificate = None
+    files.remove_leftovers(output.parent, output.name)
     with files.atomic_folder(output) as folder:
         tokenizer, heads = model.tokenizer.tokenizer, model.heads
         if heads is None and find_spec("torch") is not None:
