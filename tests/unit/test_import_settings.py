@@ -222,12 +222,14 @@ def test_a_description_says_what_is_usual(tmp_path: Path) -> None:
         ('positions = "learned"', "name the tables"),
         ('positions = "learned"\nsource_positions = "p"', "name the tables"),
         ('activation = "gelu"', "has relu"),
+        ('output = ""', "output = '': name each table"),
     ],
 )
 def test_a_description_that_cannot_be_is_refused(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "d.toml"
     heads = "" if line.startswith("num_heads") else "num_heads = 8\n"
-    text = f'{heads}{line}\nsource_embedding = "s"\ntarget_embedding = "t"\noutput = "o"'
+    tables = 'source_embedding = "s"\ntarget_embedding = "t"\n' + 'output = "o"' * (not line.startswith("output"))
+    text = f"{heads}{line}\n{tables}"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=message):
         read_description(path)

@@ -207,7 +207,7 @@ def import_torch(
 def _write(output: Path, origin: Origin, model: ForeignModel, comparison: Comparison) -> Certificate | None:
     """Writes the model folder and compares it with the original, where that runs here."""
     sentences = comparison.choose_sentences(model.config)
-    terms = terms_of(origin.path, card=CARD)
+    terms = terms_of(origin.path, card=CARD) if model.terms is None else model.terms
     metrics: dict[str, Any] = {"imported_from": origin.recorded}
     if licence := licence_in(terms):
         metrics["licence"] = licence
