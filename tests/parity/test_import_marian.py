@@ -134,6 +134,18 @@ def test_targets_become_tags_and_padding_is_what_the_decoder_starts_from(tmp_pat
     assert not {*ids} & {*translator.tokenizer.tags.values()}  # text is text: a tag is asked for by `target`
 
 
+def test_positions_that_were_rounded_are_read_as_they_are(tmp_path: Path) -> None:
+    """Of a checkpoint in float16 that stores its sinusoids, as older ones do: transformers computes with them, too."""
+    network = make_marian(tmp_path / "theirs", pickled=True)
+    state = {name: each.half() for name, each in network.state_dict().items()}
+    assert "model.encoder.embed_positions.weight" in state
+    torch.save(state, tmp_path / "theirs" / "pytorch_model.bin")
+    certificate = import_model(tmp_path / "theirs", tmp_path / "ours")
+    assert certificate is not None
+    assert certificate.measured.token_agreement == 1
+    assert certificate.measured.max_difference < 1e-4
+
+
 def test_tokens_added_later_and_rows_without_a_piece_count(tmp_path: Path) -> None:
     """As after `add_tokens` and `resize_token_embeddings`: 2 more tokens, and 5 rows that no token has."""
     folder = tmp_path / "theirs"

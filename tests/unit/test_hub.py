@@ -66,7 +66,17 @@ MARIAN = ["config.json", "source.spm", "target.spm", "vocab.json"]
         ),
         (["config.json", "source.spm", "tf_model.h5"], []),
     ],
-    ids=["safetensors first", "pickle", "shards", "shards of pickles", "CTranslate2", "outside", "both forms", "program", "no weights"],
+    ids=[
+        "safetensors first",
+        "pickle",
+        "shards",
+        "shards of pickles",
+        "CTranslate2",
+        "outside",
+        "both forms",
+        "program",
+        "no weights",
+    ],
 )
 def test_only_what_an_import_reads_is_needed(names: list[str], needed: list[str]) -> None:
     assert needed_files(names) == needed

@@ -24,7 +24,9 @@ def terms_of(folder: Path, *, card: str = ORIGINAL_CARD) -> Terms:
 
 def terms_among(sizes: Mapping[str, int], read: Callable[[str], bytes], *, card: str) -> Terms:
     """Returns what `terms_of` does, of files with these names and sizes in bytes."""
-    named = [name for name, size in sizes.items() if size <= _MOST_BYTES and (name == card or _LICENCES.fullmatch(name))]
+    named = [
+        name for name, size in sizes.items() if size <= _MOST_BYTES and (name == card or _LICENCES.fullmatch(name))
+    ]
     return {ORIGINAL_CARD if name == card else name: read(name) for name in named}
 
 

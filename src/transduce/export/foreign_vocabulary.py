@@ -91,7 +91,7 @@ def target_tag(language: str) -> str:
 
 
 def single_language(name: str) -> str:
-    """Returns the code of a language; "" for a name that is none, such as those of groups: "ROMANCE", "de+nl", "mul"."""
+    """Returns the code of a language; "" for any other name, such as those of groups: "ROMANCE", "de+nl", "mul"."""
     return name if re.fullmatch(r"[A-Za-z]{2,3}([_-][A-Za-z]{2,8})?", name) and name != "mul" else ""
 
 

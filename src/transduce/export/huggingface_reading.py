@@ -31,6 +31,7 @@ from transduce.export.huggingface_shape import (
     NEVER_BIAS,
     model_settings,
     shape_of,
+    shape_there,
 )
 from transduce.export.huggingface_vocabulary import languages_of, read_vocabulary
 from transduce.export.huggingface_weights import Arrays, dimension_order, from_huggingface, has_trained_filling
@@ -67,8 +68,10 @@ def read_checkpoint(folder: Path) -> ForeignModel:
             if own.target_languages and target not in own.target_languages:  # such as "mul": one has to be named
                 target = ""
             data = DataConfig(source_language=source, target_language=target)
-        config = Config(name=folder.resolve().name, model=model, text=text, data=data, decode=_decode_config(folder, settings))
-    shape = shape_of(config.model, num_positions=int(settings["max_position_embeddings"]))
+        config = Config(
+            name=folder.resolve().name, model=model, text=text, data=data, decode=_decode_config(folder, settings)
+        )
+    shape = shape_there(config.model, num_positions=int(settings["max_position_embeddings"]))
     return ForeignModel(config, from_huggingface(arrays, config.model, shape, tokenizer), tokenizer)
 
 

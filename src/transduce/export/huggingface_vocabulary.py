@@ -57,7 +57,9 @@ def read_vocabulary(folder: Path, settings: Mapping[str, Any], *, extra_start: b
             'NLLB was trained with the code in front of it. Set "legacy_behaviour": false.'
         )
     if programs := sorted(path.name for path in folder.glob("tokenization_*.py")):  # as in SMaLL-100
-        raise BundleError(f"{folder / programs[0]}: a tokenizer that is a program of its own: not supported, and not run.")
+        raise BundleError(
+            f"{folder / programs[0]}: a tokenizer that is a program of its own: not supported, and not run."
+        )
     if (folder / _SOURCE).is_file():
         return _marian(folder, settings, roles)
     if (folder / _BOTH).is_file():
