@@ -234,6 +234,7 @@ def test_settings_that_lack_something_or_do_not_fit_are_named(exported: tuple[Bu
     save_file(weights | {name: np.zeros(23, np.float32)}, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(BundleError, match=re.escape(f"{name} has shape (23,), but (d_model) = (24,)")):
         import_huggingface(folder, tmp_path / "back")
+    (folder / "model.safetensors").unlink()  # whole weights would be read, and no index
     (folder / "model.safetensors.index.json").write_text("{}")
     with pytest.raises(BundleError, match=r"index\.json: damaged: has no 'weight_map'"):
         import_huggingface(folder, tmp_path / "back")
