@@ -24,7 +24,7 @@ _DELIMITERS = ",;\t|"
 _HEAD_CHARACTERS, _HEAD_LINES = 1 << 14, 10  # by which the delimiter is known
 _DIRECTIVE = re.compile(r"sep=(?P<sign>[^\w\"\r\n])(?:\r?\n|\r|\Z)", re.IGNORECASE)  # a first line for Excel
 # A date with a time, a number of an article, a colour: a single word of ASCII with a digit. Or a formula.
-_CODE = re.compile(r"\s*(?:[!-~]*\d[!-~]*\s*\Z|=)")
+_CODE = re.compile(r"\s*+(?:(?=[!-/:-~]*+\d)[!-~]++\s*+\Z|=)")
 
 
 def columns_of(names: str) -> tuple[str, ...]:

@@ -39,11 +39,11 @@ _MAIN = re.compile(r"(?:spreadsheetml\.\w+|ms-excel\.\w+\.macroEnabled)\.main\+x
 _TEXT = re.compile(r"spreadsheetml\.(?:sharedStrings|comments)\+xml$|ms-excel\.threadedcomments\+xml$")
 _SHEET = re.compile(r"spreadsheetml\.(?:worksheet|table|pivotCacheDefinition)\+xml$")
 _INLINE = re.compile(rb"[\"']inlineStr[\"']")
-_FORMULA = re.compile(r"<(?:\w+:)?(?:f|formula\d?)\b[^>]*(?<!/)>([^<]*)")
+_FORMULA = re.compile(r"<(?:\w+:)?(?:f|formula\d?)\b[^<>]*(?<!/)>([^<]*)")
 _LITERAL = re.compile(r'"((?:[^"]|"")*+)"')
 _NAMED = re.compile(
-    r"<(?:\w+:)?(?:tableColumn|cacheField)\b[^>]*?\sname=\"([^\"]*)\""
-    r"|<(?:\w+:)?(?:filter|customFilter)\b[^>]*?\sval=\"([^\"]*)\""
+    r"<(?:\w+:)?(?:tableColumn|cacheField)\b[^<>]*?\sname=\"([^\"]*)\""
+    r"|<(?:\w+:)?(?:filter|customFilter)\b[^<>]*?\sval=\"([^\"]*)\""
 )
 
 
