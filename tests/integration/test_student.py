@@ -45,6 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     test = 'test = { news = ["test.en", "test.de"] }\n'
     (folder / "recipe.toml").write_text(RECIPE.replace("max_tokens = 1000\n", f"max_tokens = 1000\n{test}"))
     made_bundle(folder / "teacher")
+    (folder / "teacher" / "LICENSE").write_text("the teacher's terms\n")
     return folder
 
 
@@ -86,6 +87,7 @@ def test_it_makes_a_student_from_the_teachers_translations(folder: Path, made: S
     assert bundle.config.data.validation == (str(folder / "dev.en"), str(folder / "dev.de"))
     assert has_shortlist(bundle)
     assert {"model.bin", "vmap.txt", "tokenizer.json", "certificate.json"} <= {p.name for p in made.exported.iterdir()}
+    assert all((each / "LICENSE").read_text() == "the teacher's terms\n" for each in (made.model, made.exported))
 
 
 def test_the_report_has_teacher_and_student_side_by_side(folder: Path, made: Student) -> None:
@@ -107,8 +109,10 @@ def test_the_report_has_teacher_and_student_side_by_side(folder: Path, made: Stu
 def test_what_is_done_is_not_done_again(folder: Path, made: Student, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("train", "export_model", "compare", "save_shortlist"):
         monkeypatch.setattr(students, name, refuse)
+    (made.model / "LICENSE").unlink()  # as after a crash right after the training
     translator = text_translator(backwards)
     again = make_student(job_of(folder, folder / "made"), lambda: contextlib.nullcontext(translator))
+    assert (made.model / "LICENSE").is_file()
     assert translator.engine.seen == []  # type: ignore[attr-defined]
     assert again.comparison == made.comparison
     assert again.outcome is None
@@ -241,6 +245,7 @@ def test_a_signal_ends_the_job_after_a_checkpoint(
     assert made.outcome is not None
     assert made.outcome.end == End.SIGNAL
     assert not made.exported.exists()
+    assert not made.model.exists()  # else the next call would find the training finished
 
 
 # --- the shape --------------------------------------------------------------------------------------------------

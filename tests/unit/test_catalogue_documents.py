@@ -96,6 +96,12 @@ def test_columns_are_chosen_by_heading_or_number(columns: tuple[str, ...]) -> No
     assert translated(source, "a.csv", columns=columns) == b"name,text\na dog,A DOG\nb,C\n"
 
 
+def test_all_columns_of_a_name_are_chosen() -> None:
+    source = b"text,id,text,1\na,b,c,d\n"
+    assert translated(source, "a.csv", columns=("text",)) == b"text,id,text,1\nA,b,C,d\n"
+    assert translated(source, "a.csv", columns=("1", "2")) == b"text,id,text,1\na,B,c,D\n"  # a name before a number
+
+
 @pytest.mark.parametrize(
     ("source", "expected", "remark"),
     [

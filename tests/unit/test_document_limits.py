@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
-from made_documents import archive, book, member, run, slides, translated, word
+from made_documents import archive, book, member, open_document, run, slides, translated, word
 from text_engine import same
 from transduce.errors import DataError
-from transduce.translation.documents import Languages
+from transduce.translation.documents import Languages, markdown_inline
 
 _N = 200_000  # characters: in quadratic time each of these takes minutes
 _SPACE = " " * _N
@@ -53,6 +53,33 @@ SLOW: dict[str, Callable[[], tuple[str, bytes]]] = {
         "a.html",
         b"<p><b>x" + b"y<wbr>" * 70_000 + b"</b>" + b"<i></i>" * 70_000,
     ),
+    "runs in many containers": lambda: (
+        "a.docx",
+        word("<w:p>" + "<w:ins>" * 150 + run("dog") * 20_000 + "</w:ins>" * 150 + "</w:p>"),
+    ),
+    "a description like a path": lambda: (
+        "a.docx",
+        word(f'<w:p>{run("dog")}<w:r><w:drawing><wp:docPr descr="{"/" * _N} x"/></w:drawing></w:r></w:p>'),
+    ),
+    "tags in a comment of a workbook": lambda: (
+        "a.xlsx",
+        archive(
+            {
+                "[Content_Types].xml": "<a><Override PartName='/a' ContentType='spreadsheetml.sheet.main+xml'/>"
+                "<Override PartName='/b' ContentType='spreadsheetml.worksheet+xml'/></a>",
+                "b": f"<a><!-- {'<filter ' * _N}{'<f ' * _N}/> --></a>",
+            }
+        ),
+    ),
+    "tags in a comment of ODT": lambda: ("a.odt", open_document(f"<!-- {'<style:style ' * _N}' -->")),
+    "tags in a comment of XLIFF": lambda: (
+        "a.xlf",
+        f"<xliff version='1.2'><!-- {'<file ' * _N}' --></xliff>".encode(),
+    ),
+    "pages that nothing ends": lambda: ("a.html", b"<html " * _N),
+    "comments that nothing ends": lambda: ("a.md", b"<!-- a\n\n" * 100_000),
+    "comments at the beginning": lambda: ("a.md", b"<!-- a -->\n" * 50 + b"# a dog\n"),
+    "a code before a word": lambda: ("a.csv", b"1" * _N + b" a dog\n"),
 }  # fmt: skip
 
 
@@ -68,6 +95,19 @@ def test_these_end_soon(name: str) -> None:
         assert translated(data, title, same) == data.replace(b'msgstr ""', b'msgstr "' + b"1 " * 300_000 + b'"')
     else:
         assert translated(data, title, same) == data
+
+
+@pytest.mark.timeout(300)
+def test_very_many_signs_are_written_soon() -> None:
+    text = "a, " * 2 * _N
+    assert markdown_inline._spelled_as([markdown_inline._Token("text", text)], str)(text) == text
+
+
+def test_very_many_prefixes_are_refused() -> None:
+    """Each element that declares one would copy those of all elements around it."""
+    prefixes = " ".join(f"xmlns:p{i}='a'" for i in range(1100))
+    with pytest.raises(DataError, match=r"document\.xml: declares more than 1,000 prefixes"):
+        translated(word(f"<w:p {prefixes}>{run('a dog')}</w:p>"), "a.docx")
 
 
 # How each is made, what is said of it, and the megabytes that it may take.

@@ -25,7 +25,9 @@ from transduce.translation.documents.segments import Item, SegmentError, Tag, _t
 from transduce.translation.documents.text_encoding import decode
 from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of
 from transduce.translation.pipeline.markup import MarkedText, read_markup
+from transduce.translation.pipeline.restoring import LEFT_AS_IT_WAS
 from transduce.translation.pipeline.whole_words import _has_reference, words_of
+from transduce.translation.result import Translation
 
 ITALIC, BOLD, END_ITALIC, END_BOLD = Tag("open", 1), Tag("open", 2), Tag("close", 1), Tag("close", 2)
 
@@ -152,6 +154,7 @@ def test_what_is_unpacked_of_an_archive_is_bounded_in_all(monkeypatch: pytest.Mo
     opened = archives.Archive(io.BytesIO(data), "a.zip", "ZIP")
     first, second = opened.members
     assert opened.read(first) == b"x" * 8
+    assert opened.read(first) == b"x" * 8  # once more: it counts once
     with pytest.raises(DataError, match=r"a\.zip, b: unpacked it is larger"):
         opened.read(second)
     monkeypatch.setattr(archives, "MAX_MEMBERS", 1)
@@ -204,6 +207,23 @@ def test_a_function_may_return_strings() -> None:
     summary = translate_document(with_terms, page, output, DocumentJob(document_format="html", warn=warnings.append))
     assert output.getvalue() == page.replace(b"dog", b"Hund")
     assert (summary.num_segments, summary.num_warnings, len(warnings)) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.po", '#, fuzzy\nmsgid "a <b>dog</b>"\nmsgstr "alt"\n\nmsgid "a <b>cat</b>"\nmsgstr ""\n'),
+        ("a.xlf", "<xliff><trans-unit><source>a <g>dog</g></source></trans-unit></xliff>"),
+    ],
+)
+def test_a_target_without_a_translation_stays_as_it_was(name: str, text: str) -> None:
+    def leave(texts: Sequence[str]) -> list[Translation]:
+        return [Translation(text, 0.0, 0.0, (), True, False, warnings=(LEFT_AS_IT_WAS,)) for text in texts]
+
+    output, warnings = io.BytesIO(), list[str]()
+    translate_document(leave, text.encode(), output, DocumentJob(name=name, warn=warnings.append))
+    assert output.getvalue() == text.encode()
+    assert {LEFT_AS_IT_WAS in each for each in warnings} == {True}
 
 
 @pytest.mark.parametrize(("returned", "count"), [([], "0"), (["EIN HUND", "EINE KATZE", "MEHR"], "3")])

@@ -134,6 +134,7 @@ def test_which_numbers_differ(source: str, target: str, differ: bool) -> None:
 
 def test_the_first_number_of_each_side_that_differs_is_named() -> None:
     assert differing_numbers("from 3 to 14 to 15", "von 3 bis 19 bis 20") == ("14", "19")
+    assert differing_numbers("it is " + "31" * 2500, "es ist 4") == ("31" * 500, "4")  # the first 1000 digits
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,21 @@ def test_a_letter_that_is_none(data: bytes, message: str) -> None:
         translated(data, "letter.docx")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.html", "<p>a {} dog</p>"),
+        ("a.md", '[a dog](x.md "a {} dog")'),
+        ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\na {} dog\n"),
+        ("a.xlf", "<xliff><trans-unit><source>a {} dog</source></trans-unit></xliff>"),
+    ],
+)
+def test_a_character_with_a_number_of_very_many_digits(name: str, text: str) -> None:
+    with pytest.raises(DataError, match=rf"^{name}: has a reference to a character"):
+        translated(text.format(f"&#{'0' * 5000}65;").encode(), name)
+    assert b"DOG" in translated(text.format(f"&#{'0' * 50}65;").encode(), name)
+
+
 def test_no_entity_reads_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("dog", encoding="utf-8")

@@ -48,6 +48,14 @@ PAGES = {
         "<p>A <span translate=no>Ford Ka</span> drives.</p><div class='notranslate x'><p>dog</p></div>",
         "<p>A <span translate=no>Ford Ka</span> DRIVES.</p><div class='notranslate x'><p>dog</p></div>",
     ),
+    "not translated, without quotes": (
+        "<p class=notranslate>dog</p><p>A <b class=notranslate>dog</b> runs.</p>",
+        "<p class=notranslate>dog</p><p>A <b class=notranslate>dog</b> RUNS.</p>",
+    ),
+    "an address with the name of an attribute": (
+        "<a href='x?translate=no'>a dog</a> <a href='x?a=b&amp;translate=no&translate=no'>runs</a>",
+        "<a href='x?translate=no'>A DOG</a> <a href='x?a=b&amp;translate=no&translate=no'>RUNS</a>",
+    ),
     "white space around": ("<ul>\n  <li>\n one \n<li>two\n</ul>", "<ul>\n  <li>\n ONE \n<li>TWO\n</ul>"),
     "entities": ("<p>a&nbsp;dog &lt;b&gt; &eacute;</p>", "<p>A&#160;DOG &lt;B&gt; É</p>"),
     "numbers": ("<td>1,234.5</td><td>—</td><td>&#9786;</td>", "<td>1,234.5</td><td>—</td><td>&#9786;</td>"),

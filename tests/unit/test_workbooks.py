@@ -20,6 +20,8 @@ def _workbook() -> bytes:
         sheet.write_row("A1", ["a dog & cat", 1.5, "yes", "open", "A-1x", " the end\nof it "])
         sheet.write_rich_string("A2", "A ", made.add_format({"bold": True}), "big dog", " runs")
         sheet.write_formula("A3", '=IF(C1="Yes",1,2)')
+        sheet.write_formula("A4", '=COUNTIF(C:C,"<>Done")+SUMIF(C:C,"=late",B:B)')
+        sheet.write_row("C3", ["done", "late"])
         sheet.data_validation("D1", {"validate": "list", "source": ["open", "closed"]})
         heads = [{"header": "the name"}, {"header": "the size"}]
         sheet.add_table("A5:B6", {"columns": heads, "data": [["a cat", 2]]})
@@ -38,7 +40,7 @@ def test_only_texts_of_a_workbook_are_translated() -> None:
     strings = member(found, "xl/sharedStrings.xml")
     for text in ("A DOG &amp; CAT", " THE END\nOF IT ", "A CAT", " BIG DOG "):
         assert f">{text}</t>" in strings
-    for text in ("yes", "open", "A-1x", "the name", "the size"):  # formulas, choices, codes, headings of tables
+    for text in ("yes", "open", "done", "late", "A-1x", "the name", "the size"):  # named, or codes
         assert f">{text}</t>" in strings
     assert ">A NOTE</t>" in member(found, "xl/comments1.xml")
     chart = member(found, "xl/charts/chart1.xml")

@@ -131,6 +131,7 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
     model, exported = Path(job.output, _RUN, "model"), Path(job.output, _EXPORT)
     if outcome is not None and outcome.end == End.SIGNAL:
         return Student(model, exported, None, outcome)
+    write_terms(terms_of(teacher.path), model)  # also where an earlier call ended right after the training
     _learn_shortlist(job, model)
     made_from = {"student": Bundle.load(model).checksums, "shortlist": sha256(model / SHORTLIST)}
     if not _is_done(job.output, _EXPORT, made_from) or not exported.is_dir():
@@ -158,9 +159,7 @@ def _train(job: StudentJob, config: Config) -> Outcome | None:
     if (run / "model").is_dir() and replace(load_run_config(run), data=wanted.data) == wanted:
         return None
     resume = bool(checkpoints(run))
-    outcome = train(config, run, resume=resume, data=data, settings=job.settings, show_progress=job.progress)
-    write_terms(terms_of(Path(job.teacher)), run / "model")
-    return outcome
+    return train(config, run, resume=resume, data=data, settings=job.settings, show_progress=job.progress)
 
 
 def _tuned_as_begun(job: StudentJob, config: Config) -> Config:

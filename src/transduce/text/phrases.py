@@ -4,12 +4,12 @@ import functools
 import re
 
 # Scripts without spaces between words: phrases in them match anywhere.
-_UNSPACED = r"\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u9FFF\uF900-\uFAFF"
+UNSPACED = r"\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u9FFF\uF900-\uFAFF"
 # Scripts of India: vowel signs and the like are part of a word, but no `\w`. Two ranges compile fast, more do not.
 _INDIAN = r"\u0900-\u0963\u0966-\u0DFF"
-_SPACED_WORD = re.compile(rf"[^\W{_UNSPACED}]|[{_INDIAN}]")
+_SPACED_WORD = re.compile(rf"[^\W{UNSPACED}]|[{_INDIAN}]")
 _INDIAN_CHARACTER = re.compile(rf"[{_INDIAN}]")
-WORD_OR_SIGN = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")  # the possible first token of a phrase
+WORD_OR_SIGN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")  # the possible first token of a phrase
 
 
 def is_in_word(character: str) -> bool:

@@ -85,6 +85,7 @@ class Archive:
             )
         self._num_of_name = Counter(member.filename for member in self.members)
         self._num_bytes = 0
+        self._read: set[str] = set()  # members that count in it: some are read twice
 
     def member(self, name: str) -> ZipInfo | None:
         """Returns the member of this name, if there is one."""
@@ -106,7 +107,8 @@ class Archive:
             raise DataError(
                 f"{self.name}: has more than one {member.filename}. Save it again with the program it is from."
             )
-        self._num_bytes += member.file_size
+        self._num_bytes += 0 if member.filename in self._read else member.file_size
+        self._read.add(member.filename)
         if member.file_size > MAX_MEMBER_BYTES or self._num_bytes > MAX_TEXT_BYTES:
             limit = (MAX_MEMBER_BYTES if member.file_size > MAX_MEMBER_BYTES else MAX_TEXT_BYTES) >> 20
             raise DataError(f"{self.name_of(member)}: unpacked it is larger than {limit} MB. Split the document.")

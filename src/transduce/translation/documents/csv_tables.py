@@ -24,7 +24,7 @@ _DELIMITERS = ",;\t|"
 _HEAD_CHARACTERS, _HEAD_LINES = 1 << 14, 10  # by which the delimiter is known
 _DIRECTIVE = re.compile(r"sep=(?P<sign>[^\w\"\r\n])(?:\r?\n|\r|\Z)", re.IGNORECASE)  # a first line for Excel
 # A date with a time, a number of an article, a colour: a single word of ASCII with a digit. Or a formula.
-_CODE = re.compile(r"\s*(?:[!-~]*\d[!-~]*\s*\Z|=)")
+_CODE = re.compile(r"\s*+(?:(?=[!-/:-~]*+\d)[!-~]++\s*+\Z|=)")
 
 
 def columns_of(names: str) -> tuple[str, ...]:
@@ -116,11 +116,13 @@ def _delimiter(text: str) -> str:
 
 
 def _indices(name: str, heading: Sequence[str], columns: Sequence[str]) -> frozenset[int]:
-    """Returns the indices of columns."""
-    numbers = {str(i + 1): i for i in range(len(heading))} | {each: i for i, each in enumerate(heading)}
-    if missing := [each for each in columns if each not in numbers]:
+    """Returns the indices of columns: of a name that several have, all of them."""
+    numbers = [str(i + 1) for i in range(len(heading))]
+    names = {each: heading if each in heading else numbers for each in columns}
+    found = {each: [i for i, own in enumerate(known) if own == each] for each, known in names.items()}
+    if missing := [each for each, indices in found.items() if not indices]:
         raise ConfigError(f"{name}: has no column {missing[0]!r}. Its columns are: {', '.join(heading)}.")
-    return frozenset(numbers[each] for each in columns)
+    return frozenset(chain.from_iterable(found.values()))
 
 
 def _cells(text: str, delimiter: str, position: int) -> Iterator[tuple[str, str]]:

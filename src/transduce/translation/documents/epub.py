@@ -20,7 +20,7 @@ _ENCRYPTION = "META-INF/encryption.xml"
 _ROOT_FILE = re.compile(r"<(?:[\w.-]+:)?rootfile\b[^>]*>")
 _ITEM = re.compile(r"<(?:[\w.-]+:)?item\b[^>]*>")
 _REFERENCE = re.compile(r"<(?:[\w.-]+:)?CipherReference\b[^>]*>")
-_LANGUAGE = re.compile(r"(<dc:language\b[^>]*>\s*)(?P<code>[\w-]+)")
+_LANGUAGE = re.compile(r"(<dc:language\b[^<>]*>\s*)(?P<code>[\w-]+)")
 _PREFIXES = {"http://www.daisy.org/z3986/2005/ncx/": ""}
 
 

@@ -62,6 +62,7 @@ class _Reader:
             match["label"].strip().lower() for line, _ in self.lines if (match := _DEFINITION.match(line)) is not None
         }
         self.last_lines = {mark: i for i, (line, _) in enumerate(self.lines) for mark in _CLOSING.findall(line)}
+        self.unended: set[str] = set()  # ends of HTML that no line has from a block of it on
         self.position = 0
         self.paragraph: list[tuple[str, str, str]] = []  # prefix, text and end of each of its lines
         self.content_indent = 0  # of the last item of a list: what is four spaces further in is code
@@ -219,8 +220,10 @@ class _Reader:
         """Yields the pieces of a block of HTML, which an empty line ends, or its end tag if it has no text."""
         start = self.position
         last = "-->" if rest.startswith("<!--") else f"</{name}" if name in ("pre", "script", "style") else ""
-        ends = (i for i in range(start, len(self.lines)) if last and last in self.lines[i][0].lower())
-        end = next(ends, None)
+        lines = range(start, len(self.lines)) if last and last not in self.unended else ()
+        end = next((i for i in lines if last in self.lines[i][0].lower()), None)
+        if end is None:
+            self.unended.add(last)
         if end is not None and last == "-->":  # a comment ends with its line: code may follow
             end += 1
         else:

@@ -98,7 +98,8 @@ def _spelled_as(tokens: Sequence[_Token | None], escape: Encode) -> Encode:
         written = escaped.get(match.start(), match[0])
         if written != "<":  # a ">" may follow it in a translation
             known.setdefault(_between(source, match.start()), []).append(written)
-    if not known:
+    written_as = {key: (written[0], len(written)) for key, written in known.items() if len(set(written)) == 1}
+    if not written_as:
         return escape
 
     def write(text: str) -> str:
@@ -106,9 +107,9 @@ def _spelled_as(tokens: Sequence[_Token | None], escape: Encode) -> Encode:
         counts = Counter(key for _, key in signs)
         parts, position = [], 0
         for index, key in signs:
-            written = known.get(key, [])
-            if len(set(written)) == 1 and counts[key] <= len(written):
-                parts += [escape(text[position:index]), written[0]]
+            written, most = written_as.get(key, ("", 0))
+            if counts[key] <= most:
+                parts += [escape(text[position:index]), written]
                 position = index + 1
         return "".join([*parts, escape(text[position:])])
 

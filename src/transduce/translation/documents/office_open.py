@@ -29,7 +29,7 @@ _PREFIXES = {
 }
 # Styles of Word, pandoc and LibreOffice.
 _CODE = re.compile(
-    r"<\w+:[pr]Style\b[^>]*[\"'](?:HTML(?:Code|Keyboard|Preformatted|Sample|Typewriter)|SourceCode|VerbatimChar|PreformattedText"
+    r"<\w+:[pr]Style\b[^<>]*[\"'](?:HTML(?:Code|Keyboard|Preformatted|Sample|Typewriter)|SourceCode|VerbatimChar|PreformattedText"
     r"|SourceText|Teletype|UserEntry)[\"']"
 )
 _WORD = RunNames(
@@ -75,7 +75,7 @@ _OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")
 _LANGUAGES = re.compile(r"<(?P<name>(?P<prefix>\w+):(?:lang|themeFontLang|rPr|defRPr|endParaRPr))(?=\s)[^<>]*>")
 _OF_SCRIPTS = dict.fromkeys(("ja", "ko", "zh"), "eastAsia") | dict.fromkeys(("ar", "fa", "he", "ur"), "bidi")
 _PICTURE = re.compile(r"<\w+:(?:docPr|cNvPr)\b[^<>]*>")
-_DESCRIPTION = re.compile(r"\s(?:descr|title)=\"(?!\S*[./\\]\S+\")(?P<text>[^\"]+)\"")
+_DESCRIPTION = re.compile(r"\s(?:descr|title)=\"(?![^\s\"./\\]*+[./\\][^\s\"]++\")(?P<text>[^\"]+)\"")
 _LABELS = ("c:cat", "c:tx")  # of charts
 _NUMBERS = ("c:numRef", "c:numLit")
 _DIRECTORY = "[Content_Types].xml"

@@ -23,7 +23,7 @@ _NAMES = InlineNames(
 _CODE = frozenset(
     ("Preformatted_20_Text", "Preformatted_Text", "Source_20_Text", "Source_Text", "Teletype", "User_20_Entry")
 )
-_STYLE = re.compile(r"<style:style\b(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>")
+_STYLE = re.compile(r"<style:style\b(?:[^\"'<>]++|\"[^\"<]*\"|'[^'<]*')*+>")
 
 
 def open_document_members(archive: Archive, _: Languages) -> Mapping[str, ReadMember]:

@@ -159,10 +159,10 @@ def _translate_window(window: Sequence[Part | Piece], translate: TranslateTexts,
         warnings = translation.warnings
         if translation.source_truncated:
             warnings = (*warnings, TOO_LONG)
-        elif is_kept:
+        elif not is_kept:
+            warnings = tuple(dict.fromkeys((*warnings, LEFT_AS_IT_WAS)))
+        elif LEFT_AS_IT_WAS not in warnings or translation.text != source:  # a target next to its source stays empty
             kept[source] = translation.text
-        elif LEFT_AS_IT_WAS not in warnings:
-            warnings = (*warnings, LEFT_AS_IT_WAS)
         for warning in warnings:
             progress.warn(f"{shorten(plain_text(source), 60, placeholder=' …')!r}: {warning}")
     for segment in segments:

@@ -13,7 +13,7 @@ _MIMETYPE = re.compile(rb"PK\x03\x04.{26}mimetypeapplication/(?P<kind>epub\+zip|
 _OF_MIMETYPE = {b"epub+zip": "epub", b"vnd.oasis.opendocument.": "odt"}
 _MAIN_MEMBERS = {"word/document.xml": "docx", "ppt/presentation.xml": "pptx", "xl/workbook.xml": "xlsx"}
 _ROOT = re.compile(
-    r"\s*(?:(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>)\s*)*<(?:[\w.-]+:)?(?P<name>[\w.-]+)",
+    r"\s*+(?>(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>)\s*+)*+<(?:[\w.-]+:)?(?P<name>[\w.-]+)",
     re.DOTALL | re.IGNORECASE,
 )
 _OF_ROOTS = {"xliff": "xliff", "tmx": "tmx", "html": "html"}

@@ -19,7 +19,7 @@ from itertools import takewhile
 from transduce.translation.documents.segments import Item, Piece, SegmentBuilder, Tag, Tags
 from transduce.translation.documents.xml_tree import Node, XmlDocument, escape_text
 
-_LINK = re.compile(r"<\w+:instrText\b[^>]*>\s*HYPERLINK\b")
+_LINK = re.compile(r"<\w+:instrText\b[^<>]*>\s*HYPERLINK\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,13 @@ class ParagraphReader:
         self._document = document
         self._names = names
         self._field_depth = 0
+        # Of containers in this paragraph: each is asked for again at every level above it.
+        self._known_ends: dict[Node, list[str]] = {}
+        self._known_text: dict[Node, bool] = {}
 
     def read(self, paragraph: Node) -> Iterator[Piece]:
         """Yields the pieces of a paragraph."""
+        self._known_ends, self._known_text = {}, {}
         if self._is_code(paragraph, self._names.paragraph_properties):
             yield self._document.source(paragraph)
             return
@@ -187,8 +191,10 @@ class ParagraphReader:
         """
         names = self._names
         if node.name in names.containers:
-            inner = [end for each in node.children for end in self._field_ends(each)]
-            return inner if inner.count("begin") != inner.count("end") else []
+            if node not in self._known_ends:
+                inner = [end for each in node.children for end in self._field_ends(each)]
+                self._known_ends[node] = inner if inner.count("begin") != inner.count("end") else []
+            return self._known_ends[node]
         if node.name != names.run:
             return []
         tags = [self._document.attributes(each) for each in node.children if each.name == names.field]
@@ -221,9 +227,10 @@ class ParagraphReader:
         group.builder.close(number, end)
 
     def _has_text(self, node: Node) -> bool:
-        names = self._names
-        inner = (each for each in node.children if each.name in names.containers)
-        return self._base(node.children) is not None or any(map(self._has_text, inner))
+        if node not in self._known_text:
+            inner = (each for each in node.children if each.name in self._names.containers)
+            self._known_text[node] = self._base(node.children) is not None or any(map(self._has_text, inner))
+        return self._known_text[node]
 
     def _add_run(self, run: Node, contents: Sequence[Node], envelope: _Envelope, builder: SegmentBuilder) -> None:
         """Adds the texts of a run, and points for what is between them."""

@@ -29,6 +29,7 @@ _OF_BROWSERS = {
     "shift_jis": "cp932",
     "tis-620": "cp874",
 }
+_LONG_REFERENCE = re.compile("&#[0-9]{1000}")  # Python refuses to read a number of 4300 digits
 # Encodings of Python's own, and those of host names: no document has them, and some take quadratic time.
 _REFUSED = frozenset(("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"))
 
@@ -87,6 +88,8 @@ def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
         raise DataError(f"{name}: is not {encoding} text. Convert it to UTF-8.") from None
     if "\x00" in text:
         raise other_format(f"{name}: is not text: it has null characters.")
+    if _LONG_REFERENCE.search(text):
+        raise DataError(f"{name}: has a reference to a character (&#…;) with more than 1,000 digits. Remove it.")
     return DecodedText(text, name, encoding, bom, errors)
 
 

@@ -13,7 +13,7 @@ from transduce.translation.documents.xml_tree import Node, XmlDocument, attribut
 
 _PREFIXES = {"http://www.lisa.org/tmx14": ""}
 _NAMES = InlineNames(elements=frozenset(("hi",)), pairs={"bpt": "ept"})
-_HEADER = re.compile(r"<(?:[\w.-]+:)?header\b(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>")
+_HEADER = re.compile(r"<(?:[\w.-]+:)?header\b(?:[^\"'<>]++|\"[^\"<]*\"|'[^'<]*')*+>")
 _VARIANT = re.compile(_HEADER.pattern.replace("header", "tuv"))
 
 

@@ -39,11 +39,11 @@ _MAIN = re.compile(r"(?:spreadsheetml\.\w+|ms-excel\.\w+\.macroEnabled)\.main\+x
 _TEXT = re.compile(r"spreadsheetml\.(?:sharedStrings|comments)\+xml$|ms-excel\.threadedcomments\+xml$")
 _SHEET = re.compile(r"spreadsheetml\.(?:worksheet|table|pivotCacheDefinition)\+xml$")
 _INLINE = re.compile(rb"[\"']inlineStr[\"']")
-_FORMULA = re.compile(r"<(?:\w+:)?(?:f|formula\d?)\b[^>]*(?<!/)>([^<]*)")
+_FORMULA = re.compile(r"<(?:\w+:)?(?:f|formula\d?)\b[^<>]*(?<!/)>([^<]*)")
 _LITERAL = re.compile(r'"((?:[^"]|"")*+)"')
 _NAMED = re.compile(
-    r"<(?:\w+:)?(?:tableColumn|cacheField)\b[^>]*?\sname=\"([^\"]*)\""
-    r"|<(?:\w+:)?(?:filter|customFilter)\b[^>]*?\sval=\"([^\"]*)\""
+    r"<(?:\w+:)?(?:tableColumn|cacheField)\b[^<>]*?\sname=\"([^\"]*)\""
+    r"|<(?:\w+:)?(?:filter|customFilter)\b[^<>]*?\sval=\"([^\"]*)\""
 )
 
 
@@ -71,9 +71,10 @@ def _names(text: str) -> set[str]:
     formulas = [html.unescape(each) for each in _FORMULA.findall(text) if "&quot;" in each or '"' in each]
     literals = [each.replace('""', '"') for formula in formulas for each in _LITERAL.findall(formula)]
     choices = [choice.strip() for each in literals for choice in each.split(",")]
+    criteria = [each.lstrip("<>=") for each in literals]  # COUNTIF(A:A,"<>Done")
     # A line break within a heading is written as a code.
     headings = [html.unescape(one or other).replace("_x000a_", "\n") for one, other in _NAMED.findall(text)]
-    return {each.lower() for each in (*literals, *choices, *headings)}  # Excel ignores case
+    return {each.lower() for each in (*literals, *choices, *criteria, *headings)}  # Excel ignores case
 
 
 def _read(named: frozenset[str], data: bytes, name: str) -> Content:

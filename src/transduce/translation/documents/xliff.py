@@ -19,7 +19,7 @@ _PREFIXES = {
 _NAMES = InlineNames(elements=frozenset(("g", "mrk", "pc")), pairs={"bpt": "ept", "bx": "ex", "sc": "ec", "sm": "em"})
 _OPEN_STATES = ("new", "needs-translation")
 _STATE = re.compile(r"\s(?:state|state-qualifier)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
-_ROOT = re.compile(r"<(?:[\w.-]+:)?xliff\b(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+(?=>)")
+_ROOT = re.compile(r"<(?:[\w.-]+:)?xliff\b(?:[^\"'<>]++|\"[^\"<]*\"|'[^'<]*')*+(?=>)")
 _FILE = re.compile(_ROOT.pattern.replace("xliff", "file"))
 _LANGUAGES = (("srcLang", "source-language"), ("trgLang", "target-language"))
 _Nodes = Mapping[str, Node]

@@ -16,6 +16,7 @@ from transduce.translation.documents.segments import Piece, SegmentError
 from transduce.translation.documents.text_encoding import DecodedText, decode
 
 MAX_DEPTH = 200
+_MAX_PREFIXES = 1000
 MAX_NODES = 200_000  # of one text: elements, and stretches of text between them
 _TOKEN = re.compile(
     r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<cdata>.*?)\]\]>"
@@ -203,7 +204,12 @@ class XmlDocument:
             space, _, prefix = name.partition(":")
             if space == "xmlns":
                 declared[prefix] = self._prefixes.get(address, prefix)
-        return {**scope, **declared}
+        found = {**scope, **declared}
+        if len(found) > _MAX_PREFIXES:  # each element that declares some copies all
+            raise DataError(
+                f"{self.name}: declares more than {_MAX_PREFIXES:,} prefixes; no usual program writes that."
+            )
+        return found
 
 
 def attributes_of(tag: str) -> dict[str, str]:

@@ -3,10 +3,10 @@
 import re
 import unicodedata
 
+from transduce.text.phrases import UNSPACED
 from transduce.translation.pipeline.sentences import Span
 
-_UNSPACED = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
-_ATOM = re.compile(rf"{_UNSPACED}|(?P<word>\w+)|[^\w\s]")
+_ATOM = re.compile(rf"[{UNSPACED}]|(?P<word>\w+)|[^\w\s]")
 _JOINERS = "\u200c\u200d"  # zero-width: part of the character before
 _FIRST_MARK = "\u0300"  # of the characters that may be part of the one before
 

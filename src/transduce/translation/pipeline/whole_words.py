@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
+from transduce.text.phrases import UNSPACED
 from transduce.translation.pipeline.found import Found
 from transduce.translation.pipeline.sentences import Span
 from transduce.translation.pipeline.tags import partners
 
 # Letters and digits of scripts that have spaces between words.
-_LETTER = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]"
+_LETTER = rf"[^\W{UNSPACED}\uac00-\ud7a3]"
 _WORD = re.compile(
     r"(?P<address>(?:https?://|ftp://|www\.)[^\s<>\"'`]{0,2000}[^\s<>\"'`.,;:!?…)\]}»”’]|[\w.+-]{1,256}@[\w-]++(?:\.[\w-]++)+)"
     rf"|{_LETTER}++(?:[.,:/]\d{_LETTER}*+)*"
