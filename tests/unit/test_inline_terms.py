@@ -40,6 +40,7 @@ def test_marks_are_removed_and_returned(text: str, plain: str, terms: tuple[tupl
         ('<term to="">dog</term>', "must name the required term"),
         ('<term to="a||b">dog</term>', "must name the required term"),
         ("<term to=Hund>dog</term>", "must name the required term"),
+        pytest.param(f'<term to="&#{"1" * 4301};">dog</term>', "must name the required term", id="too many digits"),
     ],
 )
 def test_a_wrong_mark_is_named_with_its_line(text: str, complaint: str) -> None:

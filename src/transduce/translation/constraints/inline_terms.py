@@ -45,7 +45,10 @@ def read_inline_terms(text: str, name: str = "the text") -> tuple[str, tuple[Cho
             raise DataError(f"{name}: {opened} is not closed before {tag[0]}: write {_SHAPE}.")
         opened = tag[0]
         said = _OPENING.fullmatch(opened)
-        terms = [html.unescape(term).strip() for term in said[1][1:-1].split("|")] if said else []
+        try:
+            terms = [html.unescape(term).strip() for term in said[1][1:-1].split("|")] if said else []
+        except ValueError:  # the number of a character has more than 4300 digits, which Python refuses to read
+            terms = []
         if not terms or not all(terms):
             raise DataError(f"{name}: {opened} must name the required term in its only attribute, to: write {_SHAPE}.")
         required.append(terms)
