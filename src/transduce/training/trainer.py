@@ -120,7 +120,7 @@ class Trainer:
         if corpora := self.order.description(plan):
             self.log.say(corpora)
         if self.model.rounded_shapes:
-            self.log.say(describe_rounding(plan, self.train))
+            self.log.say(describe_rounding(plan, self.order.pairs(self.progress)))
         if self.config.train.int8_tuning_steps:
             self.log.say(describe_tuning(self.config.train))
         for line in describe_start(self.run, self.config):
