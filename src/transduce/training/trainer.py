@@ -189,8 +189,10 @@ class Trainer:
                     if not stopped and self._validation_is_due():
                         self._validate()
                     if stopped:
+                        self.log.end(self.progress)
                         return Outcome(End.SIGNAL, self.progress, stop.received, self.ranks.is_main)
                 self._checkpoint(self.checkpoint_schedule.last_kind(self.progress.step))
+                self.log.end(self.progress)
                 if not self._is_validated():
                     self._validate()
                 self.writer.wait()
