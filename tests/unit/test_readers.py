@@ -1,11 +1,14 @@
 """Readers: what a line is, in what files, and what each bad input is told."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import random
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -114,6 +117,20 @@ def test_the_lines_before_one_that_is_not_utf8_come_first(tmp_path: Path) -> Non
     assert [next(lines), next(lines)] == ["eins", "zwei ä"]
     with pytest.raises(DataError, match="line 3: not UTF-8"):
         next(lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [("xz", lzma.compress), ("bzip2", bz2.compress), ("gzip", gzip.compress), ("zstd", readers.zstd.compress)],
+)
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_compressed_file_under_another_name_is_refused_as_such(
+    name: str, packed: Callable[[bytes], bytes], lenient: bool, tmp_path: Path
+) -> None:
+    """Not with advice on encodings, by which it would become text; nor line by line, where such lines are dropped."""
+    (tmp_path / "a.txt").write_bytes(packed("Ein Hund läuft.\n".encode() * 100))
+    with pytest.raises(DataError, match=rf"a\.txt: compressed by {name}\. Unpack it"):
+        list(LineReader(tmp_path / "a.txt", replace_invalid=lenient))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

@@ -24,6 +24,14 @@ STDIN = Path("-")
 
 _BLOCK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 64 << 20
+# How compressed files begin, under a name that does not say so.
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh91AY&SY": "bzip2",
+    b"PK\x03\x04": "zip",
+}
 
 
 def shown_name(path: Path) -> str:
@@ -53,6 +61,11 @@ class LineReader:
             first_number = self._num_lines + 1
             if first_number == 1:
                 block = block.removeprefix(codecs.BOM_UTF8)
+                if kind := next((kind for begin, kind in _COMPRESSED.items() if block.startswith(begin)), ""):
+                    raise DataError(
+                        f"{shown_name(self.path)}: compressed by {kind}. Unpack it: of compressed files, those named "
+                        ".gz (gzip) and .zst (zstd) are read."
+                    )
             text, failure = self._decode(block, first_number)
             lines = text.split("\n")
             if lines[-1] == "":
