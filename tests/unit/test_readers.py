@@ -84,6 +84,24 @@ def test_a_named_pipe_is_read(tmp_path: Path) -> None:
     writer.join()
 
 
+@pytest.mark.parametrize(
+    ("name", "lost_bytes", "where"),
+    [("a.gz", 4, " The error is after line 2."), ("a.gz", 10**6, ""), ("a.zst", 4, "")],  # a frame is read as a whole
+)
+def test_a_named_pipe_with_damaged_data_is_named(tmp_path: Path, name: str, lost_bytes: int, where: str) -> None:
+    """A pipe has no position."""
+    data = pack(tmp_path / name, b"a\nb\n").read_bytes()[:-lost_bytes]
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    writer = threading.Thread(target=(tmp_path / name).write_bytes, args=(data,))
+    writer.start()
+    with pytest.raises(DataError) as error:
+        list(read_lines(tmp_path / name))
+    writer.join()
+    assert str(error.value).startswith(f"{tmp_path / name}: damaged or cut short: ")
+    assert str(error.value).endswith(f".{where} Fetch or compress the file again.")
+
+
 def test_several_frames_and_members(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\nb") + gzip.compress(b"c\n"))
     frame = readers.zstd.compress

@@ -119,10 +119,12 @@ class LineReader:
                     unpacked = zstd.ZstdFile(file)
                 yield from self._read(unpacked, file)
             except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError) as error:
-                line = f"after line {self._num_lines}, " if self._num_lines else ""
+                where = [f"after line {self._num_lines}"] if self._num_lines else []
+                where += [f"within the first {file.tell()} bytes of the file"] if file.seekable() else []
+                found = f" The error is {', '.join(where)}." if where else ""
                 raise DataError(
-                    f"{shown_name(self.path)}: damaged or cut short: {str(error).rstrip('.')}. The error is "
-                    f"{line}within the first {file.tell()} bytes of the file. Fetch or compress the file again."
+                    f"{shown_name(self.path)}: damaged or cut short: {str(error).rstrip('.')}.{found} Fetch or "
+                    "compress the file again."
                 ) from None
 
     def _read(self, unpacked: io.BufferedIOBase, file: io.BufferedIOBase) -> Iterator[bytes]:
