@@ -102,6 +102,13 @@ def test_a_named_pipe_with_damaged_data_is_named(tmp_path: Path, name: str, lost
     assert str(error.value).endswith(f".{where} Fetch or compress the file again.")
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that opens and cannot be read")
+def test_a_file_that_a_disk_does_not_give_is_named() -> None:
+    """Nothing is at the first address of a process."""
+    with pytest.raises(DataError, match=r"^/proc/self/mem: cannot be read: Input/output error\.$"):
+        list(read_lines(Path("/proc/self/mem")))
+
+
 def test_several_frames_and_members(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\nb") + gzip.compress(b"c\n"))
     frame = readers.zstd.compress

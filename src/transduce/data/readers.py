@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from transduce.data.tmx import TranslationMemory, is_tmx
-from transduce.errors import DataError, suggestion
+from transduce.errors import DataError, require_resources, suggestion
 from transduce.files import zstd
 from transduce.reporting.tables import counted
 
@@ -126,6 +126,10 @@ class LineReader:
                     f"{shown_name(self.path)}: damaged or cut short: {str(error).rstrip('.')}.{found} Fetch or "
                     "compress the file again."
                 ) from None
+            except OSError as error:  # of the disk or the network; it names no file
+                require_resources(error, self.path)
+                line = f" after line {self._num_lines}" if self._num_lines else ""
+                raise DataError(f"{self.path}: cannot be read{line}: {error.strerror}.") from None
 
     def _read(self, unpacked: io.BufferedIOBase, file: io.BufferedIOBase) -> Iterator[bytes]:
         while block := unpacked.read1(_BLOCK_BYTES):  # read1: what a pipe has now, without waiting for a full block
