@@ -138,13 +138,15 @@ def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
 @contextlib.contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
     """Yields a temporary folder next to `target`; on success it replaces `target`."""
+    if _TEMPORARY.fullmatch(target.name) and target.is_dir():  # such a folder itself, which has to stay locked
+        yield target
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     with _naming(target), _temporary(target, folder=True) as temporary:
         yield temporary
         make_readable(temporary)
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                sync(file)
+        for file in filter(Path.is_file, temporary.rglob("*")):
+            sync(file)
         sync(temporary)
         if not target.exists():
             temporary.replace(target)
@@ -190,7 +192,7 @@ def _temporary(target: Path, *, folder: bool, suffix: str = ".part") -> Iterator
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
@@ -233,8 +235,7 @@ def _exchange(first: Path, second: Path) -> bool:
         renameat2 = ctypes.CDLL(None).renameat2
     except (OSError, AttributeError):  # another system, or an old C library
         return False
-    names = (os.fsencode(first), os.fsencode(second))
-    return bool(renameat2(at_working_folder, names[0], at_working_folder, names[1], exchange) == 0)
+    return bool(renameat2(at_working_folder, bytes(first), at_working_folder, bytes(second), exchange) == 0)
 
 
 def _replace_in_two_steps(folder: Path, target: Path) -> None:
@@ -298,8 +299,7 @@ def file_state(path: Path) -> tuple[int, ...] | None:
     None where it changed a moment ago: it could change again and look the same.
     """
     status = path.stat()
-    newest = max(status.st_mtime_ns, status.st_ctime_ns)
-    if time.time_ns() - newest < _SETTLED_NANOSECONDS:
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLED_NANOSECONDS:
         return None
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 

@@ -333,7 +333,7 @@ def read_test_trees(config: Config) -> dict[str, list[Tree]]:
     """Returns the trees of each test set of a parser's configuration, normalised.
 
     Raises:
-        DataError: a treebank is missing, or something in it is no tree; names file, line and column.
+        DataError: a treebank is missing or has no trees, or something in it is no tree; names file, line and column.
     """
     return {name: list(read_normalised(part.paths)) for name, part in locate_tests(config.data).items()}
 

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.computes
 
 @pytest.mark.parametrize("packed", ["a folder", "an archive", "an archive without a folder"])
 def test_a_package_of_argos_becomes_a_model(tmp_path: Path, packed: str) -> None:
-    folder = argos_folder(tmp_path / "package")
+    folder = argos_folder(tmp_path / "en_de-1.9")
+    (folder / "LICENSE").write_text("CC0")
     path = folder
     if packed != "a folder":
         path = argos_archive(tmp_path / "en_de.argosmodel", folder, "" if "without" in packed else "x/")
@@ -42,6 +43,9 @@ def test_a_package_of_argos_becomes_a_model(tmp_path: Path, packed: str) -> None
     assert (certificate.verdict, certificate.measured.token_agreement) == ("passed", 1)
     assert set(tmp_path.iterdir()) == {path, tmp_path / "model"}
     config = Bundle.load(tmp_path / "model").config
+    assert config.name == path.name.removesuffix(".argosmodel")
+    assert (tmp_path / "model" / "ORIGINAL_README.md").read_text() == "# English → German\n\nCC0.\n"
+    assert (tmp_path / "model" / "LICENSE").read_text() == "CC0"
     assert (config.data.source_language, config.data.target_language) == ("en", "de")
     assert (config.decode.beam_size, config.decode.length_penalty) == (4, 0.2)
     assert config.model.source_end == "none"

@@ -131,6 +131,8 @@ def test_a_prepared_folder_shows_its_pairs_and_tokens(capsys: pytest.CaptureFixt
         "train": {"pairs": 887, "source_tokens": 12715, "target_tokens": 14988},
         "validation": {"pairs": 30, "source_tokens": 438, "target_tokens": 517},
     }
+    assert main(["info", str(FIXTURES / "prepared"), "--set", "text.vocab_size=9"]) == 2
+    assert "is neither a recipe nor a preset" in capsys.readouterr().err
 
 
 def test_a_model_folder_of_other_sizes_than_its_weights_is_refused(

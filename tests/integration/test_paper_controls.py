@@ -100,6 +100,30 @@ def test_systems_may_be_trained_by_separate_commands(finished: Path, tmp_path: P
     assert text.index("**Transformer, equal minutes**") < text.index("**ConvS2S, equal minutes**")
 
 
+@pytest.mark.parametrize(
+    ("stopped_at", "setting", "code", "message"),
+    [
+        ("cost", "train.learning_rate_factor=0.1", 5, "train.learning_rate_factor was 0.2, now 0.1"),
+        ("_model", "text.vocab_size=290", 2, "text.vocab_size was 300, now 290"),
+    ],
+)
+def test_what_a_stopped_command_has_left_is_not_used_for_other_settings(
+    stopped_at: str, setting: str, code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was stopped before its first result: after a training, or after the corpus was prepared."""
+    command = [*COMMAND, "--systems", "transformer", "--output", str(tmp_path / "out")]
+
+    def stop(_: Run) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, stopped_at, stop)
+        assert main(command) == 130
+    assert main([*command, "--set", setting]) == code
+    assert message in capsys.readouterr().err
+    assert main(command) == 0
+
+
 def test_minutes_are_processor_time_of_a_single_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
     for threads in (1, 2):
@@ -141,6 +165,14 @@ def test_a_control_has_about_as_many_parameters() -> None:
     body = 6 * (4 * d * d + 8 * d * d) + 6 * (8 * d * d + 8 * d * d)
     assert layers[1][0] == pytest.approx(body / lstm, abs=1)
     assert layers[2][0] == pytest.approx(body / convolution, abs=1)
+
+
+def test_tables_that_are_not_trained_count_for_no_layers() -> None:
+    """All systems share one table, also where the recipe's own model has three."""
+    one = preset("paper-base")
+    three = apply_settings(one, ["model.tie_embeddings=none"])
+    for system in SYSTEMS[1:]:
+        assert system.config(three, 0).model.num_encoder_layers == system.config(one, 0).model.num_encoder_layers
 
 
 def test_every_system_has_as_many_trials() -> None:

@@ -60,6 +60,8 @@ def test_score_needs_the_same_sentences_of_both_parsers(capsys: pytest.CaptureFi
     command = ["parse", "score", "--reference", "gold", "--hypothesis", "parsed", "--compare", "short"]
     assert main(command) == 3
     assert "short" in capsys.readouterr().err
+    assert main(["parse", "score", "--reference", "gold", "--hypothesis", "-", "--compare", "-"]) == 3
+    assert "standard input ('-') can be only one of the files" in capsys.readouterr().err
 
 
 def test_score_per_sentence_with_parameters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,6 +197,12 @@ def test_draw_svg_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
     texts = [element.text for element in ET.parse("tree.svg").iter("{http://www.w3.org/2000/svg}text")]
     assert {"Köln", "NP-SBJ", "Rain"} < set(texts)
+
+
+def test_a_dash_is_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parse", "draw", "gold", "--format", "brackets", "--output", "-"]) == 0
+    assert capsys.readouterr().out.splitlines() == _GOLD
+    assert not Path("-").exists()
 
 
 @pytest.mark.parametrize(

@@ -419,6 +419,17 @@ def test_a_malformed_tree_is_named_before_training(
     assert not checkpoints(tmp_path / "run")
 
 
+@pytest.mark.parametrize("split", ["validation", "test.made"])
+def test_a_set_without_trees_is_named_before_training(
+    recipe: Path, tmp_path: Path, split: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "traces.mrg").write_text("(S (NP (-NONE- *)))\n", encoding="utf-8")
+    arguments = ["parse", "train", str(recipe), "--output", str(tmp_path / "run"), "--quiet"]
+    assert main([*arguments, "--set", f'data.{split}=["{tmp_path}/traces.mrg"]']) == 3
+    assert f"{tmp_path}/traces.mrg" in capsys.readouterr().err
+    assert not checkpoints(tmp_path / "run")
+
+
 @pytest.mark.parametrize(
     ("setting", "exit_code", "message"),
     [

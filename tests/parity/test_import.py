@@ -234,6 +234,7 @@ def test_settings_that_lack_something_or_do_not_fit_are_named(exported: tuple[Bu
     save_file(weights | {name: np.zeros(23, np.float32)}, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(BundleError, match=re.escape(f"{name} has shape (23,), but (d_model) = (24,)")):
         import_huggingface(folder, tmp_path / "back")
+    (folder / "model.safetensors").unlink()  # whole weights would be read, and no index
     (folder / "model.safetensors.index.json").write_text("{}")
     with pytest.raises(BundleError, match=r"index\.json: damaged: has no 'weight_map'"):
         import_huggingface(folder, tmp_path / "back")
@@ -351,6 +352,17 @@ def test_exports_and_imports_replace_their_own_kind_only_and_only_as_it_was_writ
     save_file({name: value * 2 for name, value in weights.items()}, folder / "model.safetensors")
     with pytest.raises(ExportError, match=r"model\.safetensors changed or came since the export"):
         export_model(bundle.path, folder, "huggingface", sample=3)
+
+
+def test_what_a_killed_import_or_export_left_is_removed(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
+    bundle, folder = exported
+    for name in ("back", "again"):
+        (tmp_path / f".{name}.abcdefgh.part").mkdir()
+        (tmp_path / f".{name}.abcdefgh.part" / "model.safetensors").touch()
+    import_huggingface(folder, tmp_path / "back", compare=False)
+    export_model(bundle.path, tmp_path / "again", "ctranslate2", sample=1)
+    assert {path.name for path in tmp_path.iterdir()} >= {"back", "again"}
+    assert not list(tmp_path.glob(".*.part"))
 
 
 def test_bfloat16_and_float16_are_read(exported: tuple[Bundle, Path], tmp_path: Path) -> None:

@@ -327,3 +327,35 @@ def test_codes_that_no_file_lists_are_known_or_refused(tmp_path: Path) -> None:
     (folder / "tokenizer_config.json").unlink()
     with pytest.raises(BundleError, match="no file lists the codes of its languages"):
         read_checkpoint(folder)
+
+
+def test_a_language_added_later_has_the_id_that_a_file_gives_it(tmp_path: Path) -> None:
+    folder = nllb_folder(tmp_path / "nllb")
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    new = len(theirs)  # the next id: those of all languages, and of <mask>, are taken
+    added = {theirs.convert_tokens_to_ids(code): code for code in (*NLLB_CODES, "<mask>")} | {new: "xyz_Latn"}
+    (folder / "tokenizer.json").unlink()
+    decoder = {str(index): {"content": code, "special": True} for index, code in added.items()}
+    settings = {"added_tokens_decoder": decoder, "additional_special_tokens": [*added.values()]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    read = read_checkpoint(folder).tokenizer
+    assert read.order[read.tokenizer.tags["<2xyz_Latn>"]] == new
+    for code in NLLB_CODES:
+        assert read.order[read.tokenizer.tags[f"<2{code}>"]] == theirs.convert_tokens_to_ids(code), code
+
+
+def test_a_model_without_languages_is_refused(tmp_path: Path) -> None:
+    folder = nllb_folder(tmp_path / "nllb", tokenizer_json=True)
+    definition = json.loads((folder / "tokenizer.json").read_text())
+    definition["added_tokens"] = [each for each in definition["added_tokens"] if each["content"].startswith("<")]
+    (folder / "tokenizer.json").write_text(json.dumps(definition))
+    with pytest.raises(BundleError, match="no file lists the codes of its languages"):
+        read_checkpoint(folder)
+
+
+def test_a_tokenizer_that_is_a_program_is_refused(tmp_path: Path) -> None:
+    """SMaLL-100 has the files of M2M100, and puts the code of the target in front of the source."""
+    folder = m2m100_folder(tmp_path / "small100")
+    (folder / "tokenization_small100.py").write_text("raise SystemExit\n")
+    with pytest.raises(BundleError, match=r"tokenization_small100\.py: a tokenizer that is a program of its own"):
+        read_checkpoint(folder)

@@ -20,6 +20,7 @@ from transduce.engines.torch import load_model
 from transduce.errors import BundleError, ExportError, TransduceError
 from transduce.export.checkpoint_files import read_arrays
 from transduce.export.exports import export_model
+from transduce.export.huggingface_reading import read_checkpoint
 from transduce.export.imports import import_model
 
 transformers = pytest.importorskip("transformers")
@@ -131,6 +132,39 @@ def test_targets_become_tags_and_padding_is_what_the_decoder_starts_from(tmp_pat
         assert ours.strip()[: len(expected)] == expected
     ids = translator.tokenizer.encode(">>deu<< A dog")
     assert not {*ids} & {*translator.tokenizer.tags.values()}  # text is text: a tag is asked for by `target`
+
+
+def test_positions_that_were_rounded_are_read_as_they_are(tmp_path: Path) -> None:
+    """Of a checkpoint in float16 that stores its sinusoids, as older ones do: transformers computes with them, too."""
+    network = make_marian(tmp_path / "theirs", pickled=True)
+    state = {name: each.half() for name, each in network.state_dict().items()}
+    assert "model.encoder.embed_positions.weight" in state
+    torch.save(state, tmp_path / "theirs" / "pytorch_model.bin")
+    certificate = import_model(tmp_path / "theirs", tmp_path / "ours")
+    assert certificate is not None
+    assert certificate.measured.token_agreement == 1
+    assert certificate.measured.max_difference < 1e-4
+
+
+def test_tokens_added_later_and_rows_without_a_piece_count(tmp_path: Path) -> None:
+    """As after `add_tokens` and `resize_token_embeddings`: 2 more tokens, and 5 rows that no token has."""
+    folder = tmp_path / "theirs"
+    network = make_marian(folder)
+    theirs = transformers.MarianTokenizer.from_pretrained(str(folder))
+    first = network.config.vocab_size
+    assert theirs.add_tokens([">>xyz<<", "<entity>"]) == 2
+    network.resize_token_embeddings(first + 7)
+    network.save_pretrained(folder)
+    theirs.save_pretrained(folder)
+    certificate = import_model(folder, tmp_path / "ours")
+    assert certificate is not None
+    assert certificate.measured.lines_cut_alike == 1
+    assert certificate.measured.max_difference < 1e-4
+    for name in ("tokenizer_config.json", "added_tokens.json"):  # each of them lists the tokens
+        read = read_checkpoint(folder).tokenizer
+        assert {*read.order.tolist()} == {*range(first + 7)}, name
+        assert read.order[read.tokenizer.tags["<2xyz>"]] == theirs.convert_tokens_to_ids(">>xyz<<"), name
+        (folder / name).unlink()
 
 
 @pytest.mark.parametrize("form", ["one vocabulary", "two vocabularies"])

@@ -28,6 +28,11 @@ def test_the_translation_follows_what_is_typed(page: Opened) -> None:
     page.translation("")
 
 
+def test_separators_of_lines_that_word_processors_write_are_kept(page: Opened) -> None:
+    """In JSON they may stand as they are; to a regular expression of JavaScript they end a line."""
+    page.translate("A dog runs.\u2028A man sleeps.\u2029A cat", "Ein Hund rennt.\u2028Ein Mann schläft.\u2029Ein Katze")
+
+
 def test_only_sentences_that_changed_are_translated_again(page: Opened) -> None:
     page.translate("A dog runs. A cat sleeps. A man runs.", "Ein Hund rennt. Ein Katze schläft. Ein Mann rennt.")
     sent: list[str] = []

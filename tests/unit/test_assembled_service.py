@@ -82,6 +82,22 @@ def test_what_is_known_at_any_time_is_in_the_metrics() -> None:
     assert client.get("/health").status_code == 200
 
 
+def test_models_whose_folders_have_one_name_are_one_in_the_metrics() -> None:
+    """Such as en-de/v1 and de-en/v1: none of them hides what waits for the other."""
+    application = _application()
+    idle = SimpleNamespace(name="m", loaded=None, schedulers=[_scheduler(0, 2, 0.0)])
+    application.service.slots.append(idle)
+    application._watch()
+    text = application.metrics.exposition()[0].decode()
+    for expected in (
+        'transduce_model_loaded{model="m"} 1.0',
+        'transduce_waiting_sentences{model="m"} 7.0',
+        'transduce_computing_sentences{model="m"} 32.0',
+        'transduce_oldest_waiting_seconds{model="m"} 1.5',
+    ):
+        assert f"\n{expected}\n" in text
+
+
 @pytest.mark.parametrize("metrics_port", [0, 9])
 @pytest.mark.parametrize("required", [True, False])
 def test_parts_are_made_as_they_are_configured(
@@ -188,7 +204,7 @@ def test_pages_of_the_given_origins_may_ask_and_read() -> None:
     shown = {"X-Request-ID", "RateLimit", "RateLimit-Policy", "Retry-After"}
     assert set(read["access-control-expose-headers"].split(", ")) == shown
     assert "access-control-allow-origin" not in client.get("/x", headers=other).headers
-    for method in ("GET", "POST", "DELETE"):
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         asked = {"access-control-request-method": method, "access-control-request-headers": "authorization"}
         assert client.options("/x", headers=own | asked).status_code == 200
     without = TestClient(_application()._wrapped(routes))

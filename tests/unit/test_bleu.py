@@ -20,6 +20,14 @@ def test_bleu_by_hand() -> None:
     assert tokenized_bleu([hypothesis], [[reference]]).value == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("language", ["fr", "fr-CA", "fra_Latn"])
+def test_the_papers_bleu_knows_a_language_by_any_code_of_it(language: str) -> None:
+    """Of l' ami mange du pain, 4 of 5 words are right, 2 of 4 pairs, 1 of 3 triples, 0 of 2 quadruples (as 1/2)."""
+    score = paper_bleu(["l'ami mange du pain"], [["l'eau mange du pain"]], language=language)
+    assert score.value == pytest.approx(100 * (4 / 5 * 2 / 4 * 1 / 3 * 0.5 / 2) ** 0.25)
+    assert "tok:moses-like-fr+" in score.signature
+
+
 def test_brevity_penalty_by_hand() -> None:
     score = tokenized_bleu(["a b c d"], [["a b c d e f"]])
     assert score.value == pytest.approx(100 * math.exp(1 - 6 / 4))

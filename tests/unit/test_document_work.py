@@ -374,6 +374,57 @@ def test_a_document_that_is_deleted_while_its_key_is_charged_is_given_back(
     assert (ends, usage.of_today("one")) == ([], 0)
 
 
+def test_a_document_that_is_deleted_as_soon_as_it_was_read_is_given_back_once(
+    store: Store, ends: list[str], slow: asyncio.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = Usage(store, lambda: None)
+    documents = documents_of(store, usage, ends, ring(tmp_path))
+    made = store.documents.add(given(num_characters=0), TEXT, READING)
+    claimed = store.documents.claim(READING, "a", 60)
+    assert claimed is not None
+    until_stored, queue = documents._runner._until_stored, store.documents.queue
+
+    async def then_deleted(work: Any, *arguments: Any) -> Any:
+        outcome = await until_stored(work, *arguments)
+        if work == queue:
+            assert await documents.delete("transduce", key("one"), made.id)
+        return outcome
+
+    monkeypatch.setattr(documents._runner, "_until_stored", then_deleted)
+    asyncio.run(documents._runner._handle(claimed, "a"))
+    assert (ends, usage.of_today("one")) == (["cancelled"], 0)
+
+
+def test_a_document_that_could_not_be_stored_is_given_back_once(
+    store: Store, ends: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What of it is in the store is deleted later."""
+    usage = Usage(store, lambda: None)
+    documents = documents_of(store, usage, ends)
+    query = store._database.query
+
+    def failing(statement: str, *values: object) -> Any:
+        if statement.startswith("INSERT INTO document_chunks"):
+            raise StateError
+        return query(statement, *values)
+
+    monkeypatch.setattr(store._database, "query", failing)
+
+    async def test() -> None:
+        with pytest.raises(StateError):
+            await documents.accept({}, key("one"), given(), TEXT)
+        assert (store.documents.counts()["uploading"], usage.of_today("one")) == (1, 0)
+        store._database.run(lambda run: run("UPDATE documents SET expires = 0"))
+        keeping = asyncio.create_task(documents._runner._keep_up())
+        while store.documents.counts()["uploading"]:
+            await asyncio.sleep(0.01)
+        await documents.stop()
+        await keeping
+
+    asyncio.run(asyncio.wait_for(test(), 60))
+    assert usage.of_today("one") == 0
+
+
 def test_what_is_short_for_a_moment_fails_no_document(
     store: Store, ends: list[str], slow: asyncio.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -612,6 +663,24 @@ def test_the_lease_is_renewed_until_the_document_is_another_s(ends: list[str], m
     asyncio.run(runner._renew("x1", "claim", lambda: given_up.append(1), lambda: (4, 40)))
     assert calls == [("x1", "claim", 20.0, 4, 40)] * 4
     assert given_up == [1]
+
+
+def test_a_document_that_is_translated_before_its_reading_has_ended_can_be_cancelled(store: Store) -> None:
+    """Its state changes in the store first."""
+    ended: list[str] = []
+    runner = runner_of(store, [], [])
+    document = store.documents.add(given(), TEXT)
+
+    async def test() -> None:
+        reading = runner._leased(document, "a", lambda: ended.append("reading"), lambda: (0, 0))
+        await reading.__aenter__()
+        async with runner._leased(document, "b", lambda: ended.append("translating"), lambda: (0, 0)):
+            await reading.__aexit__(None, None, None)
+            runner.cancel(document.id)
+
+    asyncio.run(test())
+    assert ended == ["translating"]
+    assert runner._running == {}
 
 
 def test_a_failure_is_told_given_back_and_kept_as_long_as_a_result(store: Store, ends: list[str]) -> None:

@@ -114,6 +114,7 @@ def test_the_files_of_transformers(
 ) -> None:
     saved: list[Any] = []
     monkeypatch.setattr(exports, "to_huggingface", lambda *args: {"w": np.zeros(2, np.float32)})
+    monkeypatch.setattr(exports.files, "_UMASK", 0o027)
     monkeypatch.setattr(exports, "save_tokenizer", lambda *args, **options: saved.append((args[1:], options)))
     model = ModelConfig(vocab_size=300, layer_norm_epsilon=epsilon, decoder_start="zero")
     bundle = made("<2de>", "<2fr>", model=model, decode=DecodeConfig(max_extra_tokens=30), data=MANY)
@@ -122,7 +123,7 @@ def test_the_files_of_transformers(
     assert "length^α" in notes[0]
     # Its longest source has 1024 tokens and EOS; the default direction is French.
     assert saved == [((tmp_path, ["<2fr>"]), {"max_tokens": 1025, "extra_start": True})]
-    assert (tmp_path / "model.safetensors").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / "model.safetensors").stat().st_mode & 0o777 == 0o640
     config, search = (json.loads((tmp_path / name).read_text()) for name in ("config.json", "generation_config.json"))
     assert (config["vocab_size"], config["max_position_embeddings"]) == (301, 1055)
     assert search["bad_words_ids"][3:] == [[bundle.tokenizer.tags["<2de>"]], [bundle.tokenizer.tags["<2fr>"]]]

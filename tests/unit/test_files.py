@@ -131,6 +131,27 @@ def test_what_a_killed_process_left_is_swept_and_nothing_else(tmp_path: Path) ->
     files.remove_leftovers(tmp_path / "absent", "target")
 
 
+def test_a_folder_stays_locked_while_another_function_writes_all_of_it(tmp_path: Path) -> None:
+    with files.atomic_folder(tmp_path / "target") as outer:
+        with files.atomic_folder(outer) as inner:
+            (inner / "whole.txt").touch()
+        files.remove_leftovers(tmp_path, "target")
+        assert (outer / "whole.txt").is_file()
+    assert [path.name for path in tmp_path.rglob("*")] == ["target", "whole.txt"]
+
+
+def test_a_folder_replaces_a_link_to_one_and_leaves_what_it_named(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "old.txt").touch()
+    (tmp_path / "target").symlink_to("old")
+    with files.atomic_folder(tmp_path / "target") as folder:
+        (folder / "new.txt").touch()
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {
+        *("old", "old/old.txt", "target", "target/new.txt")
+    }
+    assert not (tmp_path / "target").is_symlink()
+
+
 def test_a_process_killed_between_two_renamings_loses_nothing(tmp_path: Path) -> None:
     """Where names cannot be exchanged, the old folder is set aside for an instant: it gets its name back."""
     (tmp_path / ".target.abcdefgh.old" / "target").mkdir(parents=True)

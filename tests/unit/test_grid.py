@@ -1,5 +1,6 @@
 """Grid files: rows and axes become configurations, and what is wrong is named with file, row and key."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,11 @@ def test_label_smoothing_is_that_of_table_3() -> None:
     table3 = {row.name: dict(row.printed) for row in find_grid("table3").rows}
     for row, same in zip(find_grid("label-smoothing").rows, ("D3", "base", "D4"), strict=True):
         assert dict(row.printed) == {key: table3[same][key] for key in ("perplexity", "bleu")}
+
+
+def test_three_times_the_steps_stay_within_the_greatest_number_of_steps() -> None:
+    """As where minutes alone bound a training: `ablate --minutes` gives the base a thousand million steps."""
+    base = preset("paper-base")
+    for steps, of_big in ((1000, 3000), (1_000_000_000, 1_000_000_000)):
+        configs = find_grid("table3").configs(replace(base, train=replace(base.train, max_steps=steps)))
+        assert (configs["base"].train.max_steps, configs["big"].train.max_steps) == (steps, of_big)

@@ -56,9 +56,27 @@ MARIAN = ["config.json", "source.spm", "target.spm", "vocab.json"]
             ["config.json", "model.safetensors", "../evil.spm", "..\\evil.spm", "/etc/evil.model", "onnx/vocab.json"],
             ["config.json", "model.safetensors"],
         ),
+        (
+            ["model.safetensors.index.json", "model-00001-of-00001.safetensors", "config.json", "model.safetensors"],
+            ["config.json", "model.safetensors"],
+        ),
+        (
+            ["config.json", "model.safetensors", "modeling_x.py", "tokenization_x.py"],
+            ["config.json", "tokenization_x.py", "model.safetensors"],
+        ),
         (["config.json", "source.spm", "tf_model.h5"], []),
     ],
-    ids=["safetensors first", "pickle", "shards", "shards of pickles", "CTranslate2", "outside", "no weights"],
+    ids=[
+        "safetensors first",
+        "pickle",
+        "shards",
+        "shards of pickles",
+        "CTranslate2",
+        "outside",
+        "both forms",
+        "program",
+        "no weights",
+    ],
 )
 def test_only_what_an_import_reads_is_needed(names: list[str], needed: list[str]) -> None:
     assert needed_files(names) == needed

@@ -9,7 +9,7 @@ import pytest
 
 from transduce.config import Config, DecodeConfig, ModelConfig
 from transduce.errors import BundleError, ExportError
-from transduce.export.huggingface_settings import _require_numbers
+from transduce.export.huggingface_settings import _require_numbers, activation_of, read_settings
 from transduce.export.huggingface_shape import generation_settings, model_settings, shape_of
 from transduce.export.huggingface_tokenizer import save_tokenizer
 from transduce.text import SubwordTokenizer
@@ -170,3 +170,20 @@ def test_the_numbers_of_a_checkpoint_are_in_their_ranges(changes: dict[str, Any]
     else:
         with pytest.raises(BundleError, match=message):
             _require_numbers(Path("config.json"), _SIZES | changes)
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("marian", ("gelu", None)), ("m2m_100", ("relu", True))])
+def test_what_a_configuration_leaves_out_is_the_default_of_its_class(
+    kind: str, expected: tuple[str, bool | None], tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(_SIZES | {"model_type": kind}), encoding="utf-8")
+    found = read_settings(tmp_path)
+    assert (activation_of(found), found.get("scale_embedding")) == expected
+
+
+@pytest.mark.parametrize("name", [["relu"], {"relu": 1}, 3])
+def test_an_activation_that_is_no_name_is_refused(name: Any, tmp_path: Path) -> None:
+    settings = _SIZES | {"model_type": "marian", "activation_function": name}
+    (tmp_path / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    with pytest.raises(ExportError, match=r"activation_function .*: Transduce has relu"):
+        read_settings(tmp_path)

@@ -143,6 +143,7 @@ def test_every_form_of_a_key_is_read(tmp_path: Path) -> None:
     lines = [
         "</s>: 0", '"<unk>": 1', "▁the: 2", r'"\"": 3', "'''': 4", "null: 5", "a:b: 6", '"\\\\": 7', r'"\x85": 8',
         "? long", ": 9", r'"\u2028x": 10', "'yes': 11", '":": 12', "~: 13", "", r'"a\tb": 14',
+        r'"\_\N\L\P": 15',
     ]  # fmt: skip
     (tmp_path / "vocab.yml").write_text("\r\n".join(lines), encoding="utf-8", newline="")
     pieces = [
@@ -161,6 +162,7 @@ def test_every_form_of_a_key_is_read(tmp_path: Path) -> None:
         ":",
         "~",
         "a\tb",
+        "\u00a0\u0085\u2028\u2029",  # YAML's names for them, which PyYAML writes
     ]
     assert read_vocabulary(tmp_path / "vocab.yml") == {piece: index for index, piece in enumerate(pieces)}
 

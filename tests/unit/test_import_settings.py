@@ -15,7 +15,7 @@ from transduce.export import huggingface_reading as reading
 from transduce.export.checkpoint_files import read_arrays, weight_files
 from transduce.export.foreign_vocabulary import ForeignTokenizer
 from transduce.export.huggingface_shape import model_settings, shape_of
-from transduce.export.huggingface_vocabulary import _special_tokens
+from transduce.export.huggingface_vocabulary import _special_tokens, languages_of
 from transduce.export.torch_description import TorchDescription, read_description
 
 
@@ -33,14 +33,37 @@ from transduce.export.torch_description import TorchDescription, read_descriptio
 def test_the_search_of_a_checkpoint(tmp_path: Path, said: Any, beam_size: int, penalty: float) -> None:
     if said is not None:
         (tmp_path / "generation_config.json").write_text(json.dumps(said), encoding="utf-8")
-    found = reading._decode_config(tmp_path)
+    found = reading._decode_config(tmp_path, {})
     assert found == DecodeConfig(beam_size=beam_size, length_penalty=penalty)
 
 
 def test_a_search_that_is_no_number_is_refused(tmp_path: Path) -> None:
     (tmp_path / "generation_config.json").write_text('{"num_beams": "many"}', encoding="utf-8")
     with pytest.raises(BundleError, match=r"generation_config\.json: num_beams = 'many'"):
-        reading._decode_config(tmp_path)
+        reading._decode_config(tmp_path, {})
+
+
+def test_older_folders_have_the_search_in_their_configuration(tmp_path: Path) -> None:
+    """As transformers reads it: only where there is no generation_config.json."""
+    older = {"num_beams": 6, "length_penalty": 1.3}
+    assert reading._decode_config(tmp_path, older) == DecodeConfig(beam_size=6, length_penalty=1.3)
+    with pytest.raises(BundleError, match=r"/config\.json: num_beams = 'many'"):
+        reading._decode_config(tmp_path, {"num_beams": "many"})
+    (tmp_path / "generation_config.json").write_text('{"num_beams": 2}', encoding="utf-8")
+    assert reading._decode_config(tmp_path, older) == DecodeConfig(beam_size=2, length_penalty=0.6)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *((name, name) for name in ("de", "deu", "pt_BR", "pt-br", "deu_Latn", "zh_Hans")),
+        *((name, "") for name in ("", "ROMANCE", "mul", "de+nl", "fi_nb_no_nn_ru_sv_en", "x y")),
+    ],
+)
+def test_a_group_of_languages_is_no_language(name: str, expected: str, tmp_path: Path) -> None:
+    settings = {"source_lang": name, "target_lang": f">>{name}<<"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert languages_of(tmp_path) == (expected, expected)
 
 
 def test_special_tokens_are_those_of_the_tokenizer_s_own_settings(tmp_path: Path) -> None:
@@ -160,6 +183,9 @@ def test_the_weights_of_several_files_are_one_checkpoint(tmp_path: Path) -> None
         "a": [97.0, 97.0],
         "b": [98.0, 98.0],
     }
+    whole = tmp_path / "model.safetensors"  # written later, in place of the parts: transformers reads it, too
+    save_file({"a": np.zeros(2, np.float32)}, whole)
+    assert weight_files(tmp_path) == [whole]
 
 
 def test_a_description_says_what_is_usual(tmp_path: Path) -> None:
@@ -196,12 +222,14 @@ def test_a_description_says_what_is_usual(tmp_path: Path) -> None:
         ('positions = "learned"', "name the tables"),
         ('positions = "learned"\nsource_positions = "p"', "name the tables"),
         ('activation = "gelu"', "has relu"),
+        ('output = ""', "output = '': name each table"),
     ],
 )
 def test_a_description_that_cannot_be_is_refused(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "d.toml"
     heads = "" if line.startswith("num_heads") else "num_heads = 8\n"
-    text = f'{heads}{line}\nsource_embedding = "s"\ntarget_embedding = "t"\noutput = "o"'
+    tables = 'source_embedding = "s"\ntarget_embedding = "t"\n' + 'output = "o"' * (not line.startswith("output"))
+    text = f"{heads}{line}\n{tables}"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=message):
         read_description(path)

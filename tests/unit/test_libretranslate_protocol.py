@@ -120,8 +120,9 @@ def test_html_is_translated_as_such(client: DescribedClient, service: FakeServic
     options = service.requests[-1].text_options
     assert options is not None
     assert options.markup == "html"
-    client.post("/translate", json=_fields(q="<b>Hello</b>", format="text"))
-    assert service.requests[-1].text_options is None
+    for plain in ("text", "", None):
+        answer = client.post("/translate", json=_fields(q="<b>Hello</b>", format=plain))
+        assert (answer.status_code, service.requests[-1].text_options) == (200, None)
 
 
 def test_text_in_the_target_language_comes_back_unchanged(client: DescribedClient, service: FakeService) -> None:

@@ -303,6 +303,7 @@ def test_what_scores_must_share_to_be_compared() -> None:
     assert replace(TASK, language="de").comparability == plain
     paper = replace(TASK, metric="bleu-paper", language="de")
     assert (paper.comparability.language, replace(paper, tokenized=True).comparability.language) == ("de", "")
+    assert replace(paper, language="fra_Latn").comparability == replace(paper, language="fr").comparability
 
 
 def test_the_best_of_equal_points_is_the_first() -> None:

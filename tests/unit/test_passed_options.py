@@ -10,7 +10,8 @@ import pytest
 from noted_calls import Calls, Noting
 from transduce.cli import calibrate, student
 from transduce.cli.main import main
-from transduce.config import DecodeConfig
+from transduce.config import Config, DataConfig, DecodeConfig
+from transduce.config.corpora import CorpusConfig
 from transduce.config.filter_options import FilterOptions
 from transduce.export.hub import Origin
 from transduce.translation.translator import Translator
@@ -227,8 +228,8 @@ def test_sweep(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str
     calls = noting(f"{place}.sweep.sweep", "results")
     noting(f"{place}.results.render", "| table |")
     noting(f"{place}.sweep.default_averages", (5,))
-    config = SimpleNamespace(data=SimpleNamespace(target_language="de"))
-    noting(f"{place}.sweep.subject_config", config)
+    corpus = CorpusConfig(files=("a", "b"), source_language="en", target_language="de")  # named by the corpus alone
+    noting(f"{place}.sweep.subject_config", Config(data=DataConfig(corpora=(corpus,))))
     for name in ("s", "r", "q"):
         (tmp_path / name).write_text(f"{name} text\n")
     source, first, second = (str(tmp_path / name) for name in ("s", "r", "q"))

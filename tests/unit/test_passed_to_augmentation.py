@@ -1,5 +1,6 @@
 """Every option of the commands that make data, shortlists and reports of a model is passed on to what does the work."""
 
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,13 @@ def file_of(folder: Path, name: str, text: str = "a\nb\n") -> str:
     ],
 )
 def test_augment(
-    command: str, work: str, tag: str, noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str,
+    work: str,
+    tag: str,
+    noting: Noting,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bundle = SimpleNamespace(tokenizer=None, path=Path("m"), summary="a model")
     noting((augment_job, "open_translator"), SimpleNamespace(options=_SEARCH, bundle=bundle))
@@ -77,6 +84,9 @@ def test_augment(
     assert (job.window, job.overwrite) == (None, False)
     assert chosen == [("", "fr", "law"), ("", "", "")]
     assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(given) == main([*given, "--quiet"]) == 0
+    assert [further["job"].progress for _, further in calls[2:]] == [True, False]
 
 
 def test_distill_nearest_to_references(noting: Noting, tmp_path: Path) -> None:

@@ -74,11 +74,15 @@ def test_parse_run(
     for is_terminal, output in ((False, ["--output", str(tmp_path / "p")]), (True, []), (True, ["--output", "q"])):
         monkeypatch.setattr(sys.stderr, "isatty", lambda shown=is_terminal: shown)
         assert main([*given, *output]) == 0
+    capsys.readouterr()
+    assert main([*given, "--output", "r", "--quiet"]) == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("transduce: warning: ")
     assert bars == [
         (("parsing", total), {"unit": " lines", "shown": shown})
-        for total, shown in ((None, False), (None, False), (4, True))
+        for total, shown in ((None, False), (None, False), (4, True), (None, False))
     ]
-    assert len(updates) == 3 * len(parses)
+    assert len(updates) == 4 * len(parses)
 
 
 def test_parse_score(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

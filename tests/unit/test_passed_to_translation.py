@@ -81,9 +81,11 @@ def test_translate(
     assert opened[1][1] == {"required": False}
     assert main([*given, "--require-by-line", file_of(tmp_path, "r"), "--split-sentences", "always"]) == 2
     assert main([*given, "--format", "html"]) == main([*given, "--target-language", "fr"]) == 2
+    assert main([*given, "--output", str(output), "--quiet"]) == 0
+    assert not calls[2][0][3].progress
     output.write_text("mine")
     assert main([*given, "--output", str(output)]) == 3
-    assert len(calls) == 2
+    assert len(calls) == 3
 
 
 @pytest.mark.parametrize(("options", "terminal", "window"), [("", True, 1), ("--window 7", True, 7), ("", False, None)])
@@ -98,7 +100,9 @@ def test_typed_lines_are_translated_one_by_one(
     assert calls[0][0][3].window == window
 
 
-def test_translate_a_document(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_translate_a_document(
+    noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = noting((translate, "open_translator"), SimpleNamespace(options=_SEARCH, bundle="bundle"))
     directions = SimpleNamespace(
         choose=lambda source, target, domain: SimpleNamespace(source=source or "en", target=target or "de")
@@ -132,13 +136,17 @@ def test_translate_a_document(noting: Noting, tmp_path: Path, capsys: pytest.Cap
     assert (job.languages, job.glossary) == (Languages("en", "fr"), None)
     assert (job.overwrite, job.document_format) == (False, "")
     assert capsys.readouterr().err == ""
+    say_terminal(monkeypatch, "stderr")
+    bars = noting("transduce.data.progress.progress_bar", nullcontext())
+    assert main(given) == main([*given, "--quiet"]) == 0
+    assert [options["shown"] for _, options in bars] == [True, False]
     for wrong in ("--n-best 2", "--scores", "--confidence", "--resume", "--window 3", "--replace", "--inline-terms"):
         assert main([*given, *wrong.split()]) == 2
     for name in ("source", "prefix", "forbid", "forbid-by-line", "require-by-line", "field", "into", "ray"):
         assert main([*given, f"--{name}", str(page)]) == 2
     output.write_text("mine")
     assert main(given) == 3
-    assert len(calls) == 2
+    assert len(calls) == 4
 
 
 def test_score(
@@ -171,6 +179,10 @@ def test_score(
     assert main([*given, "--json", "--output", str(tmp_path / "o")]) == 0
     assert [json.loads(row)["line"] for row in (tmp_path / "o").read_text().splitlines()] == [1, 2, 3]
     assert asked[-1][1] == {"length_penalty": None, "source_language": "", "target_language": "", "domain": ""}
+    assert "3 lines, 3 pieces" in capsys.readouterr().err
+    assert main([*given, "--output", str(tmp_path / "p"), "--quiet"]) == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("transduce: warning: ")
     assert main([*given, "--json", "--output", str(tmp_path / "o")]) == 3
     file_of(tmp_path, "t", "x\ny\nbroken\n")
     capsys.readouterr()

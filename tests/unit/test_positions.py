@@ -47,6 +47,19 @@ def test_the_table_grows_when_necessary(layout: str) -> None:
     assert not positions.state_dict()  # computed, so never saved
 
 
+def test_another_thread_may_exchange_the_table() -> None:
+    """Two threads may make it longer at the same time, one for 257 positions and one for 700."""
+
+    class Exchanged(Positions):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name == "table" and isinstance(value, torch.Tensor) and len(value) > 1000:
+                super().__setattr__(name, value[:514])
+
+    positions = Exchanged(config(d_model=8))
+    assert torch.equal(positions(0, 700), sinusoids(700, 8))
+
+
 def test_learned_positions_have_a_limit() -> None:
     positions = Positions(config(positions="learned", max_positions=5))
     torch.nn.init.normal_(positions.table)

@@ -178,9 +178,15 @@ def test_the_card_of_a_model_has_its_numbers() -> None:
         "| layers | 3 encoder, 1 decoder |",
         "| d_model, d_ff | 32, 48 |",
         "| heads, d_k, d_v | 2, 8, 12 |",
+        "| vocabulary | 1,234 bpe pieces, shared |",
         "| training | at most 2,000 steps, dropout 0.3, label smoothing 0.2 |",
         "| started from | old (`runs/old`, 7 new words), SHA-256 of its weights `12` |",
         "| bleu | 30.13 |",
     ):
         assert line in lines
     assert not any(line.startswith("| ancestor") for line in lines)
+
+
+def test_the_card_of_a_model_with_two_vocabularies_has_both() -> None:
+    config = Config(model=ModelConfig(vocab_size=1234, target_vocab_size=567, tie_embeddings="none"))
+    assert "| vocabulary | 1,234 bpe pieces of sources, 567 of targets |" in model_card(config, 1, {}).split("\n")

@@ -8,7 +8,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -461,3 +461,12 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path) -> None:
     assert not path.exists()
     assert run_job(path, lines=lines) == done
     assert path.read_text() == "".join(line.upper() + "\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "unpacked"), [("out.gz", gzip.decompress), ("out.zst", lambda data: zstd.decompress(data))]
+)
+def test_an_output_is_compressed_by_its_name(name: str, unpacked: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    with cli_output.open_output(tmp_path / name) as output:
+        output.write("Ä\nb\n")
+    assert unpacked((tmp_path / name).read_bytes()) == b"\xc3\x84\nb\n"

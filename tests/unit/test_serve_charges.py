@@ -33,6 +33,7 @@ _TEXT = {"text": "A dog.", **_PAIR}
         ("/detect", {"q": "A dog."}, 6),
         ("/detect", {"q": ["A dog.", "a" * 5000]}, 6 + 2000),
         ("/v2/translate", {"text": ["A dog."], "target_lang": "DE"}, 6),
+        ("/v2/translate", {"text": ["<x>A</x>"], "target_lang": "DE", "tag_handling": "xml", "ignore_tags": ["x"]}, 8),
         ("/v2/glossaries", {"name": "pets", "entries": "dog\tHund", "source_lang": "en", "target_lang": "de"}, 3 + 4),
         ("/api/translate", _TEXT | {"target": "xx"}, 0),
         ("/v2/glossaries", {"name": "pets", "entries": "dog", "source_lang": "en", "target_lang": "de"}, 0),

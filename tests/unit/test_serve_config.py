@@ -78,11 +78,25 @@ def test_a_model_of_the_file_is_known_by_any_path_to_it(tmp_path: Path, monkeypa
         assert (entry.quantization, entry.unload_after_seconds) == ("int8", 600.0)
 
 
+def test_all_entries_of_a_model_that_the_command_line_names_are_served(tmp_path: Path) -> None:
+    entries = "".join(f'[[models]]\npath = "m"\nsource = "en"\ntarget = "{code}"\n' for code in ("de", "fr"))
+    config = read_config(written(tmp_path, entries), [str(tmp_path / "m")])
+    assert [entry.target for entry in config.models] == ["de", "fr"]
+
+
 def test_what_the_command_line_leaves_open_stays(tmp_path: Path) -> None:
     path = written(tmp_path, WHOLE)
     changed = read_config(path, changes={"keys": {"file": "k"}, "state": {"url": "memory"}})
     assert (changed.keys.file, changed.keys.required, changed.state.url) == ("k", True, "memory")
     assert changed.models == read_config(path).models
+
+
+@pytest.mark.parametrize(("draft", "expected"), [("small", "/srv/small"), ("self", "self"), ("", "")])
+def test_a_model_that_drafts_is_next_to_the_file(tmp_path: Path, draft: str, expected: str) -> None:
+    text = f'[[models]]\npath = "large"\ndraft = "{draft}"\n[folder]\npath = "all"\ndraft = "{draft}"\n'
+    config = read_config(written(tmp_path, text))
+    found = [each.draft.replace(str(tmp_path), "/srv") for each in (config.models[0], config.folder)]
+    assert found == [expected] * 2
 
 
 def test_a_folder_of_models_is_enough(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Awaitable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -229,6 +230,36 @@ def test_usage_is_saved_when_the_service_ends(usage: Usage, store: Store) -> Non
         with pytest.raises(asyncio.CancelledError):
             await saving
 
+    asyncio.run(short_life())
+    assert store.usage("weblate", DAY, DAY) == 10
+
+
+def test_what_is_being_saved_when_the_service_ends_is_saved_again_where_that_fails(
+    usage: Usage, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.serve.operations.limits._SAVE_SECONDS", 0)
+    add_usage, began, ended, calls = store.add_usage, threading.Event(), threading.Event(), list[str]()
+
+    def failing_once(day: str, characters: Mapping[str, int]) -> dict[str, int]:
+        calls.append(day)
+        if len(calls) > 1:
+            return add_usage(day, characters)
+        began.set()
+        assert ended.wait(30)
+        raise StateError
+
+    async def short_life() -> None:
+        usage.change("weblate", 10)
+        saving = asyncio.create_task(usage.keep_saving())
+        while not began.is_set():
+            await asyncio.sleep(0.001)
+        saving.cancel()
+        await asyncio.sleep(0.01)
+        ended.set()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+
+    monkeypatch.setattr(store, "add_usage", failing_once)
     asyncio.run(short_life())
     assert store.usage("weblate", DAY, DAY) == 10
 

@@ -22,7 +22,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_replica_answers_from_its_start_to_its_end(tmp_path: Path, model: Path) -> None:
-    replica = Replica(read_config(write_config(tmp_path, model)))
+    replica = Replica(read_config(write_config(tmp_path, model), changes={"server": {"metrics_port": 9100}}))
     service = replica._application.service
     assert not service.ready
     with TestClient(replica) as client:
@@ -30,6 +30,7 @@ def test_a_replica_answers_from_its_start_to_its_end(tmp_path: Path, model: Path
         answer = client.post("/translate", json={"q": "A dog runs.", "source": "en", "target": "de"})
         expected = Translator.load(model, engine="ctranslate2", threads=1).translate(["A dog runs."])
         assert answer.json()["translatedText"] == expected[0]
+        assert "transduce_ready 1.0" in client.get("/metrics").text, "Ray has no other port of ours"
     assert service.stopping
     assert replica._application.store.usage("", "2000-01-01", "2999-12-31") == len("A dog runs.")
 

@@ -198,9 +198,10 @@ class Slot:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.state, self.models = 1, list[Model]()
         self.domains: tuple[str, ...] = ("law",)
+        self.pair = ("a", "b")
         self.error: Exception | None = None
         monkeypatch.setattr(model_slot, "_folder_state", lambda _: (self.state,))
-        monkeypatch.setattr(model_slot, "_directions", lambda _: ({("a", "b"): False}, self.domains))
+        monkeypatch.setattr(model_slot, "_directions", lambda _: ({self.pair: False}, self.domains))
         monkeypatch.setattr("transduce.serve.model_slot.ServedModel.load", self.load)
         entry = ModelEntry(path="x", unload_after_seconds=100.0)
         self.slot = ModelSlot(entry, BatchingConfig(), Metrics())
@@ -284,6 +285,21 @@ def test_a_model_that_cannot_be_loaded_is_tried_again_after_a_while_or_when_its_
         assert made.slot.reload() is None
     made.slot.ensure_loaded()
     assert made.loaded is made.models[0]
+    assert len(made.models) == 1
+
+
+def test_a_folder_that_changed_before_it_was_loaded_has_its_new_domains_and_no_other_languages(
+    made: Slot, caplog: pytest.LogCaptureFixture
+) -> None:
+    made.domains = ("news",)
+    made.slot.load()
+    assert made.slot.domains == ("news",)
+    made.slot.last_used -= 200
+    assert made.slot.unload_if_idle()
+    made.pair = ("a", "c")
+    with pytest.raises(ModelUnavailableError):
+        made.slot.ensure_loaded()
+    assert "x: its languages have changed. Start the service anew." in caplog.text
     assert len(made.models) == 1
 
 

@@ -64,7 +64,7 @@ def test_training_text_that_is_empty_is_left_to_other_checks(tmp_path: Path) -> 
 def test_longer_lines_may_have_more(tmp_path: Path, in_training: int, *, is_found: bool) -> None:
     """Each line of the test set is ten training lines long.
 
-    Of ten such lines, one or more have the character in 1 - 0.996^10 = 3.9 % and 1 - 0.995^10 = 4.9 % of cases; the
+    Of ten such lines, one or more have the character in 1 - 0.996^10 = 3.9 % and 1 - 0.995^10 = 4.9 % of cases. The
     bound is a twentieth of the 85 % of the set, 4.25 %.
     """
     training = ["l'eau"] * (1000 - in_training) + ["l’eau"] * in_training

@@ -91,7 +91,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
                 ),
                 window=args.window,
                 overwrite=args.overwrite,
-                progress=sys.stderr.isatty(),
+                progress=not args.quiet and sys.stderr.isatty(),
                 warn=warn,
             ),
         )

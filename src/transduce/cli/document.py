@@ -60,7 +60,7 @@ def translate_to_output(args: argparse.Namespace, opened: Opened, text_options: 
     translator = load_translator(args, opened)
     direction = translator.directions.choose(args.source_language, args.target, args.domain)
     languages = Languages(direction.source, args.target_language or direction.target)
-    with progress_bar("translating", None, unit="B", shown=sys.stderr.isatty()) as bar:
+    with progress_bar("translating", None, unit="B", shown=not args.quiet and sys.stderr.isatty()) as bar:
 
         def on_progress(done: int, total: int) -> None:
             bar.total = total

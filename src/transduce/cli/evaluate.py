@@ -305,7 +305,6 @@ def _language_of_reference(args: argparse.Namespace) -> str:
     """Returns the target language by the name of the reference's file, or by the memory; "" if they do not say."""
     from transduce.data.first_recipe import language_of
     from transduce.data.readers import PairReader
-    from transduce.text.languages import without_region
 
     path = Path(args.reference[0])
     if not is_tmx(path):
@@ -313,7 +312,7 @@ def _language_of_reference(args: argparse.Namespace) -> str:
     reader = PairReader([path], languages=_languages(args))
     for _ in reader:
         pass
-    return without_region(reader.languages[1])
+    return reader.languages[1]
 
 
 def _languages(args: argparse.Namespace) -> tuple[str, str]:

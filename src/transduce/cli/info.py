@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.subject is None:
         raise ConfigError("Name a model folder, a run folder, a recipe or a preset; --presets lists the presets.")
-    if is_prepared(folder := Path(args.subject)):
+    if is_prepared(folder := Path(args.subject)) and not args.set:
         facts = {"kind": "prepared folder", "bytes": _size(folder), **prepared_facts(folder)}
         print_report(json.dumps(facts, indent=2) if args.json else _prepared_text(args.subject, facts))
         return 0

@@ -2,15 +2,16 @@
 
 import argparse
 import contextlib
+import gzip
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from transduce.errors import DataError, TransduceError, writing
-from transduce.files import atomic_path, is_special
+from transduce.files import atomic_path, is_special, zstd
 from transduce.reporting.tables import aligned
 
 # The options that name what a command writes. All others that are paths are inputs, and so are these, which are kept
@@ -84,7 +85,10 @@ def print_report(text: str) -> None:
 
 @contextlib.contextmanager
 def open_output(path: Path | None) -> Iterator[IO[str]]:
-    """Opens a file that is written whole or not at all; or standard output, a pipe or a device."""
+    """Opens a file that is written whole or not at all, compressed if it ends in .gz or .zst; or standard output.
+
+    A pipe or a device is written to in place.
+    """
     if path is None or path == Path("-"):
         # Always UTF-8 and "\n", in any locale. Detaching keeps standard output open.
         output = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
@@ -95,11 +99,11 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
             finally:
                 output.detach()
         return
-    if is_special(path):
-        with path.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-        return
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+    open_text: Callable[..., IO[str]] = open
+    if path.suffix in (".gz", ".zst"):
+        open_text = gzip.open if path.suffix == ".gz" else zstd.open
+    own = contextlib.nullcontext(path) if is_special(path) else atomic_path(path)
+    with own as written, open_text(written, "wt", encoding="utf-8", newline="\n") as file:
         yield file
 
 

@@ -17,7 +17,6 @@ examples:
 
 import argparse
 import shutil
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -25,8 +24,8 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_output, require_output
 from transduce.cli.options import add_choice, add_number, add_path, add_switch, whole
+from transduce.cli.output import open_output
 from transduce.errors import ConfigError, DataError
-from transduce.files import write_text
 
 if TYPE_CHECKING:
     from transduce.treebank import Tree
@@ -50,12 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Draws the trees, and returns the exit code."""
     require_output(args)
-    pieces = _pieces(args, _format(args.format, args.output))
-    if args.output is None:
-        for piece in pieces:
-            sys.stdout.buffer.write(piece.encode("utf-8"))
-    else:
-        write_text(args.output, "".join(pieces))
+    form = _format(args.format, args.output)
+    with open_output(args.output) as output:
+        output.writelines(_pieces(args, form))
     return 0
 
 

@@ -28,7 +28,6 @@ from transduce.cli.open_model import loading_arguments, open_model, say_engine
 from transduce.cli.options import add_switch
 from transduce.cli.output import open_output, warn_truncated
 from transduce.config import DecodeConfig
-from transduce.errors import DataError
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
@@ -82,15 +81,13 @@ def run(args: argparse.Namespace) -> int:
 
     require_output(args)
     gold = list(read_normalised([args.source])) if args.trees else []
-    if args.trees and not gold:
-        raise DataError(f"{args.source}: has no trees.")
     sentences = [" ".join(tree_words(tree)) for tree in gold] if args.trees else read_lines(args.source)
     constrained = not (args.unconstrained or args.only_well_formed)
     opened = open_model(args, well_formed=constrained)
     parser = Parser.load(args.model, **loading_arguments(args, opened.choice), constrained=constrained)
     say_engine(args, opened, parser.translator.engine)
     counts, scored = _Counts(args.only_well_formed), []
-    shown = args.output is not None and sys.stderr.isatty()  # not between lines of the output
+    shown = not args.quiet and args.output is not None and sys.stderr.isatty()  # not between lines of the output
     total = len(gold) or (sum(1 for _ in read_lines(args.source)) if shown and args.source.is_file() else None)
     with open_output(args.output) as output, progress_bar("parsing", total, unit=" lines", shown=shown) as bar:
         for number, parse in enumerate(parser.stream(sentences, options=opened.options), start=1):
@@ -103,7 +100,8 @@ def run(args: argparse.Namespace) -> int:
             if args.trees and parse.tree is not None:
                 scored.append((parse.tree, parse.repaired))
             bar.update()
-    print(counts, file=sys.stderr)
+    if not args.quiet:
+        print(counts, file=sys.stderr)
     if gold:
         from transduce.treebank.brackets import parse_scores
 

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from transduce.treebank.paired_bootstrap import paired_bootstrap
 
     files = [args.reference, args.hypothesis]
-    if files == [STDIN, STDIN]:
+    if [*files, args.compare].count(STDIN) > 1:
         raise EvaluationError("standard input ('-') can be only one of the files.")
     parameters = COLLINS if args.parameters is None else read_bracket_parameters(args.parameters)
     if args.max_errors is not None:

@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
                 output.writelines(_rows(number, each, tokens=args.tokens, as_json=args.json))
         if not number:
             raise DataError(f"{shown_name(args.source)} has no lines: there is nothing to score.")
-    say(str(summary))
+    say(str(summary), quiet=args.quiet)
     return 0
 
 

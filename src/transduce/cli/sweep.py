@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         metric=args.metric,
         tokenized=args.tokenized,
         lowercase=args.lowercase,
-        language=args.target_language or args.target or subject_config(args.subject).data.target_language,
+        language=args.target_language or args.target or subject_config(args.subject).data.held_out_languages[1],
         target=args.target,
         domain=args.domain,
     )

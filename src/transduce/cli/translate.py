@@ -178,7 +178,7 @@ def run(args: argparse.Namespace) -> int:
                 window=args.window or (1 if typed else None),
                 resume=args.resume,
                 overwrite=args.overwrite,
-                progress=_is_file(args.output) and sys.stderr.isatty(),
+                progress=not args.quiet and _is_file(args.output) and sys.stderr.isatty(),
                 warn=warn,
             ),
         )

@@ -50,6 +50,7 @@ def model_card(config: Config, num_parameters: int, metrics: Mapping[str, Any]) 
         else data.described_languages("source", "target")
     )
     corpus = data.download or ", ".join(" + ".join(corpus.files) for corpus in data.training_corpora) or "not recorded"
+    sides = f" of sources, {model.target_vocab_size:,} of targets" if model.target_vocab_size else ", shared"
     rows = "\n".join(
         f"| {name} | {format_metric(value)} |" for name, value in metrics.items() if not isinstance(value, dict)
     )
@@ -67,7 +68,7 @@ A Transformer encoder-decoder (Vaswani et al., 2017), trained with Transduce {__
 | d_model, d_ff | {model.d_model}, {model.d_ff} |
 | heads, d_k, d_v | {model.num_heads}, {model.d_k}, {model.d_v} |
 | norm, positions | {model.norm}-norm, {model.positions} |
-| vocabulary | {model.vocab_size:,} {config.text.algorithm} pieces, shared |
+| vocabulary | {model.vocab_size:,} {config.text.algorithm} pieces{sides} |
 | trained on | {corpus} |{_origin_rows(metrics)}
 | training | at most {train.max_steps:,} steps, dropout {model.dropout}, label smoothing {train.label_smoothing} |
 

@@ -1,7 +1,7 @@
 """The terms of what a model was made from: licence files and the original model card, which travel with it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from transduce import files
@@ -18,12 +18,16 @@ def terms_of(folder: Path, *, card: str = ORIGINAL_CARD) -> Terms:
     """Returns the licence files in a folder, and its `card`, which becomes the original model card; none of 1 MB."""
     if not folder.is_dir():
         return {}
-    found = {}
-    for path in sorted(folder.iterdir()):
-        is_card = path.name == card
-        if (is_card or _LICENCES.fullmatch(path.name)) and path.is_file() and path.stat().st_size <= _MOST_BYTES:
-            found[ORIGINAL_CARD if is_card else path.name] = path.read_bytes()
-    return found
+    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+    return terms_among(sizes, lambda name: (folder / name).read_bytes(), card=card)
+
+
+def terms_among(sizes: Mapping[str, int], read: Callable[[str], bytes], *, card: str) -> Terms:
+    """Returns what `terms_of` does, of files with these names and sizes in bytes."""
+    named = [
+        name for name, size in sizes.items() if size <= _MOST_BYTES and (name == card or _LICENCES.fullmatch(name))
+    ]
+    return {ORIGINAL_CARD if name == card else name: read(name) for name in named}
 
 
 def licence_in(terms: Terms) -> str:

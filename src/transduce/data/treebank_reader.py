@@ -56,8 +56,17 @@ def read_treebank(paths: Iterable[Path]) -> Iterator[Tree]:
 
 
 def read_normalised(paths: Iterable[Path]) -> Iterator[Tree]:
-    """Returns the trees that `read_treebank` yields, normalised; without those that are traces only."""
-    return (tree for tree in map(normalise, read_treebank(paths)) if tree is not None)
+    """Yields the trees that `read_treebank` yields, normalised; without those that are traces only.
+
+    Raises:
+        DataError: There are none, or what `read_treebank` raises.
+    """
+    paths, is_empty = list(paths), True
+    for tree in filter(None, map(normalise, read_treebank(paths))):
+        is_empty = False
+        yield tree
+    if is_empty:
+        raise DataError(f"{', '.join(map(shown_name, paths))}: has no trees.")
 
 
 def sentence_reader(data: DataConfig, tokenizer: Tokenizer) -> Callable[[str], str]:

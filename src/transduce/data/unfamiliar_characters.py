@@ -21,7 +21,7 @@ _SHOWN = 3
 
 @dataclass
 class _Text:
-    """The lines of one side: how many, how long, how many have each character, where the first of these is."""
+    """The lines of one side: their number and length, how many have each character, and where the first of these is."""
 
     num_lines: int = 0
     length: int = 0  # of all lines, in characters
@@ -79,7 +79,8 @@ def _is_unfamiliar(character: str, count: int, text: _Text, known: _Text) -> boo
     if count < _MIN_LINES or share < _MIN_SHARE or share * known.num_lines < _RATIO:  # or too little training text
         return False
     absent = 1 - known.counts[character] / known.num_lines
-    usual = 1 - absent ** (text.length / text.num_lines * known.num_lines / max(1, known.length))  # of lines as long
+    times_as_long = text.length / text.num_lines * known.num_lines / max(1, known.length)  # as training lines
+    usual: float = 1 - absent**times_as_long
     return usual * _RATIO < share
 
 

@@ -17,6 +17,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from transduce.errors import EvaluationError
 from transduce.evaluation.paper_tokens import normalize_quotes, paper_tokens, split_compounds
+from transduce.text.languages import without_region
 
 _NUM_RESAMPLES = 1000
 
@@ -98,11 +99,13 @@ def paper_bleu(
     Args:
         hypotheses: One line for each source line.
         references: One sequence of lines for each reference translation.
-        language: ISO 639 code of the target language; it determines how apostrophes are split.
+        language: Code of the target language, region and script do not matter; it determines how apostrophes are split.
         tokenized: Whether the text is tokenised already; then it is not tokenised again.
         lowercase: Whether case is ignored; the paper's scores are cased.
         confidence: Whether to add a 95 % confidence interval by bootstrap resampling.
     """
+
+    language = without_region(language)
 
     def prepared(lines: Sequence[str]) -> list[str]:
         if tokenized:

@@ -31,7 +31,7 @@ class ScoreOptions(MetricOptions, total=False):
     """Options of `evaluate`.
 
     Attributes:
-        language: ISO 639 code of the target language, for the paper's BLEU. Default: "", unknown.
+        language: Code of the target language, for the paper's BLEU. Default: "", unknown.
         tokenized: Whether the text is tokenised already: BLEU then takes its tokens as they are. Default: False.
     """
 

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from transduce.config import DataConfig, DecodeConfig
+from transduce.config.terms import terms_among
 from transduce.errors import BundleError, ExportError
+from transduce.export.certificate import CARD
 from transduce.export.ctranslate2_reading import MODEL, Usage, check_ctranslate2, read_ctranslate2
 from transduce.export.foreign_files import ArchiveFiles, FolderFiles, ForeignFiles
 from transduce.export.foreign_model import ForeignModel
@@ -37,7 +39,9 @@ def read_argos(path: Path) -> ForeignModel:
     """
     files, usage = _checked(path)
     read = read_ctranslate2(files.within(_FOLDER), files, usage)
-    return replace(read, config=replace(read.config, name=path.resolve().stem))
+    name = path.resolve().name if path.is_dir() else path.resolve().stem
+    terms = terms_among({each: files.size(each) for each in files.names() if "/" not in each}, files.read, card=CARD)
+    return replace(read, config=replace(read.config, name=name), terms=terms)
 
 
 def check_argos(path: Path) -> DataConfig:

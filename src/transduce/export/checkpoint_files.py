@@ -49,17 +49,17 @@ def read_bytes(path: Path, most: int = MOST_MODEL_BYTES) -> bytes:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Returns the files that hold a checkpoint's weights: one, or the shards that an index lists.
+    """Returns the files that hold a checkpoint's weights: one, or else the shards that an index lists.
 
     Raises:
         BundleError: there are none, one of them is missing, or the index is damaged or names a file elsewhere.
     """
     for kind in _KINDS:
+        if (folder / kind).is_file():
+            return [folder / kind]
         index = folder / f"{kind}.index.json"
         if index.is_file():
             return _shards(index)
-        if (folder / kind).is_file():
-            return [folder / kind]
     raise BundleError(f"{folder}: {' or '.join(_KINDS)} missing. Download the folder again.")
 
 

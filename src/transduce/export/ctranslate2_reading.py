@@ -93,7 +93,7 @@ def read_ctranslate2(files: ForeignFiles, texts: ForeignFiles, usage: Usage | No
     )
     own = vocabulary.tokenizer.tokenizer
     text = TextConfig(algorithm=own.algorithm, vocab_size=max(260, own.vocab_size))
-    config = Config(name=files.path.resolve().stem, model=model, text=text, data=data, decode=usage.decode)
+    config = Config(name=files.path.resolve().name, model=model, text=text, data=data, decode=usage.decode)
     heads = None if settings.aligning is None else AligningHeads(settings.aligning[0], (*range(settings.aligning[1]),))
     if original is not None and _fits(original.config, model):
         config = replace(original.config, model=_as_read(original.config.model, model))

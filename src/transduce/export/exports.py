@@ -107,6 +107,7 @@ def export_model(
         "onnx": _write_onnx,
         "ctranslate2": partial(_write_ctranslate2, quantization, load_shortlist(bundle) if shortlist else None),
     }
+    files.remove_leftovers(output.parent, output.name)
     with files.atomic_folder(output) as folder:
         notes = writers[format](bundle, folder)
         heads, exported = bundle.aligning_heads, bundle.config
@@ -223,7 +224,7 @@ def _write_huggingface(bundle: Bundle, folder: Path) -> tuple[str, ...]:
     shape = shape_of(config.model, num_positions=position_limit(bundle))
     weights = to_huggingface(bundle.weights(), config.model, shape)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "model.safetensors").chmod(0o644)  # the library lets only its writer read it
+    files.make_readable(folder / "model.safetensors")  # the library lets only its writer read it
     files.write_json(folder / "config.json", model_settings(config.model, shape))
     never = bundle.tokenizer.target.tags.values()
     files.write_json(folder / "generation_config.json", generation_settings(config, shape, never))

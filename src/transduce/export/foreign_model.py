@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from transduce.config import Config
 from transduce.config.aligning_heads import AligningHeads
+from transduce.config.terms import Terms
 from transduce.engines.shortlist.table import Shortlist
 from transduce.export.checkpoint_files import Arrays
 from transduce.export.foreign_vocabulary import ForeignTokenizer
@@ -22,6 +23,7 @@ class ForeignModel:
         system: loads the original in its own system, for a comparison; None where that is not installed.
         heads: those that align words; None: they are looked for.
         shortlist: what its outputs may consist of; None where it has none.
+        terms: its licence files and its card; None: they are files of its folder.
     """
 
     config: Config
@@ -30,3 +32,4 @@ class ForeignModel:
     system: Callable[[], System] | None = None
     heads: AligningHeads | None = None
     shortlist: Shortlist | None = None
+    terms: Terms | None = None

@@ -90,6 +90,11 @@ def target_tag(language: str) -> str:
     return tag if is_tag(tag) else ""
 
 
+def single_language(name: str) -> str:
+    """Returns the code of a language; "" for any other name, such as those of groups: "ROMANCE", "de+nl", "mul"."""
+    return name if re.fullmatch(r"[A-Za-z]{2,3}([_-][A-Za-z]{2,8})?", name) and name != "mul" else ""
+
+
 def sentencepiece_pieces(model: bytes, where: str) -> list[str]:
     """Returns the pieces of a SentencePiece model in the order of their ids; raises BundleError where it is damaged."""
     import sentencepiece

@@ -38,14 +38,15 @@ _SMALL_FILES = (
     _CONFIG,
     *("generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vmap.txt"),
     *_VOCABULARIES,
+    "tokenization_*.py",  # not run: a model that needs it is refused
     *("README*", "LICEN[CS]E*", "NOTICE*", "COPYING*"),
 )
 # The same weights in several forms: the first that a repository has is read, and no other.
 _WEIGHTS = (
-    ("model.safetensors.index.json", "model-*-of-*.safetensors"),
     ("model.safetensors",),
-    ("pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin"),
+    ("model.safetensors.index.json", "model-*-of-*.safetensors"),
     ("pytorch_model.bin",),
+    ("pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin"),
     ("model.bin",),  # of CTranslate2
 )
 

@@ -21,6 +21,7 @@ from transduce.export.foreign_vocabulary import ForeignTokenizer, repeats_start
 from transduce.export.huggingface_settings import (
     M2M100,
     ORIGINAL,
+    SETTINGS,
     activation_of,
     read_settings,
     require_shapes,
@@ -30,6 +31,7 @@ from transduce.export.huggingface_shape import (
     NEVER_BIAS,
     model_settings,
     shape_of,
+    shape_there,
 )
 from transduce.export.huggingface_vocabulary import languages_of, read_vocabulary
 from transduce.export.huggingface_weights import Arrays, dimension_order, from_huggingface, has_trained_filling
@@ -66,8 +68,10 @@ def read_checkpoint(folder: Path) -> ForeignModel:
             if own.target_languages and target not in own.target_languages:  # such as "mul": one has to be named
                 target = ""
             data = DataConfig(source_language=source, target_language=target)
-        config = Config(name=folder.resolve().name, model=model, text=text, data=data, decode=_decode_config(folder))
-    shape = shape_of(config.model, num_positions=int(settings["max_position_embeddings"]))
+        config = Config(
+            name=folder.resolve().name, model=model, text=text, data=data, decode=_decode_config(folder, settings)
+        )
+    shape = shape_there(config.model, num_positions=int(settings["max_position_embeddings"]))
     return ForeignModel(config, from_huggingface(arrays, config.model, shape, tokenizer), tokenizer)
 
 
@@ -191,9 +195,10 @@ def _has_learned_positions(arrays: Arrays, d_model: int) -> bool:
     return not all(np.allclose(table, sinusoids(len(table), own)[:, order], atol=1e-5) for table in tables)
 
 
-def _decode_config(folder: Path) -> DecodeConfig:
+def _decode_config(folder: Path, settings: Mapping[str, Any]) -> DecodeConfig:
+    """Returns the search of a checkpoint; older folders have it in their `config.json`, the `settings`."""
     path = folder / "generation_config.json"
-    values = read_json(path) if path.is_file() else {}
+    path, values = (path, read_json(path)) if path.is_file() else (folder / SETTINGS, settings)
     beam, penalty = values.get("num_beams") or 4, values.get("length_penalty")
     try:
         return DecodeConfig(beam_size=int(beam), length_penalty=0.6 if penalty is None else max(0.0, float(penalty)))

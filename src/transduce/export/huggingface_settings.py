@@ -23,6 +23,8 @@ _SIZES = (
     *(f"{side}_{key}" for side in _SIDES for key in ("layers", "attention_heads", "ffn_dim")),
 )
 _OURS = {theirs: ours for ours, theirs in ACTIVATIONS.items()} | {"silu": "swish", "gelu_new": "gelu_tanh"}
+# Where they differ from those of Marian and Pegasus.
+_DEFAULTS_OF_M2M100 = {"activation_function": "relu", "scale_embedding": True, "attention_dropout": 0.1}
 _RATES = ("dropout", "attention_dropout", "activation_dropout")
 
 # The shape of a weight by the last part of its name, in keys of config.json; a bias is as long as its weight has rows.
@@ -50,6 +52,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
     settings = read_json(path)
     settings["decoder_vocab_size"] = settings.get("decoder_vocab_size") or settings.get("vocab_size")
     kind = settings.get("model_type")
+    if kind == M2M100:
+        settings = _DEFAULTS_OF_M2M100 | settings
     if isinstance(kind, str) and kind in READ:
         _require_numbers(path, settings)
         reasons = _obstacles(settings)
@@ -62,7 +66,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 def activation_of(settings: Mapping[str, Any]) -> str | None:
     """Returns our name of the activation; None for one that we do not have."""
-    return _OURS.get(settings.get("activation_function", "gelu"))
+    name = settings.get("activation_function", "gelu")
+    return _OURS.get(name) if isinstance(name, str) else None
 
 
 def _obstacles(settings: Mapping[str, Any]) -> list[str]:

@@ -67,6 +67,11 @@ def shape_of(config: ModelConfig, *, num_positions: int) -> HuggingFaceShape:
             + "\n  ".join(reasons)
             + "\nTry the formats 'onnx' and 'ctranslate2'."
         )
+    return shape_there(config, num_positions=num_positions)
+
+
+def shape_there(config: ModelConfig, *, num_positions: int) -> HuggingFaceShape:
+    """Returns what `shape_of` does, also for a model that only reading supports: Marian's with stored positions."""
     num_heads = _padded_heads(config)
     assert num_heads is not None
     own = EMBEDDINGS[config.tie_embeddings]

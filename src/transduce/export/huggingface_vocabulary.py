@@ -20,8 +20,10 @@ from transduce.export.foreign_vocabulary import (
     read_ids,
     sentencepiece_pieces,
     sentencepiece_tokenizer,
+    single_language,
     target_tag,
 )
+from transduce.export.huggingface_settings import M2M100
 from transduce.export.huggingface_tokenizer import ROLES, read_tokenizer
 
 _SOURCE, _TARGET, _BOTH = "source.spm", "target.spm", "sentencepiece.bpe.model"
@@ -54,6 +56,10 @@ def read_vocabulary(folder: Path, settings: Mapping[str, Any], *, extra_start: b
             f"{folder / 'tokenizer_config.json'}: with legacy_behaviour the language's code comes after the text, and "
             'NLLB was trained with the code in front of it. Set "legacy_behaviour": false.'
         )
+    if programs := sorted(path.name for path in folder.glob("tokenization_*.py")):  # as in SMaLL-100
+        raise BundleError(
+            f"{folder / programs[0]}: a tokenizer that is a program of its own: not supported, and not run."
+        )
     if (folder / _SOURCE).is_file():
         return _marian(folder, settings, roles)
     if (folder / _BOTH).is_file():
@@ -70,12 +76,12 @@ def read_vocabulary(folder: Path, settings: Mapping[str, Any], *, extra_start: b
 
 
 def languages_of(folder: Path) -> tuple[str, str]:
-    """Returns the languages that the tokenizer's settings name; "" for none."""
+    """Returns the languages that the tokenizer's settings name; "" for none, or several."""
     path = folder / "tokenizer_config.json"
     values = read_json(path) if path.is_file() else {}
     keys = (("source_lang", "src_lang"), ("target_lang", "tgt_lang"))
     found = (next((values[key] for key in names if isinstance(values.get(key), str)), "") for names in keys)
-    source, target = (name.strip("_<>") for name in found)
+    source, target = (single_language(name.strip("_<>")) for name in found)
     return source, target
 
 
@@ -100,10 +106,13 @@ def _marian(folder: Path, settings: Mapping[str, Any], roles: Mapping[str, str])
     num_rows = int(settings["vocab_size"])
     path, target_path = folder / "vocab.json", folder / "target_vocab.json"
     vocabulary = read_ids(read_json(path), num_rows, str(path))
-    target = vocabulary
+    free = {*range(num_rows)} - {*vocabulary.values()}
+    added = {name: index for name, index in _all_added(folder).items() if index in free}
+    target = vocabulary = _with_all_rows(read_ids(added | vocabulary, num_rows, str(path)), num_rows)
+    num_targets = int(settings["decoder_vocab_size"])
     if target_path.is_file() and not settings.get("share_encoder_decoder_embeddings", True):
-        target = read_ids(read_json(target_path), int(settings["decoder_vocab_size"]), str(target_path))
-    elif int(settings["decoder_vocab_size"]) != num_rows:
+        target = _with_all_rows(read_ids(read_json(target_path), num_targets, str(target_path)), num_targets)
+    elif num_targets != num_rows:
         raise BundleError(
             f"{folder}: its sides have vocabularies of different sizes, and {target_path.name} is missing."
         )
@@ -137,7 +146,7 @@ def _fairseq(folder: Path, settings: Mapping[str, Any]) -> ForeignTokenizer:
 
 
 def _with_all_rows(vocabulary: dict[str, int], num_rows: int) -> dict[str, int]:
-    """Returns the vocabulary with a name for each row: fairseq fills it up, and these rows count in its softmax."""
+    """Returns the vocabulary with a name for each row: some systems fill it up, and these rows count in its softmax."""
     named = {*vocabulary.values()}
     return vocabulary | {f"madeupword{row}": row for row in range(num_rows) if row not in named}
 
@@ -148,15 +157,15 @@ def _shifted(model: bytes, where: str) -> dict[str, Any]:
 
 
 def _language_codes(folder: Path, first: int) -> dict[str, int]:
-    """Returns the id of each language's token: those of `tokenizer.json`, or else those from `first` on.
+    """Returns the id of each language's token: as a file says, or else those from `first` on.
 
     Raises:
         BundleError: no file lists them.
     """
-    path = folder / "tokenizer.json"
-    if path.is_file():
-        return _added_tokens(path, read_json(path))
-    return {code: index for index, code in enumerate(_listed_codes(folder), start=first)}
+    added = _all_added(folder)
+    if any(map(_tag, added)):
+        return added
+    return added | {code: index for index, code in enumerate(_listed_codes(folder), start=first)}
 
 
 def _listed_codes(folder: Path) -> list[str]:
@@ -170,7 +179,11 @@ def _listed_codes(folder: Path) -> list[str]:
                     return codes
         if (known := _LANGUAGES.get(str(values.get("language_codes")))) is not None:
             return [f"__{code}__" for code in known.split()]
-    raise BundleError(
+    raise _without_codes(folder)
+
+
+def _without_codes(folder: Path) -> BundleError:
+    return BundleError(
         f"{folder}: no file lists the codes of its languages ('additional_special_tokens' in special_tokens_map.json). "
         "Download the folder again."
     )
@@ -204,13 +217,30 @@ def _metaspace(
     vocabulary = _with_all_rows(read_ids(pieces | codes, num_rows, str(path)), num_rows)
     special = _special(roles, vocabulary, settings)
     tags = {code: tag for code in codes if code not in ROLES.values() and (tag := _tag(code))}
+    if settings["model_type"] == M2M100 and not tags:
+        raise _without_codes(path.parent)
     names, order = in_our_order(vocabulary, special, str(path), tags)
     plain = {**definition, "added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
     return ForeignTokenizer(sentencepiece_tokenizer(path.parent, names, plain), order)
 
 
+def _all_added(folder: Path) -> dict[str, int]:
+    """Returns the id of each token that was added to the pieces, from the first file that lists such tokens."""
+    path = folder / "tokenizer.json"
+    if path.is_file():
+        return _added_tokens(path, read_json(path))
+    path = folder / "tokenizer_config.json"
+    listed = read_json(path).get("added_tokens_decoder") if path.is_file() else None
+    if isinstance(listed, dict) and listed:
+        tokens = ({"content": token["content"], "id": int(index)} for index, token in listed.items())
+        return _added_tokens(path, {"added_tokens": tokens})
+    path = folder / "added_tokens.json"
+    named = read_json(path).items() if path.is_file() else ()
+    return _added_tokens(path, {"added_tokens": ({"content": name, "id": int(index)} for name, index in named)})
+
+
 def _added_tokens(path: Path, definition: Mapping[str, Any]) -> dict[str, int]:
     try:
         return {str(token["content"]): token["id"] for token in definition.get("added_tokens") or []}
-    except (TypeError, KeyError) as error:
+    except (TypeError, KeyError, ValueError) as error:
         raise BundleError(f"{path}: damaged: a token has no text or no number ({error}).") from None

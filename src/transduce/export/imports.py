@@ -207,11 +207,12 @@ def import_torch(
 def _write(output: Path, origin: Origin, model: ForeignModel, comparison: Comparison) -> Certificate | None:
     """Writes the model folder and compares it with the original, where that runs here."""
     sentences = comparison.choose_sentences(model.config)
-    terms = terms_of(origin.path, card=CARD)
+    terms = terms_of(origin.path, card=CARD) if model.terms is None else model.terms
     metrics: dict[str, Any] = {"imported_from": origin.recorded}
     if licence := licence_in(terms):
         metrics["licence"] = licence
     certificate = None
+    files.remove_leftovers(output.parent, output.name)
     with files.atomic_folder(output) as folder:
         tokenizer, heads = model.tokenizer.tokenizer, model.heads
         if heads is None and find_spec("torch") is not None:

@@ -19,7 +19,7 @@ from transduce.config.tensors import require_finite
 from transduce.errors import BundleError, ExportError
 from transduce.export.checkpoint_files import read_bytes
 from transduce.export.foreign_model import ForeignModel
-from transduce.export.foreign_vocabulary import ForeignTokenizer
+from transduce.export.foreign_vocabulary import ForeignTokenizer, single_language
 from transduce.export.huggingface_reading import tie_of
 from transduce.export.huggingface_shape import LAYER_NORM_EPSILON, HuggingFaceShape
 from transduce.export.huggingface_weights import NEVER_WRITTEN, Arrays, from_huggingface
@@ -212,5 +212,5 @@ def languages_of_card(folder: Path, *, has_tags: bool) -> DataConfig:
     for number, side in enumerate(("source", "target"), start=1):
         line = re.search(rf"^[^\w\n]*{side} language\(s\):(.*)$", text, re.MULTILINE)
         name = line[1].strip() if line else archive[number] if archive else ""
-        found.append(name if re.fullmatch(r"[A-Za-z]{2,3}(_[A-Za-z]{2,8})?", name) else "")
+        found.append(single_language(name))
     return DataConfig(source_language=found[0], target_language="" if has_tags else found[1])

@@ -24,6 +24,7 @@ from transduce.export.foreign_vocabulary import (
 _END, _UNKNOWN = "</s>", "<unk>"
 _SIDES = ("source.spm", "target.spm")
 _SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "a": "\a", "f": "\f", "v": "\v", "e": "\x1b", "0": "\0"}
+_SIMPLE_ESCAPES |= {"N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 
 

@@ -51,6 +51,8 @@ class TorchDescription:
             )
         if self.num_heads < 1:
             raise ConfigError(f"num_heads = {self.num_heads}: must be greater than 0.")
+        if unnamed := [key for key in ("source_embedding", "target_embedding", "output") if not getattr(self, key)]:
+            raise ConfigError(f"{', '.join(unnamed)} = '': name each table; all three may be the same.")
         if self.positions == "learned" and not (self.source_positions and self.target_positions):
             raise ConfigError("positions = 'learned': name the tables, source_positions and target_positions.")
 

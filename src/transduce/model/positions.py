@@ -63,16 +63,17 @@ class Positions(nn.Module):
             DataError: a learned table has fewer rows.
         """
         start, end = start + self.config.first_position, end + self.config.first_position
-        if end > self.table.size(0):
+        table = self.table  # another thread may exchange it
+        if end > table.size(0):
             match self.config.positions:
                 case "learned":
                     raise DataError(
                         f"A sequence of {end} tokens is longer than the model's learned positions "
-                        f"({self.table.size(0)}). Shorten it, or train with a greater model.max_positions."
+                        f"({table.size(0)}). Shorten it, or train with a greater model.max_positions."
                     )
                 case "sinusoidal":
                     longer = sinusoids(2 * end, self.config.d_model, self.config.sinusoid_layout)
-                    self.table = longer.to(self.table)
+                    self.table = table = longer.to(table)
                 case other:
                     assert_never(other)
-        return self.table[start:end]
+        return table[start:end]

@@ -122,7 +122,7 @@ class Application:
             app = CORSMiddleware(
                 app,
                 allow_origins=server.cors_origins,
-                allow_methods=["GET", "POST", "DELETE"],
+                allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
                 allow_headers=["*"],
                 expose_headers=_READABLE_BY_PAGES,
             )
@@ -137,8 +137,19 @@ class Application:
         stored = "Documents in the store, by state"
         watch_by("state", "transduce_stored_documents", stored, lambda: self.documents.counts)
 
-        def watch_models(name: str, about: str, value: Callable[[ModelSlot], float]) -> None:
-            watch_by("model", name, about, lambda: {slot.name: value(slot) for slot in self.service.slots})
+        def watch_models(
+            name: str,
+            about: str,
+            value: Callable[[ModelSlot], float],
+            together: Callable[[Sequence[float]], float] = sum,  # of models whose folders have the same name
+        ) -> None:
+            def values() -> dict[str, float]:
+                found: dict[str, list[float]] = {}
+                for slot in self.service.slots:
+                    found.setdefault(slot.name, []).append(value(slot))
+                return {model: together(each) for model, each in found.items()}
+
+            watch_by("model", name, about, values)
 
         def oldest_seconds(slot: ModelSlot) -> float:
             return max((each.oldest_seconds() for each in slot.schedulers), default=0.0)
@@ -149,7 +160,8 @@ class Application:
         def num_computing(slot: ModelSlot) -> int:
             return sum(each.num_computing for each in slot.schedulers)
 
-        watch_models("transduce_model_loaded", "Whether the model is in memory", lambda slot: slot.loaded is not None)
+        loaded = "Whether the model is in memory"
+        watch_models("transduce_model_loaded", loaded, lambda slot: slot.loaded is not None, max)
         watch_models("transduce_waiting_sentences", "Sentences in the queue", num_waiting)
         watch_models("transduce_computing_sentences", "Sentences being computed", num_computing)
-        watch_models("transduce_oldest_waiting_seconds", "Age of the sentence that waits longest", oldest_seconds)
+        watch_models("transduce_oldest_waiting_seconds", "Age of the sentence that waits longest", oldest_seconds, max)

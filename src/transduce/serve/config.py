@@ -15,7 +15,7 @@ from transduce.config.loading import apply_section, read_toml
 from transduce.config.quantities import Beam, Count, CountOrNone
 from transduce.config.ranges import Range, check_ranges, shown
 from transduce.engines.interface import SHORTLIST_CHOICES, THREADS, require_known
-from transduce.engines.loading import require_engine
+from transduce.engines.loading import DRAFT_WAYS, require_engine
 from transduce.errors import ConfigError, suggestion
 from transduce.serve.state.store import IN_MEMORY
 from transduce.translation.pipeline import TextOptions
@@ -209,7 +209,14 @@ class ServeConfig:
 
 
 # Keys that name a file.
-_PATHS = {"server": ("certificate", "private_key"), "keys": ("file",), "state": ("url",), "folder": ("path",)}
+_PATHS = {
+    "server": ("certificate", "private_key"),
+    "keys": ("file",),
+    "state": ("url",),
+    "folder": ("path", "draft"),
+    _MODELS: ("path", "draft"),
+}
+_NO_FILES = {"url": (IN_MEMORY,), "draft": DRAFT_WAYS}  # what such a key may hold besides
 
 
 def read_config(
@@ -239,8 +246,10 @@ def read_config(
         config = dataclasses.replace(config, **{section: changed})
     entries: Sequence[ModelEntry] = config.models
     if models:
-        known = {Path(entry.path).resolve(): entry for entry in entries}
-        entries = [known.get(Path(name).resolve(), ModelEntry(path=name)) for name in models]
+        known: dict[Path, list[ModelEntry]] = {}
+        for entry in entries:
+            known.setdefault(Path(entry.path).resolve(), []).append(entry)  # several: each for other languages
+        entries = [each for name in models for each in known.get(Path(name).resolve(), [ModelEntry(path=name)])]
     if needs_models and not entries and not config.folder.path:
         where = f"{path}: no [[models]]" if path is not None else "No model"
         raise ConfigError(f"{where}: name at least one model folder to serve, or a folder of them with --models.")
@@ -277,16 +286,17 @@ def _model_entries(values: Any, folder: Path) -> tuple[ModelEntry, ...]:
     for given in values:
         # `apply_section` changes an entry, and there is none without a path.
         entry = apply_section(ModelEntry(path="."), {"path": ""} | given, _MODELS)
-        entries.append(dataclasses.replace(entry, path=_resolved(folder, entry.path)))
+        entries.append(_with_paths(entry, _MODELS, folder))
     return tuple(entries)
 
 
 def _with_paths(section: Any, name: str, folder: Path) -> Any:
-    paths = {key: getattr(section, key) for key in _PATHS.get(name, ())}
-    return dataclasses.replace(section, **{key: _resolved(folder, value) for key, value in paths.items() if value})
+    given = {key: getattr(section, key) for key in _PATHS.get(name, ())}
+    names = {key: value for key, value in given.items() if value and value not in _NO_FILES.get(key, ())}
+    return dataclasses.replace(section, **{key: _resolved(folder, path) for key, path in names.items()})
 
 
 def _resolved(folder: Path, path: str) -> str:
-    if "://" in path or path == IN_MEMORY:  # the address of a store that is no file
+    if "://" in path:  # the address of a store that is no file
         return path
     return str(folder / Path(path).expanduser())

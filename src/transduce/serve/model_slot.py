@@ -123,9 +123,6 @@ class ModelSlot:
             if self.loaded is None:
                 return None  # the next request loads it
             try:
-                pairs, domains = _directions(self.entry)
-                if pairs != self.pairs:
-                    raise ConfigError(f"{self.entry.path}: its languages have changed. Start the service anew.")
                 new = self._load()
             except BaseException as error:  # an extension's panic, too
                 self._report_failure(error)
@@ -134,7 +131,6 @@ class ModelSlot:
                     f"Fix {self.entry.path}, or restore the earlier folder."
                 )
             self._exchange(new)
-            self.domains = domains
         self._metrics.model_event(self.name, "reloaded")
         return f"{self.name}: reloaded"
 
@@ -182,8 +178,11 @@ class ModelSlot:
             self._retired.clear()
 
     def _load(self) -> ServedModel:
+        pairs, domains = _directions(self.entry)  # the folder may be another one than when it was opened
+        if pairs != self.pairs:
+            raise ConfigError(f"{self.entry.path}: its languages have changed. Start the service anew.")
         model = ServedModel.load(self.entry, self._batching, self._metrics)
-        self.last_used = time.monotonic()
+        self.domains, self.last_used = domains, time.monotonic()
         self._metrics.model_event(self.name, "loaded")
         return model
 

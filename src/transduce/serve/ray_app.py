@@ -7,6 +7,7 @@ certificate do not count, and Ray stops replicas. Replicas on several machines n
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,8 @@ class Replica:
     """The application of one replica: an ASGI application that starts and stops with its lifespan."""
 
     def __init__(self, config: ServeConfig) -> None:
-        """Opens what the service needs; see `Application`."""
-        self._application = Application(config)
+        """Opens what the service needs; see `Application`. There is no other port, so metrics are at this one."""
+        self._application = Application(replace(config, server=replace(config.server, metrics_port=0)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request; for the lifespan, loads the models first, and waits for accepted work at the end."""

@@ -11,7 +11,8 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from transduce.config import Config, preset
+from transduce.config import Config, TrainConfig, preset
+from transduce.config.ranges import ranges_of
 from transduce.errors import ConfigError, suggestion
 from transduce.experiments.ablation.grid import Changes, Grid, Row, constant, load_grid
 
@@ -62,7 +63,8 @@ def _more(section: str, rate: str, by: float = 0.1) -> _Change:
 
 def _big(base: Config) -> Changes:
     model = _sizes(d_model=2, d_ff=2, num_heads=2)(base)["model"] | _more("model", "dropout", 0.2)(base)["model"]
-    return {"model": model, "train": {"max_steps": 3 * base.train.max_steps}}
+    most = int(ranges_of(TrainConfig)["max_steps"][1].most)  # of a base that minutes alone bound
+    return {"model": model, "train": {"max_steps": min(3 * base.train.max_steps, most)}}
 
 
 def _whole(value: Fraction | int, key: str) -> int:

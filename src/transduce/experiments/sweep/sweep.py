@@ -23,6 +23,7 @@ from transduce.model import Transformer
 from transduce.model.device import choose_device
 from transduce.reporting.tables import counted
 from transduce.text import load_tokenizer
+from transduce.text.languages import without_region
 from transduce.text.tags import source_tags
 from transduce.training.averaging import average, tuned_checkpoints
 from transduce.training.progress import recorded_checksum
@@ -61,7 +62,7 @@ class Task:
             self.metric,
             self.tokenized,
             self.lowercase,
-            self.language if _depends_on_language(self.metric, tokenized=self.tokenized) else "",
+            without_region(self.language) if _depends_on_language(self.metric, tokenized=self.tokenized) else "",
         )
 
 

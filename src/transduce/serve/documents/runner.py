@@ -27,6 +27,7 @@ from transduce.serve.state.documents import (
     FAILED,
     READING,
     TRANSLATING,
+    UPLOADING,
     DocumentStore,
     StoredDocument,
 )
@@ -160,14 +161,15 @@ class DocumentRunner:
                 raise CancelledDocumentError from None
             await self._reader.charge(document, found.num_characters)
             try:
-                await self._until_stored(self._store.queue, document.id, claim, found)
+                if await self._until_stored(self._store.queue, document.id, claim, found):
+                    self.wake()
+                    return  # whoever deletes it from now on is given it back
                 now = await self._until_stored(self._store.find, document.protocol, None, document.id)
             except StoppingError:
                 self._reader.refund(document, found.num_characters)
                 raise
             if now is None or now.state == READING:  # it was deleted, or is another replica's
                 self._reader.refund(document, found.num_characters)
-        self.wake()
 
     async def _translate(self, document: StoredDocument, claim: str) -> None:
         loop = asyncio.get_running_loop()
@@ -190,7 +192,8 @@ class DocumentRunner:
         try:
             yield
         finally:
-            del self._running[document.id]
+            if self._running.get(document.id) is end:  # else it is being translated already
+                del self._running[document.id]
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
 
@@ -247,7 +250,7 @@ class DocumentRunner:
             try:
                 for document in await asyncio.to_thread(self._store.delete_expired):
                     self._note_end(EXPIRED)
-                    if document.state not in (DONE, FAILED):
+                    if document.state not in (UPLOADING, DONE, FAILED):  # `accept` refunded the first
                         self._reader.refund(document, document.num_characters - document.characters_done)
                 self.counts = await asyncio.to_thread(self._store.counts)
             except StateError:

@@ -150,11 +150,15 @@ class Usage:
 
     async def keep_saving(self) -> None:
         """Saves every second until cancelled, and once more then."""
+        saving: asyncio.Task[bool] | None = None
         try:
             while True:
                 await asyncio.sleep(_SAVE_SECONDS)
-                await self.save()
+                saving = asyncio.create_task(self.save())
+                await asyncio.shield(saving)  # what it saves would be lost where the store then fails
         finally:
+            if saving is not None:
+                await saving
             if not await self.save():
                 unsaved = sum(sum(counts.values()) for counts in self._unsaved.values())
                 _LOG.error("the store failed: the usage of the last %d characters is lost", unsaved)

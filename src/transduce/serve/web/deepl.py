@@ -104,13 +104,14 @@ class Deepl:
         changes: dict[str, Any] = {"markup": "html"} if markup else {}
         if split is not None:
             changes["split"] = _SPLITS[split]
-        read = [kept.marked(text) for text in texts]
+        read = [kept.marked(_one_line(text) if split == "nonewlines" else text) for text in texts]
         found = await self.backend.translate(
             request,
             key,
-            [_one_line(text) for text in read] if split == "nonewlines" else read,
+            read,
             [guess.language for guess in guesses],
             target,
+            further_characters=sum(map(len, texts)) - sum(map(len, read)),  # the marks cost nothing
             glossary=glossary,
             timeout_seconds=min(_CLIENT_SECONDS, self.backend.config.batching.deadline_seconds),
             text_options=replace(self.backend.config.text, **changes) if changes else None,

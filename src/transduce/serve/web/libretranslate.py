@@ -80,7 +80,7 @@ class LibreTranslate:
         given = _required(fields, "q")
         source, target = required_text(fields, "source"), required_text(fields, "target")
         texts = texts_within(given, self.backend.config.limits, *_TEXTS)
-        kind = fields.get("format", "text")
+        kind = "text" if fields.get("format") in (None, "") else fields["format"]
         if kind not in ("text", "html"):
             raise bad_request(f"{str(kind)[:100]} format is not supported")
         alternatives = self._alternatives(fields)

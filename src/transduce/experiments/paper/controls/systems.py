@@ -37,10 +37,11 @@ class System:
 
     def config(self, recipe: Config, trial: int) -> Config:
         """Returns what is trained: a control has as many layers as bring it nearest to the recipe's Transformer."""
-        config = apply_settings(recipe, [*(f"{key}={value}" for key, value in _SAME.items()), *self.trials[trial]])
+        same = apply_settings(recipe, [f"{key}={value}" for key, value in _SAME.items()])
+        config = apply_settings(same, self.trials[trial])
         if self.make is Transformer:
             return config
-        layers = _nearest(self.make, replace(config.model, dropout=0.0), _num_parameters(Transformer, recipe.model))
+        layers = _nearest(self.make, replace(config.model, dropout=0.0), _num_parameters(Transformer, same.model))
         return replace(config, model=replace(config.model, num_encoder_layers=layers, num_decoder_layers=layers))
 
 

@@ -13,7 +13,7 @@ from transduce import files
 from transduce.config import Config
 from transduce.config.corpora import HeldOutSetConfig
 from transduce.data.prepare import prepare
-from transduce.data.prepared import Prepared, is_prepared, load_prepared
+from transduce.data.prepared import Prepared, difference_from, is_prepared, load_prepared
 from transduce.data.readers import read_pairs
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError, TrainingError
@@ -28,7 +28,8 @@ from transduce.training.averaging import average_checkpoints
 from transduce.training.device import Compute
 from transduce.training.outcome import End
 from transduce.training.progress import last_progress
-from transduce.training.run_folder import METRICS
+from transduce.training.resume import changes_on_resume, save_run_config
+from transduce.training.run_folder import CONFIG, METRICS
 from transduce.training.trainer import Trainer
 from transduce.training.validation import Validation
 
@@ -69,8 +70,9 @@ class Run:
         """Trains until the budget is spent; returns which one was: "flops" or "minutes".
 
         Raises:
+            ConfigError: the data were prepared for another recipe.
             KeyboardInterrupt: a signal stopped the training, after a checkpoint.
-            TrainingError: another process trains here.
+            TrainingError: another process trains here, or the folder has a training of other settings.
         """
         train = replace(self._config.train, max_steps=_WITHOUT_LIMIT)
         train = replace(train, max_flops=budget.flops, max_minutes=budget.minutes)
@@ -79,7 +81,16 @@ class Run:
         with files.exclusive(self.folder) as alone:
             if not alone:
                 raise TrainingError(f"{self.folder}: another training is at work here. Stop it, or wait.")
-            store = ParallelStore.open(self._prepared.train, self._prepared.corpora)
+            prepared = self._prepared
+            if differs := difference_from(self.config, prepared):
+                raise ConfigError(
+                    f"{self.data}: was prepared differently from what the recipe says: {differs}. Choose another "
+                    "--output, or remove the whole output folder to start over."
+                )
+            if (self.folder / CONFIG).is_file():
+                changes_on_resume(self.folder, config, ())
+            save_run_config(self.folder, config, ())
+            store = ParallelStore.open(prepared.train, prepared.corpora)
             model, compute = self._model()
             trainer = Trainer(
                 model, config, self.folder, store, self._validation(config), compute=compute,

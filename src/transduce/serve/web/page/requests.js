@@ -80,8 +80,8 @@ export async function* events(path, fields, signal) {
     const written = rest.split("\n\n");
     rest = written.pop();
     for (const event of written) {
-      const name = /^event: (.*)$/m.exec(event)?.[1];
-      const data = /^data: (.*)$/m.exec(event)?.[1];
+      const name = /^event: ([^\n]*)/m.exec(event)?.[1];
+      const data = /^data: ([^\n]*)/m.exec(event)?.[1]; // which may hold U+2028: `.` and `$` take it for a line break
       if (name === "error") {
         const { code, message } = JSON.parse(data).error;
         throw new RequestError(message, { status: 503, code });

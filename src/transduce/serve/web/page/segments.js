@@ -67,8 +67,7 @@ export function sentencesOf(text) {
   return found;
 }
 
-/** Returns both texts of segments: the source with its gaps, or the translation with its own. */
-export const sourceOf = (segments) => segments.map(({ gap, source }) => gap + source).join("");
+/** Returns the translation of segments, with the white space between them. */
 export const targetOf = (segments) => segments.map(({ targetGap, text }) => targetGap + text).join("");
 
 /**
