@@ -51,6 +51,28 @@ def data(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_what_rounded_shapes_cost_is_said_of_the_modified_lines(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Merged lines are fewer than the rows of the store, and longer."""
+    counted: list[list[int]] = []
+
+    def describe(plan: Any, pairs: Any) -> str:
+        sides = pairs.source_lengths, pairs.target_lengths
+        counted.append([int(lengths[plan.rows].sum()) for lengths in sides])
+        return "few sizes"
+
+    monkeypatch.setattr(trainer_module, "describe_rounding", describe)
+    merge = ModifierConfig(name="merge", probability=1.0)
+    trainer = make_trainer(with_train(config, modifiers=(merge,), rounded_shapes=True), tmp_path / "run", data)
+    trainer.announce()
+    rows, plan = len(trainer.train), trainer.order.plan(0, 0)
+    assert len(plan.rows) < rows
+    # Of the marks that end pairs, only those of lines are left.
+    tokens = [int(lengths.sum()) - rows for lengths in (trainer.train.source_lengths, trainer.train.target_lengths)]
+    assert counted == [[each + len(plan.rows) for each in tokens]]
+
+
 @pytest.mark.parametrize(
     ("step", "exact_lines", "workers"),
     [(1, 0, (0, 0)), (6, 500_000, (1, 2)), (11, 0, (2, 1)), (17, 500_000, (2, 0)), (17, 0, (1, 0))],

@@ -210,6 +210,54 @@ def test_the_main_process_that_fails_is_named_too(
     assert check_checkpoint(checkpoints(run)[-1]).step == 9
 
 
+RESUMING = """
+import os, shutil, sys
+from pathlib import Path
+from transduce.cli.main import main
+from transduce.errors import BundleError
+from transduce.training import trainer
+
+def damaged(path, *given):
+    if path.name == "step-00000006":
+        raise BundleError(f"{path.name}: damaged.")
+    return load(path, *given)
+
+how, load, found = sys.argv[1], trainer.load_checkpoint, trainer.checkpoints
+if os.environ["RANK"] == "1" and how == "damaged":
+    trainer.load_checkpoint = damaged
+if os.environ["RANK"] == "1" and how == "fewer":
+    trainer.checkpoints = lambda run: found(run)[:-1]
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("how", ["damaged", "fewer", "none"])
+def test_all_processes_resume_from_the_same_checkpoint(
+    recipe: Path, data: Path, tmp_path: Path, warm_python: Path, how: str
+) -> None:
+    """The other process cannot read the last one, or does not see it, as on a network's file system; or none is there.
+
+    It begins at step 6 with the weights of step 3 otherwise.
+    """
+    run, program = tmp_path / "run", tmp_path / "resuming.py"
+    program.write_text(RESUMING)
+    arguments = train_arguments(recipe, data, run, "train.checkpoint_steps=3")
+    if how != "none":
+        assert command_line([*arguments, "--set", "train.max_steps=6"]) == 0
+    arguments = [str(program), how, *arguments, "--set", "train.max_steps=9", "--resume"]
+    (code, said), (other_code, other_said) = finish(start(2, arguments, warm_python))
+    if how == "fewer":
+        assert (code, other_code) == (TrainingError.exit_code,) * 2, said + other_said
+        assert f"{run}: checkpoints: rank 0 sees [3, 6], and rank 1 [3]. All must see the same." in said
+        return
+    assert (code, other_code) == (0, 0), said + other_said
+    assert check_checkpoint(checkpoints(run)[-1]).step == 9
+    aside = run / "checkpoints" / "damaged-step-00000006"
+    assert aside.is_dir() == (f"set aside as {aside}" in said) == (how == "damaged")
+    warning = "warning: rank 1: step-00000006: damaged. Trying the checkpoint before it."
+    assert (warning in other_said) == (how == "damaged")
+
+
 def test_a_signal_to_one_process_stops_all_with_a_checkpoint(
     recipe: Path, data: Path, tmp_path: Path, warm_python: Path
 ) -> None:

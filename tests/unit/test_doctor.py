@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from transduce.config import DataConfig
+from transduce.config.corpora import CorpusConfig
 from transduce.data import corpus as corpus_module
 from transduce.data.corpus import locate
 from transduce.data.doctor import Examination, examine
@@ -169,6 +170,28 @@ def test_copies_and_duplicates(tmp_path: Path) -> None:
     assert examination.kept.tolist() == [True] * 5 + [False] * 2
     dropped = check(tmp_path, pairs, drop_duplicates=True)
     assert dropped.kept.tolist() == [True, True, False, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ([{}, {}], [True, True, False, True]),
+        ([{}, {"target_language": "fr"}], [True] * 4),  # the tag of another language
+        ([{}, {"domain": "law"}], [True] * 4),
+        ([{}, {"source_language": "nl"}], [True, True, False, True]),  # no tag: the model reads the same
+    ],
+)
+def test_a_pair_with_another_tag_repeats_nothing(
+    tmp_path: Path, settings: list[dict[str, str]], kept: list[bool]
+) -> None:
+    write(tmp_path / "a.tsv", [("Taxi", "Taxi"), ("a dog", "ein Hund")])
+    write(tmp_path / "b.tsv", [("Taxi", "Taxi"), ("a cat", "chat")])
+    given = [{"source_language": "en", "target_language": "de", **each} for each in settings]
+    corpora = [CorpusConfig(files=(f"{name}.tsv",), **each) for name, each in zip("ab", given, strict=True)]
+    data = DataConfig(folder=str(tmp_path), corpora=tuple(corpora), drop_duplicates=True)
+    examination = examine(locate(data), data, progress=False)
+    assert examination.kept.tolist() == kept
+    assert examination.findings.duplicates.count == kept.count(False)
 
 
 def test_a_duplicate_in_another_part_is_located_there(tmp_path: Path) -> None:

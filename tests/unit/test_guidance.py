@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -73,11 +74,12 @@ def test_inner_layers_are_guided_and_the_gradient_is_finite(num_layers: int, num
     assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
 
 
-def test_the_scores_are_those_that_the_head_attends_by_and_validation_leaves_them() -> None:
+@pytest.mark.parametrize("score", ["scaled_dot", "dot", "additive"])
+def test_the_scores_are_those_that_the_head_attends_by_and_validation_leaves_them(score: Any) -> None:
     torch.manual_seed(1)
     shape = ModelConfig(
         vocab_size=len(PIECES), num_encoder_layers=1, num_decoder_layers=3, d_model=8, d_ff=16, num_heads=2,
-        d_k=4, d_v=4, dropout=0.0,
+        d_k=4, d_v=4, dropout=0.0, attention_score=score,
     )  # fmt: skip
     model, guidance = Transformer(shape), Guidance(0.5, CurrentWord(*BEGINNINGS))
     guidance.watch(model)

@@ -1,11 +1,14 @@
 """Readers: what a line is, in what files, and what each bad input is told."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import random
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,6 +84,31 @@ def test_a_named_pipe_is_read(tmp_path: Path) -> None:
     writer.join()
 
 
+@pytest.mark.parametrize(
+    ("name", "lost_bytes", "where"),
+    [("a.gz", 4, " The error is after line 2."), ("a.gz", 10**6, ""), ("a.zst", 4, "")],  # a frame is read as a whole
+)
+def test_a_named_pipe_with_damaged_data_is_named(tmp_path: Path, name: str, lost_bytes: int, where: str) -> None:
+    """A pipe has no position."""
+    data = pack(tmp_path / name, b"a\nb\n").read_bytes()[:-lost_bytes]
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    writer = threading.Thread(target=(tmp_path / name).write_bytes, args=(data,))
+    writer.start()
+    with pytest.raises(DataError) as error:
+        list(read_lines(tmp_path / name))
+    writer.join()
+    assert str(error.value).startswith(f"{tmp_path / name}: damaged or cut short: ")
+    assert str(error.value).endswith(f".{where} Fetch or compress the file again.")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that opens and cannot be read")
+def test_a_file_that_a_disk_does_not_give_is_named() -> None:
+    """Nothing is at the first address of a process."""
+    with pytest.raises(DataError, match=r"^/proc/self/mem: cannot be read: Input/output error\.$"):
+        list(read_lines(Path("/proc/self/mem")))
+
+
 def test_several_frames_and_members(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\nb") + gzip.compress(b"c\n"))
     frame = readers.zstd.compress
@@ -114,6 +142,20 @@ def test_the_lines_before_one_that_is_not_utf8_come_first(tmp_path: Path) -> Non
     assert [next(lines), next(lines)] == ["eins", "zwei ä"]
     with pytest.raises(DataError, match="line 3: not UTF-8"):
         next(lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [("xz", lzma.compress), ("bzip2", bz2.compress), ("gzip", gzip.compress), ("zstd", readers.zstd.compress)],
+)
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_compressed_file_under_another_name_is_refused_as_such(
+    name: str, packed: Callable[[bytes], bytes], lenient: bool, tmp_path: Path
+) -> None:
+    """Not with advice on encodings, by which it would become text; nor line by line, where such lines are dropped."""
+    (tmp_path / "a.txt").write_bytes(packed("Ein Hund läuft.\n".encode() * 100))
+    with pytest.raises(DataError, match=rf"a\.txt: compressed by {name}\. Unpack it"):
+        list(LineReader(tmp_path / "a.txt", replace_invalid=lenient))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

@@ -129,7 +129,7 @@ def test_the_announcement_of_a_training(tmp_path: Path) -> None:
 
 
 def test_the_last_undamaged_checkpoint_is_resumed_from_and_later_ones_are_set_aside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second, third = stopped_at(tmp_path, 2, 4, 6)
     damaged = {third}
@@ -146,10 +146,11 @@ def test_the_last_undamaged_checkpoint_is_resumed_from_and_later_ones_are_set_as
     assert other.resume()
     assert third.exists()  # only the main process changes the folder
     trainer = trainer_of(tmp_path, checkpoint_schedule=schedule)
+    capsys.readouterr()
     assert trainer.resume()
+    assert capsys.readouterr().err == "warning: step-00000006 is damaged. Trying the checkpoint before it.\n"
     assert (trainer.progress.step, restored[-1]) == (4, ([first, second], Progress(step=4)))
     assert trainer.log.said == [
-        "! warning: step-00000006 is damaged. Trying the checkpoint before it.",
         f"! set aside as {third.with_name('damaged-step-00000006')}",
         f"resuming after step 4 ({second})",
     ]

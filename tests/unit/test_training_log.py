@@ -82,6 +82,19 @@ def test_what_is_recorded_and_shown(
     assert said[5] == "step 8: validation bleu 1.00"
 
 
+def test_what_comes_after_the_last_record_is_recorded_where_training_stops(tmp_path: Path) -> None:
+    other = StepResult(90.0, 60.0, target_tokens=30, source_tokens=9, gradient_norm=3.0, learning_rate=0.2)
+    for first, results in ((1, (RESULT, RESULT, other)), (4, (RESULT,))):  # stopped after step 3, and resumed
+        with TrainingLog(tmp_path, TrainConfig(max_steps=9, log_steps=4), show=False) as log:
+            log.begin(first - 1)
+            for step, result in enumerate(results, start=first):
+                log.step(result, Progress(step=step))
+            log.end(Progress(step=first + len(results) - 1))
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    # Steps 2 and 3: (20 + 90) / (10 + 30) nats per token.
+    assert [(r["step"], r["loss"]) for r in records] == [(1, 2.0), (3, 2.75), (4, 2.0)]
+
+
 def test_the_time_left_does_not_jump(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of 0.1 and 0.9 seconds in runs of ten, as short and long sentences come; a validation every 100 steps."""
     clock = [0.0]

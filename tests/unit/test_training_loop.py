@@ -76,6 +76,9 @@ class Log:
 
     def warn(self, line: str) -> None: ...
 
+    def end(self, progress: Progress) -> None:
+        self.events.append(f"logged to {progress.step}")
+
     def paused(self) -> Any:
         return contextlib.nullcontext()
 
@@ -117,6 +120,7 @@ def test_updates_checkpoints_and_validations_in_their_order(tmp_path: Path) -> N
         "scheduled 6",
         "validation 6",
         "scheduled 6",
+        "logged to 6",
         "written",
     ]
     assert (outcome.end, outcome.progress, outcome.signal, outcome.is_main) == (
@@ -130,7 +134,7 @@ def test_updates_checkpoints_and_validations_in_their_order(tmp_path: Path) -> N
 def test_a_training_without_intervals_ends_with_a_checkpoint_and_a_validation(tmp_path: Path) -> None:
     loop = Loop(tmp_path, "train.validate_steps=0", "train.max_steps=2")
     loop.fit()
-    assert loop.events == [*BEGINS, "update 1", "update 2", "end 2", "validation 2", "written"]
+    assert loop.events == [*BEGINS, "update 1", "update 2", "end 2", "logged to 2", "validation 2", "written"]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +165,7 @@ def test_a_signal_ends_it_after_the_step_with_a_checkpoint_and_without_a_validat
     stop = {at: lambda: os.kill(os.getpid(), signal.SIGTERM)}
     loop = Loop(tmp_path, "train.checkpoint_steps=2", "train.validate_steps=1", at=stop)
     outcome = loop.fit()
-    assert loop.events[-2:] == [f"update {at}", written]
+    assert loop.events[-3:] == [f"update {at}", written, f"logged to {at}"]
     assert (outcome.end, outcome.signal, loop.progress.step) == (End.SIGNAL, signal.SIGTERM, at)
 
 
@@ -174,7 +178,7 @@ def test_a_signal_during_the_last_step_is_not_a_finished_training(tmp_path: Path
     loop._validate = validate  # type: ignore[method-assign]
     outcome = loop.fit()
     assert (outcome.end, outcome.signal) == (End.SIGNAL, signal.SIGINT)
-    assert loop.events[-2:] == ["end 6", "written"]
+    assert loop.events[-3:] == ["end 6", "logged to 6", "written"]
 
 
 def test_where_another_process_fails_the_error_says_how_to_continue(tmp_path: Path) -> None:

@@ -52,6 +52,14 @@ def test_a_character_that_is_not_that_rare_is_no_finding(
     assert not check(tmp_path, training, news=["l'eau"] * (num_test - in_test) + ["l’eau"] * in_test)
 
 
+def test_training_text_that_is_empty_is_left_to_other_checks(tmp_path: Path) -> None:
+    """All 400 lines lack the character."""
+    found = check(tmp_path, [""] * 400, news=["’"] * 20)
+    assert [(finding.count, name.partition(";")[0]) for name, finding in found.items()] == [
+        (20, f"test.news with {APOSTROPHE} in the target")
+    ]
+
+
 @pytest.mark.parametrize(("in_training", "is_found"), [(4, True), (5, False)])
 def test_longer_lines_may_have_more(tmp_path: Path, in_training: int, *, is_found: bool) -> None:
     """Each line of the test set is ten training lines long.

@@ -52,6 +52,11 @@ class CorpusTags:
         )
 
     @property
+    def of_train(self) -> list[tuple[Tags, Tags]]:
+        """The tags of sources and of targets of each corpus."""
+        return list(zip(self.train, self.train_targets or [()] * len(self.train), strict=True))
+
+    @property
     def all(self) -> list[str]:
         """All tags, in the order of the recipe, each once."""
         parts = (*self.train, *self.validation, *self.train_targets, *self.validation_targets)

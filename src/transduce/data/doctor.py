@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from transduce.config import DataConfig
 from transduce.data.corpus import Chunk, CorpusFiles, Reader, read_chunks
+from transduce.data.corpus_tags import CorpusTags
 from transduce.data.dropped import Dropped, Log, ignore
 from transduce.data.duplicates import find_repeats
 from transduce.data.held_out import HeldOutLines, Leaks, Pair
@@ -80,7 +81,7 @@ class Findings:
         wrong_language_sources: pairs whose source is in the target's language (`data/wrong_language.py`).
         wrong_language_targets: pairs whose target is in the source's language.
         wrong_language_dropped: pairs dropped for either, if `data.drop_wrong_language` is set.
-        duplicates: pairs that repeat an earlier pair; dropped if `data.drop_duplicates` is set.
+        duplicates: pairs that repeat an earlier pair, its tags included; dropped if `data.drop_duplicates` is set.
         leaked_sources: pairs whose source is in a held-out set.
         leaked_targets: pairs whose target is in a held-out set.
         leaked_pairs: pairs that are in a held-out set as a whole.
@@ -169,6 +170,7 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool, log: Log = 
     held_out, num_held_out = _read_held_out(files, alignments, characters, findings)
     kept: list[NDArray[np.bool_]] = []
     part_sizes, part_characters = [0] * len(files.train), [0] * len(files.train)
+    tags = CorpusTags.of(data).of_train  # with other ones, a pair is no repetition: it trains another translation
     hashes = array("q")  # 8 bytes a pair
     readers: list[tuple[int, Reader]] = []
     for chunk in read_chunks(files.train, "checking the corpus", progress=progress):
@@ -185,7 +187,7 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool, log: Log = 
         if files.train.index(part) == chunk.part:  # a part that is listed twice is checked once
             alignments[part.languages].add(part, chunk)
         characters.add_training(chunk, part.languages)
-        hashes.extend(hash(pair) for pair in chunk.pairs)
+        hashes.extend(hash((tags[chunk.part], pair)) for pair in chunk.pairs)
         part_sizes[chunk.part] += len(kept[-1])
         part_characters[chunk.part] += sum(len(target) for _, target in chunk.pairs)
         if chunk.line == 1:

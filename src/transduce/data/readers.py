@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from transduce.data.tmx import TranslationMemory, is_tmx
-from transduce.errors import DataError, suggestion
+from transduce.errors import DataError, require_resources, suggestion
 from transduce.files import zstd
 from transduce.reporting.tables import counted
 
@@ -24,6 +24,14 @@ STDIN = Path("-")
 
 _BLOCK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 64 << 20
+# How compressed files begin, under a name that does not say so.
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh91AY&SY": "bzip2",
+    b"PK\x03\x04": "zip",
+}
 
 
 def shown_name(path: Path) -> str:
@@ -53,6 +61,11 @@ class LineReader:
             first_number = self._num_lines + 1
             if first_number == 1:
                 block = block.removeprefix(codecs.BOM_UTF8)
+                if kind := next((kind for begin, kind in _COMPRESSED.items() if block.startswith(begin)), ""):
+                    raise DataError(
+                        f"{shown_name(self.path)}: compressed by {kind}. Unpack it: of compressed files, those named "
+                        ".gz (gzip) and .zst (zstd) are read."
+                    )
             text, failure = self._decode(block, first_number)
             lines = text.split("\n")
             if lines[-1] == "":
@@ -106,11 +119,17 @@ class LineReader:
                     unpacked = zstd.ZstdFile(file)
                 yield from self._read(unpacked, file)
             except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError) as error:
-                line = f"after line {self._num_lines}, " if self._num_lines else ""
+                where = [f"after line {self._num_lines}"] if self._num_lines else []
+                where += [f"within the first {file.tell()} bytes of the file"] if file.seekable() else []
+                found = f" The error is {', '.join(where)}." if where else ""
                 raise DataError(
-                    f"{shown_name(self.path)}: damaged or cut short: {str(error).rstrip('.')}. The error is "
-                    f"{line}within the first {file.tell()} bytes of the file. Fetch or compress the file again."
+                    f"{shown_name(self.path)}: damaged or cut short: {str(error).rstrip('.')}.{found} Fetch or "
+                    "compress the file again."
                 ) from None
+            except OSError as error:  # of the disk or the network; it names no file
+                require_resources(error, self.path)
+                line = f" after line {self._num_lines}" if self._num_lines else ""
+                raise DataError(f"{self.path}: cannot be read{line}: {error.strerror}.") from None
 
     def _read(self, unpacked: io.BufferedIOBase, file: io.BufferedIOBase) -> Iterator[bytes]:
         while block := unpacked.read1(_BLOCK_BYTES):  # read1: what a pipe has now, without waiting for a full block

@@ -4,7 +4,6 @@ A model writes the apostrophe that it learned. Where a test set has another one 
 wrong, and in sources the model reads something that it does not know. Nothing else in a score shows the cause.
 """
 
-import math
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -79,8 +78,9 @@ def _is_unfamiliar(character: str, count: int, text: _Text, known: _Text) -> boo
     share = count / text.num_lines
     if count < _MIN_LINES or share < _MIN_SHARE or share * known.num_lines < _RATIO:  # or too little training text
         return False
-    times_as_long = (text.length / text.num_lines) / (max(1, known.length) / known.num_lines)
-    usual = 1 - math.pow(1 - known.counts[character] / known.num_lines, times_as_long)  # of lines as long as these
+    absent = 1 - known.counts[character] / known.num_lines
+    times_as_long = text.length / text.num_lines * known.num_lines / max(1, known.length)  # as training lines
+    usual: float = 1 - absent**times_as_long
     return usual * _RATIO < share
 
 

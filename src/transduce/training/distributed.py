@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from transduce.errors import LostPeerError
+from transduce.errors import LostPeerError, TrainingError
 from transduce.training.peers import Peers
 
 _BUCKET_BYTES = 32 << 20  # of tensors that are summed together: a collective waits for the network at least once
@@ -130,6 +130,18 @@ class Ranks:
             padded[number, : len(each)] = torch.tensor(each, device=device)
         self.sum([padded])
         return [row[:length] for row, length in zip(padded.tolist(), lengths.tolist(), strict=True)]
+
+    def with_flag(self, flag: bool) -> list[int]:
+        """Returns the processes in which `flag` is set; all get the same answer."""
+        return [rank for rank, flags in enumerate(self.gather([[int(flag)]], self.world_size)) if flags[0]]
+
+    def require_same(self, numbers: Sequence[int], what: str) -> None:
+        """Raises TrainingError unless all processes have the same numbers; `what` they are is for the message."""
+        found = self.gather([numbers], self.world_size)
+        if rank := next((rank for rank, each in enumerate(found) if each != found[0]), None):
+            raise TrainingError(
+                f"{what}: rank 0 sees {found[0]}, and rank {rank} {found[rank]}. All must see the same."
+            )
 
     def wait(self) -> None:
         """Waits until every process is here."""

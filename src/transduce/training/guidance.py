@@ -122,9 +122,9 @@ class Guidance:
                 x, (key_BHSE, _), attend_mask = args
                 if attention is guided[0]:  # another forward pass begins
                     self.forget()
-                query_BTE = attention.project_query(x, kwargs["packing"])[:, 0]  # of the first head
-                own = None if attention.score_HE is None else attention.score_HE[0]
-                scores_BTS = attention_scores(query_BTE, key_BHSE[:, 0], own)
+                query_B1TE = attention.project_query(x, kwargs["packing"])[:, :1]  # of the first head
+                own_1E = None if attention.score_HE is None else attention.score_HE[:1]
+                scores_BTS = attention_scores(query_B1TE, key_BHSE[:, :1], own_1E)[:, 0]
                 if attend_mask is not None:
                     scores_BTS = scores_BTS.masked_fill(~attend_mask[:, 0], -math.inf)
                 self.scores_LBTS.append(scores_BTS)

@@ -132,6 +132,11 @@ class TrainingLog:
             self.bar.set_postfix_str(f"{clock(self._seconds_left(progress))} left, {self._brief}", refresh=False)
             self.bar.update(1)
 
+    def end(self, progress: Progress) -> None:
+        """Shows and writes the updates since the last record, where training ends or stops between two."""
+        if self._results:
+            self._flush(progress)
+
     def _seconds_left(self, progress: Progress) -> float:
         """Returns the estimate until the first of the limits of steps, minutes and operations."""
         limits = [self._left.seconds]

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +37,7 @@ from transduce.training.outcome import End, Outcome, end_of
 from transduce.training.prefetch import Prefetch
 from transduce.training.progress import CheckpointKind, Progress
 from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
-from transduce.training.run_folder import checkpoint_path, checkpoints
+from transduce.training.run_folder import checkpoint_path, checkpoint_step, checkpoints
 from transduce.training.schedule import describe_tuning, learning_rate, untuned_steps
 from transduce.training.shapes import describe_rounding
 from transduce.training.step import StepResult, StepSums, require_positions, seed_dropout, states_loss
@@ -120,7 +121,7 @@ class Trainer:
         if corpora := self.order.description(plan):
             self.log.say(corpora)
         if self.model.rounded_shapes:
-            self.log.say(describe_rounding(plan, self.train))
+            self.log.say(describe_rounding(plan, self.order.pairs(self.progress)))
         if self.config.train.int8_tuning_steps:
             self.log.say(describe_tuning(self.config.train))
         for line in describe_start(self.run, self.config):
@@ -132,17 +133,20 @@ class Trainer:
         Later ones, which are damaged or not finite, are set aside, so that they are not averaged.
 
         Raises:
-            TrainingError: there are checkpoints, and all are damaged.
+            TrainingError: all checkpoints are damaged, or processes see different ones.
         """
         found = checkpoints(self.run)
+        self.ranks.require_same([*map(checkpoint_step, found)], f"{self.run}: checkpoints")
         for index, path in reversed(list(enumerate(found))):
-            damaged = False
+            damage = None
             try:
                 self.progress = load_checkpoint(path, self.model, self.optimizer, self.config.train)
             except BundleError as error:
-                self.log.warn(f"warning: {error} Trying the checkpoint before it.")
-                damaged = True
-            if self._any_rank(damaged):  # all processes resume from the same one
+                damage = error
+            if ranks := self.ranks.with_flag(damage is not None):  # all processes resume from the same one
+                if self.ranks.rank == ranks[0]:
+                    who = f"rank {ranks[0]}: " if ranks[0] else ""
+                    print(f"warning: {who}{damage} Trying the checkpoint before it.", file=sys.stderr, flush=True)
                 continue
             if self.ranks.is_main:
                 for later in found[index + 1 :]:
@@ -189,8 +193,10 @@ class Trainer:
                     if not stopped and self._validation_is_due():
                         self._validate()
                     if stopped:
+                        self.log.end(self.progress)
                         return Outcome(End.SIGNAL, self.progress, stop.received, self.ranks.is_main)
                 self._checkpoint(self.checkpoint_schedule.last_kind(self.progress.step))
+                self.log.end(self.progress)
                 if not self._is_validated():
                     self._validate()
                 self.writer.wait()
