@@ -202,6 +202,8 @@ def test_searches_of_what_is_wrong_are_wider_and_then_repeat_no_three_tokens() -
     assert shown(DecodeConfig(beam_size=6, diversity_groups=2), 2) == [(6, 0, 1, 1), (6, 3, 1, 1)]
     assert shown(DecodeConfig(beam_size=5), 5)[0][0] == 5
     assert shown(DecodeConfig(beam_size=1, temperature=0.5, seed=7), 1) == [(4, 0, 1, 8), (4, 3, 1, 9)]
+    last = DecodeConfig(beam_size=1, temperature=0.5, seed=2**62 - 1)
+    assert shown(last, 1) == [(4, 0, 1, 0), (4, 3, 1, 1)]
 
 
 def test_no_more_translations_than_were_asked_for() -> None:

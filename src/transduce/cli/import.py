@@ -23,6 +23,8 @@ OWNER/NAME@REVISION is a model of the Hugging Face Hub: it is taken from the loc
     source_embedding = "source.weight"   # names in the state dict; all three may be the same
     target_embedding = "target.weight"
     output = "generator.weight"
+    output_bias = "generator.bias"       # where there is one
+    activation = "relu"                  # or "gelu"
     embedding_scale = "sqrt"             # embeddings are multiplied by the root of d_model; or "none"
     positions = "interleaved"            # or "concatenated", or "learned" with source_positions, target_positions
     prefix = ""                          # what precedes encoder.layers.0

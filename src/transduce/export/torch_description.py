@@ -5,6 +5,8 @@ norm_first = false
 source_embedding = "source.weight"     # names in the state dict
 target_embedding = "target.weight"     # may be the same, as may output
 output = "generator.weight"
+output_bias = "generator.bias"         # where there is one
+activation = "relu"                    # or "gelu"
 embedding_scale = "sqrt"               # multiplied by √d_model where they are read; or "none"
 positions = "interleaved"              # sinusoids as in §3.5; "concatenated": sines, then cosines; or "learned"
 prefix = "transformer."                # before encoder.layers.0.… and decoder.layers.0.…
@@ -28,10 +30,10 @@ class TorchDescription:
     target_embedding: str
     output: str
     norm_first: bool = False
-    activation: str = "relu"  # nothing else is supported
+    activation: Literal["relu", "gelu"] = "relu"
     layer_norm_eps: float = 1e-5
     prefix: str = ""
-    output_bias: str = ""  # name of one; it must be zero
+    output_bias: str = ""  # name of a bias of the logits, (vocabulary,)
     embedding_scale: Literal["sqrt", "none"] = "sqrt"
     positions: Literal["interleaved", "concatenated", "learned"] = "interleaved"
     source_positions: str = ""  # names of learned tables, (positions, d_model)
@@ -45,10 +47,6 @@ class TorchDescription:
     def __post_init__(self) -> None:
         for key, kind in get_type_hints(TorchDescription).items():
             convert(getattr(self, key), kind, key)
-        if self.activation != "relu":
-            raise ConfigError(
-                f"activation = '{self.activation}': the feed-forward network of Transduce has relu (eq. 2)."
-            )
         if self.num_heads < 1:
             raise ConfigError(f"num_heads = {self.num_heads}: must be greater than 0.")
         if unnamed := [key for key in ("source_embedding", "target_embedding", "output") if not getattr(self, key)]:
@@ -63,8 +61,8 @@ class TorchDescription:
 
     @property
     def tables(self) -> dict[str, str]:
-        """The names of embeddings and positions in the state dict, by their roles; "" for none."""
-        keys = ("source_embedding", "target_embedding", "output", "source_positions", "target_positions")
+        """The names of what is not in a layer in the state dict, by roles; "" for none."""
+        keys = ("source_embedding", "target_embedding", "output", "output_bias", "source_positions", "target_positions")
         return {key.removesuffix("_embedding"): getattr(self, key) for key in keys}
 
     @property

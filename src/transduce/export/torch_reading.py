@@ -44,7 +44,7 @@ class TorchModel:
 
     description: TorchDescription
     arrays: Arrays  # of layers and norms
-    tables: Arrays  # "source", "target", "output", and learned "source_positions" and "target_positions"
+    tables: Arrays  # "source", "target", "output", and where there are such: "output_bias", "…_positions"
     layers: dict[str, int]  # of "encoder" and "decoder"
     final_norms: dict[str, bool]
 
@@ -64,15 +64,13 @@ def read_state(state: Mapping[str, np.ndarray], description: TorchDescription) -
     prefix = description.prefix
     arrays = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
     tables = {role: name for role, name in description.tables.items() if name}
-    named = {*tables.values(), description.output_bias} - {""}
+    named = set(tables.values())
     if missing := sorted(named - state.keys()):
         raise BundleError(f"the state dict has no {', '.join(missing)}. It has: {_some(state)}.")
     layers = {side: _count_layers(arrays, side) for side in _SUBLAYERS}
     final_norms = {side: f"{side}.norm.weight" in arrays for side in _SUBLAYERS}
     if description.norm_first and not all(final_norms.values()):
         raise ExportError("norm_first without final norms: the pre-norm stacks of Transduce end in one each.")
-    if description.output_bias and np.any(state[description.output_bias]):
-        raise ExportError(f"{description.output_bias} is not zero: the logits of a model of Transduce have no biases.")
     known = _names(arrays, layers, final_norms)
     if left := sorted(set(state) - {f"{prefix}{name}" for name in known} - named):
         raise BundleError(
@@ -152,6 +150,8 @@ def to_model(model: TorchModel, rows: np.ndarray) -> tuple[ModelConfig, Arrays]:
         norm="pre" if description.norm_first else "post",
         layer_norm_epsilon=description.layer_norm_eps,
         attention_bias=_has_bias(model.arrays, "self_attn."),
+        activation=description.activation,
+        output_bias="output_bias" in tables,
     )
     weights = tables
     for side, count in model.layers.items():
@@ -171,7 +171,12 @@ def _embeddings(model: TorchModel, rows: np.ndarray) -> tuple[Arrays, Literal["a
     if model.description.embedding_scale == "none":
         tables |= as_read(tables, model.d_model)
     tie = tie_of(tables)
-    return {name: tables[name.removesuffix("_embedding")][rows] for name in EMBEDDINGS[tie]}, tie
+    found = {name: tables[name.removesuffix("_embedding")][rows] for name in EMBEDDINGS[tie]}
+    if (bias := model.tables.get("output_bias")) is not None:
+        if bias.shape != (len(rows),):
+            raise ExportError(f"{model.description.output_bias} has the shape {bias.shape}: must be ({len(rows)},).")
+        found["output_bias"] = bias[rows]
+    return found, tie
 
 
 def _layer(arrays: Arrays, side: str, layer: int) -> Arrays:

@@ -30,6 +30,8 @@ class TorchSystem(System):
         self.source, self.target, self.output = (
             torch.from_numpy(model.tables[role])[torch.from_numpy(rows)] for role in ("source", "target", "output")
         )
+        bias = model.tables.get("output_bias")
+        self.output_bias = None if bias is None else torch.from_numpy(bias)[torch.from_numpy(rows)]
         self.positions = self._positions(model.tables)
 
     def _positions(self, tables: dict[str, np.ndarray]) -> tuple[Tensor, Tensor]:
@@ -53,7 +55,7 @@ class TorchSystem(System):
                 inputs = self._embed(self.target, [BOS, *target], self.positions[1])
                 mask = nn.Transformer.generate_square_subsequent_mask(inputs.size(1))
                 states = self.layers.decoder(inputs, memory, tgt_mask=mask)
-                logits = (states @ self.output.T)[0].numpy()
+                logits = nn.functional.linear(states, self.output, self.output_bias)[0].numpy()
             yield logits
 
     def _embed(self, table: Tensor, ids: Sequence[int], positions: Tensor) -> Tensor:
@@ -70,6 +72,7 @@ def _layers(model: TorchModel) -> nn.Transformer:
             model.layers["encoder"],
             model.layers["decoder"],
             int(model.arrays["encoder.layers.0.linear1.weight"].shape[0]),
+            activation=model.description.activation,
             layer_norm_eps=model.description.layer_norm_eps,
             batch_first=True,
             norm_first=model.description.norm_first,

@@ -33,6 +33,7 @@ _COPY_SHARE = 0.5  # of the output's 4-grams of words that are in the source
 _COPY_WORDS = 6  # an output of fewer words is never a copy: names, titles, numbers
 _RETRY_BEAM = 4
 _RETRY_NGRAM = 3
+_SEEDS = 2**62  # seeds are smaller
 _WORD = re.compile(r"(?<!\w)[\d_]*+[^\W\d_]\w*")
 
 
@@ -99,8 +100,9 @@ def guard(
 def _retries(options: DecodeConfig, n_best: int) -> list[DecodeConfig]:
     beam_size = max(options.beam_size, n_best, _RETRY_BEAM)
     if options.temperature > 0:
-        again = replace(options, beam_size=beam_size, seed=options.seed + 1)
-        return [again, replace(again, seed=options.seed + 2, no_repeat_ngram=_RETRY_NGRAM)]
+        first, second = ((options.seed + added) % _SEEDS for added in (1, 2))
+        again = replace(options, beam_size=beam_size, seed=first)
+        return [again, replace(again, seed=second, no_repeat_ngram=_RETRY_NGRAM)]
     wide = replace(options, beam_size=beam_size, diversity_groups=1)
     return [wide, replace(wide, no_repeat_ngram=_RETRY_NGRAM)]
 
