@@ -452,3 +452,14 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(memory._words) <= 10
     assert proposed(memory, output([495, 496], [495]), most=1) == [497]
     assert memory.translations(5) == {5: 1.0}, "forgotten"
+
+
+def test_what_is_known_of_one_token_is_bounded_and_its_commonest_stay() -> None:
+    """The word 30 always becomes 5, and then 9 every other time; else something new."""
+    memory = OutputMemory()
+    for new in range(100, 500):
+        memory.learn([30], [5, 9 if new % 2 else new])
+    assert len(memory._words[30].became) <= 128
+    assert all(len(after.counts) <= 128 for after in memory._following.values())
+    assert memory.translations(30) == pytest.approx({5: 1.0, 9: 0.5})
+    assert proposed(memory, output([5], [30]), most=1) == [9]

@@ -283,6 +283,10 @@ def test_lines_keep_numbers_and_constraints_in_a_job_that_is_resumed(source: Pat
     assert found == Summary(3, 3)
     found = translate_file(Told(), source, output, job(resume=True))
     assert found == Summary(3, 3, was_finished=True)
+    source.write_text("a\nb\nc\nd\n")
+    for given in (constraints, [*constraints, Constraints()]):
+        with pytest.raises(DataError, match="all of its 3 lines are done, and this input has more"):
+            translate_file(Told(), source, output, job(given, resume=True))
 
 
 def test_progress_counts_the_lines_that_were_done_before(

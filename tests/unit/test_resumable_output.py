@@ -388,6 +388,18 @@ def test_a_job_killed_at_once_keeps_its_overwrite(tmp_path: Path) -> None:
     assert path.read_text().startswith("LINE 0")
 
 
+def test_a_job_killed_at_once_keeps_its_overwrite_of_another_jobs_finished_output(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    run_job(path, beam_size=1, lines=LINES[:2])
+    output = ResumableOutput(path, {"beam_size": 4}, resume=False, overwrite=True)
+    output._file.close()  # as when the process is killed here
+    assert run_job(path, beam_size=1, lines=LINES[:2]) == 2, "the finished job is still known"
+    output = ResumableOutput(path, {"beam_size": 4}, resume=False, overwrite=True)
+    output._file.close()
+    assert run_job(path) == 0
+    assert path.read_text() == "".join(f"{line.upper()}\n" for line in LINES)
+
+
 @pytest.mark.parametrize("name", ["out", "out[1]", "*"])
 def test_what_a_killed_process_left_of_its_journals_is_removed_and_nothing_else(tmp_path: Path, name: str) -> None:
     path = tmp_path / name

@@ -12,6 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TypeVar
 
 from torch import Tensor
@@ -32,6 +33,7 @@ _LEARNED_NEARNESS = [math.exp(-distance / 4) for distance in range(24)]  # the s
 _LEAST_SCORE = 1e-4  # of a proposal
 _STEPS = 8  # of a proposal's share of all candidates, by which proposals are grouped
 _MOST_KEPT = 200_000  # keys of a table; the oldest half is dropped beyond
+_MOST_OF_A_KEY = 128  # tokens of a key; the rarer half is dropped beyond, before it makes lookups slow
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -50,13 +52,14 @@ class _Followed:
         self.total += 1
         if count >= self.counts.get(self.best, 0):
             self.best = token
+        self.counts = _commonest(self.counts)
 
 
 @dataclass(slots=True)
 class _Word:
     """What a token of a source became: how often, shared among all tokens of the source."""
 
-    became: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    became: dict[int, float] = field(default_factory=dict)
     count: int = 0
 
 
@@ -111,14 +114,15 @@ class OutputMemory:
             first, end = max(0, expected - len(_LEARNED_NEARNESS) + 1), expected + len(_LEARNED_NEARNESS)
             near = words[first:end]
             chances = [
-                (word.became[token] + _LEARNED_LEAST) / (word.count + 1) * _LEARNED_NEARNESS[abs(j - expected)]
+                (word.became.get(token, 0.0) + _LEARNED_LEAST) / (word.count + 1) * _LEARNED_NEARNESS[abs(j - expected)]
                 for j, word in enumerate(near, start=first)
             ]
             total = sum(chances)
             for word, chance in zip(near, chances, strict=True):
-                word.became[token] += chance / total
+                word.became[token] = word.became.get(token, 0.0) + chance / total
         for word in words:
             word.count += 1
+            word.became = _commonest(word.became)
         self.length_ratio = max(0.1, 0.98 * self.length_ratio + 0.02 * len(ids) / len(source))
         self._words = _newest(self._words)
 
@@ -207,3 +211,10 @@ def _close(open_shares: list[float], positions: Sequence[tuple[int, float]]) -> 
 def _newest(table: dict[K, V]) -> dict[K, V]:
     """Returns a table without its oldest half, where it is full."""
     return dict(list(table.items())[-_MOST_KEPT // 2 :]) if len(table) > _MOST_KEPT else table
+
+
+def _commonest(of_key: dict[int, V]) -> dict[int, V]:
+    """Returns the tokens of a key without the rarer half, where they are too many."""
+    if len(of_key) <= _MOST_OF_A_KEY:
+        return of_key
+    return dict(sorted(of_key.items(), key=itemgetter(1))[-_MOST_OF_A_KEY // 2 :])

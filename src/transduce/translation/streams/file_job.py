@@ -213,7 +213,8 @@ def _warnings(best: Translation, limit: int) -> Iterator[str]:
 
 def _with_constraints(lines: Iterable[str], constraints: Iterable[Constraints]) -> Iterator[str]:
     """Yields each line with its constraints: what its rows depend on."""
-    return (f"{line}\n{each}" for line, each in zip(lines, constraints, strict=False))
+    of_lines = iter(constraints)  # they may be endless, and end before lines that the input has got since
+    return (f"{line}\n{next(of_lines, None)}" for line in lines)
 
 
 @dataclass

@@ -207,11 +207,11 @@ class ResumableOutput:
         if state is not None and (state["lines"] or state["whole"]):
             self._resume(state, resume)
             return
-        if resume and self.record.is_file() and self.path.is_file():
+        # A job that was begun with `overwrite` and killed before its first line was done keeps that option.
+        self._overwrite |= resume and state is not None and state["overwrite"] and state["job"] == self._job
+        if resume and not self._overwrite and self.record.is_file() and self.path.is_file():
             self._compare_with_finished()
             return
-        # A job that was begun with `overwrite` and killed before its first line was done keeps that option.
-        self._overwrite |= resume and state is not None and state["overwrite"]
         if resume and not self._overwrite and _size_of(self.path) > 0:
             raise DataError(
                 f"{self.path}: exists already, and its journal {self.record.name}, which names its job, is missing. "
