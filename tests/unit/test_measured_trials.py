@@ -312,11 +312,16 @@ def test_the_best_of_equal_points_is_the_first() -> None:
     assert SweepResults("m", TASK.comparability, "", (one, replace(other, score=3.1))).best.point.beam_size == 4
 
 
-def test_the_default_number_of_checkpoints_is_that_of_the_recipe(tmp_path: Path, noting: Noting) -> None:
+def test_the_default_number_of_checkpoints_is_that_of_the_recipe_where_there_are_so_many(
+    tmp_path: Path, noting: Noting
+) -> None:
     config = apply_settings(preset("tiny"), ["train.average_last=3"])
     noting((sweeping, "subject_config"), config)
     assert sweeping.default_averages(tmp_path) == (0,)
-    (tmp_path / "checkpoints").mkdir()
-    assert sweeping.default_averages(tmp_path) == (3,)
+    for step, expected in enumerate((1, 2, 3, 3), start=1):
+        checkpoint = tmp_path / "checkpoints" / f"step-{step:08}"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "model.safetensors").touch()
+        assert sweeping.default_averages(tmp_path) == (expected,)
     (tmp_path / "model.safetensors").touch()
     assert sweeping.default_averages(tmp_path) == (0,)

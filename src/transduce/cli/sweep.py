@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     grid = parser.add_argument_group("grid: values with commas between them")
     add_text(grid, "--beam-size", "N,…", "default: %(default)s", default="1,2,4,8")
     add_text(grid, "--length-penalty", "A,…", "GNMT's α; default: %(default)s", default="0,0.6,1")
-    add_text(grid, "--average", "K,…", "checkpoints averaged; default: as many as the recipe says")
+    add_text(grid, "--average", "K,…", "checkpoints averaged; default: those that training averaged")
     score = parser.add_argument_group("score: as in 'transduce evaluate'")
     add_text(score, "--metric", "NAME", "bleu, bleu-paper, …; default: %(default)s", default="bleu")
     add_switch(score, "--tokenized", "the text is tokenised already")

@@ -212,8 +212,14 @@ def subject_config(subject: Path) -> Config:
 
 
 def default_averages(subject: Path) -> tuple[int, ...]:
-    """Returns the default of how many checkpoints are averaged: the recipe's number for a run, 0 for a model folder."""
-    return (subject_config(subject).train.average_last,) if _is_run(subject) else (0,)
+    """Returns the default of how many checkpoints are averaged: as many as training does, 0 for a model folder.
+
+    That is the recipe's number, or all where a run has fewer.
+    """
+    if not _is_run(subject):
+        return (0,)
+    train = subject_config(subject).train
+    return (max(1, min(train.average_last, len(tuned_checkpoints(subject, train)))),)
 
 
 def _is_run(subject: Path) -> bool:
