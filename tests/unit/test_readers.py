@@ -250,6 +250,8 @@ def test_row_without_a_tab(tmp_path: Path) -> None:
 def test_wrong_number_of_files() -> None:
     with pytest.raises(DataError, match="3 files given"):
         read_pairs([Path("a"), Path("b"), Path("c")])
+    with pytest.raises(DataError, match="Both sides are standard input"):
+        read_pairs([Path("-"), Path("-")])
 
 
 def test_where_names_file_and_line(tmp_path: Path) -> None:

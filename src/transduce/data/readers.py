@@ -219,10 +219,12 @@ class PairReader:
             replace_invalid: whether U+FFFD stands for bytes of lines that are not UTF-8.
 
         Raises:
-            DataError: it is another number of files, or one is missing.
+            DataError: it is another number of files, one is missing, or both are standard input.
         """
         if len(paths) not in (1, 2):
             raise DataError(f"{counted(len(paths), 'file')} given: name two aligned files, one TSV or one TMX file.")
+        if list(paths) == [STDIN, STDIN]:
+            raise DataError("Both sides are standard input (-): give one of them as a file.")
         memory = next((path for path in paths if is_tmx(path)), None)
         if memory is not None and len(paths) == 2:
             raise DataError(f"{memory}: has both sides of each pair, so it is not one of two aligned files.")
