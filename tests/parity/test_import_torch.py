@@ -284,6 +284,16 @@ def test_a_decoder_starts_from_the_token_that_is_described(foreign: tuple[Path, 
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_a_bias_of_the_output_stays_with_its_tokens(foreign: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """The special tokens are the last four there, and the first four here."""
+    save_file(load_file(foreign[0]) | {"generator.bias": np.arange(300, dtype=np.float32)}, foreign[0])
+    foreign[1].write_text(f'{NAMES}output_bias = "generator.bias"', encoding="utf-8")
+    import_torch(*foreign, tmp_path / "model", sample=2)
+    bias = load_file(tmp_path / "model" / "model.safetensors")["output_bias"]
+    assert bias.tolist() == [296, 297, 298, 299, *range(296)]
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 def test_a_damaged_tokenizer_is_named(tmp_path: Path) -> None:
     state, description, _ = write_state(tmp_path, "", norm_first=False)
     damaged = ("{", "[]", '{"model": {"type": "BPE", "vocab": {}}}', '{"model": {"type": "BPE"}}')
