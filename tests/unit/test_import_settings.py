@@ -209,8 +209,9 @@ def test_a_description_says_what_is_usual(tmp_path: Path) -> None:
         decoder_start="",
     )
     assert found.roles == {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-    names = {"source": "s", "target": "t", "output": "o", "source_positions": "", "target_positions": ""}
-    assert (found.tables, found.layout) == (names, "interleaved")
+    names = {"source": "s", "target": "t", "output": "o"}
+    unnamed = dict.fromkeys(("output_bias", "source_positions", "target_positions"), "")
+    assert (found.tables, found.layout) == (names | unnamed, "interleaved")
     path.write_text(path.read_text(encoding="utf-8") + '\npositions = "concatenated"', encoding="utf-8")
     assert read_description(path).layout == "concatenated"
 
@@ -221,7 +222,7 @@ def test_a_description_says_what_is_usual(tmp_path: Path) -> None:
         ("num_heads = 0", "num_heads = 0: must be greater than 0"),
         ('positions = "learned"', "name the tables"),
         ('positions = "learned"\nsource_positions = "p"', "name the tables"),
-        ('activation = "gelu"', "has relu"),
+        ('activation = "swish"', "activation = 'swish': must be one of 'relu', 'gelu'"),
         ('output = ""', "output = '': name each table"),
     ],
 )
