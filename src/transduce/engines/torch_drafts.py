@@ -30,9 +30,10 @@ from transduce.model.inference_weights import has_int8
 from transduce.model.spans import SpanState, step_span
 
 # How close two log-probabilities may be for a step to be computed again. In float32 a hundred times the greatest
-# difference that sums in another order made. In 8 and 16 bits a sentence alone is exact (`model/spans.py`); in a batch
-# an activation may round to another level. In 16 bits the tolerance covers one step of a logit between 8 and 16; in 8
-# bits the difference is rare, and too large to be covered: a few outputs may differ.
+# difference that sums in another order made. In 8 bits a sentence alone is exact (`model/spans.py`); in a batch an
+# activation may round to another level. That is rare, and too large to be covered: a few outputs may differ. In 16 bits
+# the tolerance covers one step of a logit between 8 and 16, also for a sentence alone: on processors without such
+# products, sums depend on the number of rows.
 _TOLERANCES: dict[Precision, float] = {"float32": 1e-3, "int8": 0.02, "bfloat16": 0.07}
 
 DRAFT = "--draft"  # in messages
@@ -118,7 +119,7 @@ class Drafts:
         def alone(sentence: int) -> Callable[[Sequence[int]], Tensor]:
             return _ordinary_steps(model, batch.sources[sentence], num_first + outputs[sentence].limit + 1, device)
 
-        exact = self.precision != "float32" and len(outputs) == 1 and device.type == "cpu"
+        exact = self.precision == "int8" and len(outputs) == 1 and device.type == "cpu"
         task = DraftTask(
             step=lambda tokens_BK, state: step_span(model, tokens_BK, state),
             state=SpanState.start(model, memory),

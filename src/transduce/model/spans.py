@@ -80,8 +80,8 @@ class _SingleSpanStep(_SpanStep):
     """A step over one sentence, whose K tokens stand for K sentences with one token each.
 
     So a token is computed as an ordinary step computes it: products of one query, over as many keys as that step sees.
-    In 8 and 16 bits the logits are then the same to the last bit, on a CPU: there, the products with the weights do not
-    depend on the number of rows.
+    In 8 bits the logits are then the same to the last bit, on a CPU: there, the products with the weights do not depend
+    on the number of rows. In 16 bits that is so on processors that have such products.
     """
 
     def attend(
