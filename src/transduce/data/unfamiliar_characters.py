@@ -15,7 +15,7 @@ from transduce.text.languages import without_region
 
 _MIN_LINES = 10  # of a set
 _MIN_SHARE = 0.05  # of the lines of a set
-_RATIO = 20  # a character is unfamiliar if its share of as long training lines is that many times smaller
+_RATIO = 20  # a character is unfamiliar if its share of training lines as long is that many times smaller
 _SHOWN = 3
 
 

@@ -69,7 +69,7 @@ class ParagraphReader:
         self._document = document
         self._names = names
         self._field_depth = 0
-        # Of containers in this paragraph: each is asked for again at every level above it.
+        # Found for containers of this paragraph, which every container around them looks at again.
         self._known_ends: dict[Node, list[str]] = {}
         self._known_text: dict[Node, bool] = {}
 
