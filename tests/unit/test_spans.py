@@ -195,6 +195,31 @@ def test_the_engine_writes_what_it_writes_for_each_sentence_alone(
 
 
 @pytest.mark.usefixtures("given_costs")
+def test_in_bfloat16_a_sentence_alone_is_that_of_ordinary_steps_where_passes_round_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processors without products in bfloat16 add in an order that depends on the number of rows."""
+
+    def rounding_otherwise(*given: Any) -> tuple[Tensor, SpanState]:
+        logits_BKV, state = step_span(*given)
+        chance = torch.Generator().manual_seed(int(given[1].sum()))
+        return logits_BKV + 0.03 * (2 * torch.rand(logits_BKV.shape, generator=chance) - 1), state
+
+    bundle, options = ending_bundle(tmp_path / "model"), DecodeConfig(beam_size=1, batch_size=1, max_extra_tokens=9)
+    try:
+        ordinary = TorchEngine.load(bundle, "cpu", precision="bfloat16").translate(sources(12), options)
+        engine = TorchEngine.load(bundle, "cpu", precision="bfloat16", draft="self")
+    except ConfigError as error:
+        pytest.skip(str(error))
+    assert engine.drafts is not None
+    propose_always(engine.drafts)
+    monkeypatch.setattr(torch_drafts, "step_span", rounding_otherwise)
+    found = engine.translate(sources(12), options)
+    assert [each.ids for [each] in found] == [each.ids for [each] in ordinary]
+    assert engine.drafts.counts.repeated > 0
+
+
+@pytest.mark.usefixtures("given_costs")
 @pytest.mark.parametrize("batch_size", [1, 5])
 @pytest.mark.parametrize("draft", ["self", "blockwise", "model"])
 def test_prefixes_forbidden_words_and_limits_act_as_without_drafts(
