@@ -117,6 +117,16 @@ def test_links_are_those_of_the_given_text() -> None:
     assert found == {"cat": "cat", "ét": "e\u0301t", "dog": "do\u00adg"}
 
 
+def test_a_part_of_what_a_sign_became_is_all_of_the_sign() -> None:
+    """The model read "a... fig"; a link to a dot is one to "…", and one to "f" one to the ligature."""
+    links = [((0, 1), (0, 1)), ((1, 2), (1, 2)), ((2, 4), (2, 3)), ((5, 6), (4, 5)), ((6, 8), (5, 6)), ((8, 8), (6, 6))]
+    written = Translation("a.. abc", 0.0, 0.0, (), True, False, alignment=tuple(links))
+    line = "a… ﬁg"
+    [[best]] = Signs(Window(1, [line]), ASCII, "placeholders").restored([[written]])
+    assert [line[slice(*source)] for source, _ in best.alignment] == ["a", "…", "…", "ﬁ", "ﬁg", ""]
+    assert [target for _, target in best.alignment] == [target for _, target in links]
+
+
 def test_terms_are_found_however_their_signs_are_written() -> None:
     glossary = Glossary({"O’Brien": "Oh", "cat-flap": "Klappe", '"dog house"': "Hütte", "l'eau": "das Wasser"})
     text = "O'Brien and O’Brien, a cat‑flap, a «dog\u00a0house» and l’eau"

@@ -120,4 +120,9 @@ def _written(rare: str, known: frozenset[str]) -> str:
 
 
 def _moved(pairs: tuple[SpanPair, ...], starts: list[int]) -> tuple[SpanPair, ...]:
-    return tuple(((starts[start], starts[end]), target) for (start, end), target in pairs)
+    """Returns the spans in the line as it was given: where a sign became several characters, each is all of it."""
+    return tuple(((starts[start], _end(starts, start, end)), target) for (start, end), target in pairs)
+
+
+def _end(starts: list[int], start: int, end: int) -> int:
+    return starts[bisect_right(starts, starts[end - 1])] if end > start else starts[end]
