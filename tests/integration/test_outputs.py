@@ -81,7 +81,7 @@ def test_no_command_writes_over_its_input(
 ) -> None:
     """Each input of each command in turn is its output, too: by its name, and by a link."""
     parser, output = WRITING[key]
-    monkeypatch.setattr("transduce.cli.main.build_parser", lambda: PARSER)
+    monkeypatch.setattr("transduce.cli.main.build_parser", lambda _: PARSER)
     monkeypatch.setitem(parser._defaults, "run", lambda args: pytest.fail("it was run"))
     file, other, link = (tmp_path / name for name in ("file", "other", "link"))
     file.write_text("a man\n", encoding="utf-8")
@@ -100,7 +100,7 @@ def test_no_command_writes_over_its_input(
 def test_no_command_writes_over_a_file_of_its_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transduce.cli.main.build_parser", lambda: PARSER)
+    monkeypatch.setattr("transduce.cli.main.build_parser", lambda _: PARSER)
     model = made_bundle(tmp_path / "model").path
     (model / "sub").mkdir()
     before = {path.name: path.read_bytes() for path in model.iterdir() if path.is_file()}

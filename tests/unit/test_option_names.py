@@ -1,10 +1,12 @@
 """One name of an option is one thing in all commands, and names of version 0.1 are unknown."""
 
 import argparse
+import contextlib
 from pathlib import Path
 
 import pytest
 
+from transduce.cli import main as main_module
 from transduce.cli.main import build_parser, main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -40,6 +42,34 @@ def test_a_name_of_0_1_is_unknown(arguments: str, suggested: str, capsys: pytest
     with pytest.raises(SystemExit, match="2"):
         main(arguments.split())
     assert f"unrecognized arguments: {old} {value}.{suggested}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", main_module.COMMANDS)
+def test_a_command_that_is_declared_alone_is_the_same(name: str) -> None:
+    alone, among_others = (
+        parsers(build_parser([name])),
+        {words: parser for words, parser in COMMANDS.items() if words.split()[0] == name},
+    )
+    assert {words: parser.format_help() for words, parser in alone.items()} == {
+        words: parser.format_help() for words, parser in among_others.items()
+    }
+
+
+def test_others_are_declared_only_if_needed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    declared = []
+    monkeypatch.setattr(
+        main_module, "build_parser", lambda commands: declared.append(list(commands)) or build_parser(commands)
+    )
+    assert main(["info", "nowhere"]) == 2
+    monkeypatch.setattr("sys.argv", ["transduce", "info", "nowhere"])
+    assert main() == 2
+    for words in ([], ["--debug", "info", "--help"], ["inform"], ["--help"]):
+        with contextlib.suppress(SystemExit):
+            main(words)
+    assert declared == [["info"], ["info"], *[list(main_module.COMMANDS)] * 4]
+    assert "Did you mean 'info'?" in capsys.readouterr().err
 
 
 def test_what_follows_two_dashes_is_no_option(capsys: pytest.CaptureFixture[str]) -> None:

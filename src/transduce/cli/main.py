@@ -86,8 +86,8 @@ class CommandParser(argparse.ArgumentParser):
             (file or sys.stderr).write(message)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the whole command line; importing the commands imports no torch."""
+def build_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Returns the parser of the command line with these commands; importing them imports no torch."""
     parser = CommandParser(
         prog="transduce",
         description="Train, evaluate and use sequence transducers: the Transformer of 'Attention Is All You Need'.",
@@ -97,7 +97,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"transduce {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
     parser.set_defaults(run=show_help, parser=parser)
-    add_commands(parser, "commands", COMMANDS)
+    add_commands(parser, "commands", commands)
     return parser
 
 
@@ -135,9 +135,11 @@ def _require_posix() -> None:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Returns the arguments. The program ends here where they are wrong or ask for help."""
-    parser = build_parser()
+    words = sys.argv[1:] if arguments is None else arguments
+    # To import and declare the other commands takes longer than many a command.
+    parser = build_parser(words[:1] if words and words[0] in COMMANDS else COMMANDS)
     try:
-        args, unknown = parser.parse_known_args(arguments)
+        args, unknown = parser.parse_known_args(words)
         if unknown:
             _refuse(args.parser, unknown)
     except SystemExit:
