@@ -77,7 +77,11 @@ class StepSums:
 
 def seed_dropout(seed: int, step: int, rank: int) -> None:
     """Makes the dropout of a step depend on these three alone: no random state outlives the step."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1))
+    number = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1)
+    if torch.accelerator.is_available():
+        torch.manual_seed(number)
+    else:  # without the stack traces that `torch.manual_seed` keeps for devices that are not initialised
+        torch.default_generator.manual_seed(number)
 
 
 def batch_loss(
