@@ -62,9 +62,11 @@ def test_a_broken_model_fails_and_the_report_says_what_to_do(
     assert out.splitlines()[-1].startswith("FAILED: 2 of 18 checks (checksums, loads)")
 
 
-def test_a_tolerance_below_rounding_fails(bundle: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tolerance_below_rounding_fails(bundle: Bundle, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tolerance is what decides, and the report names the place of the worst difference."""
-    assert main(["verify", str(bundle.path), *QUICK, "--tolerance", "1e-12"]) == 1
+    (tmp_path / "test.en").write_text("\n".join(LINES) + "\n")
+    arguments = ["verify", str(bundle.path), "--source", str(tmp_path / "test.en"), *QUICK, "--sample", "5"]
+    assert main([*arguments, "--tolerance", "1e-12"]) == 1
     out = capsys.readouterr().out
     assert "at most 1.0e-12 is allowed" in out
     assert "position" in out
