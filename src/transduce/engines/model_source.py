@@ -8,6 +8,7 @@ docs/guides/changing-the-model.md.
 
 import ast
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -39,11 +40,10 @@ def text_digest(sources: dict[str, bytes]) -> str:
     return hashlib.sha256(b"".join(name.encode() + text for name, text in sources.items())).hexdigest()
 
 
-def syntax_digest(sources: dict[str, bytes]) -> str:
-    """Returns a digest of the programs: the syntax trees without docstrings."""
-    return hashlib.sha256(
-        "".join(name + _shown(ast.parse(text)) for name, text in sources.items()).encode()
-    ).hexdigest()
+def syntax_digest(sources: Mapping[str, bytes | ast.Module]) -> str:
+    """Returns a digest of programs, as text or parsed: the syntax trees without docstrings."""
+    trees = {name: source if isinstance(source, ast.Module) else ast.parse(source) for name, source in sources.items()}
+    return hashlib.sha256("".join(name + _shown(tree) for name, tree in trees.items()).encode()).hexdigest()
 
 
 def _shown(node: object) -> str:

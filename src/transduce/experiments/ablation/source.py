@@ -1,6 +1,8 @@
 """The source code of a training: all modules that its process can import, so that a table never mixes two programs."""
 
 import ast
+import contextlib
+import gc
 import hashlib
 from collections.abc import Iterator
 from functools import cache
@@ -20,21 +22,34 @@ def training_source() -> str:
 
     "" where the installation has no source files.
     """
-    sources = reached(_WORKER)
-    return hashlib.sha256(syntax_digest(sources).encode()).hexdigest()[:_DIGITS] if sources else ""
+    with _no_collections():
+        sources = reached(_WORKER)
+        return hashlib.sha256(syntax_digest(sources).encode()).hexdigest()[:_DIGITS] if sources else ""
 
 
-def reached(start: str) -> dict[str, bytes]:
-    """Returns the source of a module and of all of ours that it imports, also inside functions, by name."""
-    sources: dict[str, bytes] = {}
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """Leaves out collections, which would go through all syntax trees again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def reached(start: str) -> dict[str, ast.Module]:
+    """Returns the syntax tree of a module and of all of ours that it imports, also inside functions, by name."""
+    sources: dict[str, ast.Module] = {}
     left = [start]
     while left:
         name = left.pop()
         path = _ROOT / name.replace(".", "/")
         path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         if name not in sources and path.is_file():
-            sources[name] = path.read_bytes()
-            left += [name.rpartition(".")[0], *_imports(ast.parse(sources[name]))]
+            sources[name] = ast.parse(path.read_bytes())
+            left += [name.rpartition(".")[0], *_imports(sources[name])]
     return dict(sorted(sources.items()))
 
 
