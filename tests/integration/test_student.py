@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from made_models import made_bundle
 from small_recipe import RECIPE, lines
 from text_engine import text_translator
 from transduce.augmentation import student as students
+from transduce.augmentation import student_measurement
 from transduce.augmentation.distilled_data import with_distilled_data
 from transduce.augmentation.student import Student, StudentJob, make_student, student_config
 from transduce.augmentation.student_measurement import Comparison
@@ -64,6 +66,14 @@ def backwards(text: str) -> str:
 def teacher() -> "contextlib.AbstractContextManager[Translator]":
     """Returns a teacher that writes backwards, instead of the one in the folder, which writes noise."""
     return contextlib.nullcontext(text_translator(backwards))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_rounds() -> Iterator[None]:
+    """Measures speed in two rounds: each starts a process for each system."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(student_measurement, "_ROUNDS", 2)
+        yield
 
 
 @pytest.fixture(scope="module")
