@@ -16,6 +16,7 @@ from made_models import untied_folder
 from running_service import Events, config_of, request_of, run, running, until
 from transduce import Translator
 from transduce.errors import BundleError, ConfigError, DataError
+from transduce.serve import service as service_module
 from transduce.serve import whole_texts
 from transduce.serve.calls import Ticket
 from transduce.serve.config import BatchingConfig, ModelEntry, PivotConfig, ServeConfig
@@ -42,6 +43,12 @@ TEXT = (
     "",
     "The green man with two green balls runs over a dog, and the dog runs over the grass with a ball.",
 )
+
+
+@pytest.fixture(autouse=True)
+def short_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a service look at its model folders ten times a second: tests wait for that."""
+    monkeypatch.setattr(service_module, "_WATCH_SECONDS", 0.1)
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +84,13 @@ def offline(translator: Translator, case: dict[str, Any], texts: tuple[str, ...]
     return translator.translate_n_best(texts, n_best, **case, **options)
 
 
-@pytest.mark.parametrize("further", [(), (" ".join(TEXT) * 5,), TEXT], ids=["short", "long", "many"])
+@pytest.mark.parametrize("further", [(), (" ".join(TEXT) * 2,), TEXT], ids=["short", "long", "many"])
 def test_answers_under_load_are_those_of_the_translator(
     folder: Path, further: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few short texts go through the pipeline with those of others, long ones and many ones sentence by sentence."""
     monkeypatch.setattr(whole_texts, "_MAX_TEXTS", 8)
+    monkeypatch.setattr(whole_texts, "_MAX_CHARACTERS", 400)
     translator = Translator.load(folder)
     texts = (*TEXT, "<b>A dog</b> runs.", *further)
     expected = [offline(translator, fitting(case, len(texts)), texts) for case in MIXED]

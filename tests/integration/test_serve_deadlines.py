@@ -25,6 +25,12 @@ LONG = 30.0  # seconds within which anything happens on a busy machine
 NEVER = 4 * LONG  # seconds of work that does not end by itself within a test
 
 
+@pytest.fixture(autouse=True)
+def short_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a service look at its model folders ten times a second: tests wait for that."""
+    monkeypatch.setattr(service_module, "_WATCH_SECONDS", 0.1)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return untied_folder(tmp_path_factory.mktemp("model") / "first")
