@@ -75,28 +75,20 @@ def test_json_and_a_text_of_its_own_to_measure_on(
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 def test_translations_are_written_with_the_shortlist(
-    engine: str, model: str, corpus: tuple[str, str], capfd: pytest.CaptureFixture[str]
+    engine: str, model: str, corpus: tuple[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [
-        "translate",
-        model,
-        "--source",
-        corpus[0],
-        "--engine",
-        engine,
-        "--batch-size",
-        "1",
-        "--shortlist",
-        "on",
-    ]
+    few = _LINES[:6]
+    (tmp_path / "few").write_text("".join(f"{line}\n" for line in few))
+    arguments = ["translate", model, "--source", str(tmp_path / "few"), "--engine", engine, "--batch-size", "1"]
+    arguments += ["--shortlist", "on"]
     assert main(arguments) == BundleError.exit_code
     assert "has no shortlist" in capfd.readouterr().err
     assert learn(model, corpus, "--candidates", "3", "--frequent", "2") == 0
     capfd.readouterr()
     assert main(arguments) == 0
     lines = capfd.readouterr().out.split("\n")[:-1]
-    assert lines == Translator.load(model, engine=engine, shortlist="on").translate(_LINES, batch_size=1)
-    assert lines != Translator.load(model, engine=engine).translate(_LINES, batch_size=1)
+    assert lines == Translator.load(model, engine=engine, shortlist="on").translate(few, batch_size=1)
+    assert lines != Translator.load(model, engine=engine).translate(few, batch_size=1)
 
 
 def test_a_prepared_folder_is_a_corpus_too_unless_of_another_tokenizer(
