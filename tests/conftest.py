@@ -42,6 +42,8 @@ _HAS_TORCH = importlib.util.find_spec("torch") is not None
 _LACKS_TORCH = ("No module named 'torch'", "torch not installed.")  # what Python says, and what our commands say
 _NO_TORCH = "PyTorch is not installed: pip install '.[train]'"
 
+_OF_A_SERVICE = ("transduce.serve.server", "transduce.engines.ctranslate2", "ctranslate2", "py3langid")
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
@@ -130,10 +132,10 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> Noting:
 
 @pytest.fixture(scope="session")
 def warm_python() -> Iterator[Path]:
-    """Returns a command that is as `python`, with PyTorch loaded: see `warm_start`."""
+    """Returns a command that is as `python`, with PyTorch and a service's modules loaded: see `warm_start`."""
     if not _HAS_TORCH:
         pytest.skip(_NO_TORCH)
-    with warm_interpreter() as command:
+    with warm_interpreter(modules=_OF_A_SERVICE) as command:
         yield command
 
 

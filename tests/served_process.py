@@ -57,7 +57,9 @@ class Answer:
 class Serving:
     """A running service."""
 
-    def __init__(self, arguments: list[str], gate: Path | None = None, free: int = 0) -> None:
+    def __init__(
+        self, arguments: list[str], gate: Path | None = None, free: int = 0, python: str | Path = sys.executable
+    ) -> None:
         """Starts the process; `wait_until_ready` waits for it.
 
         With `gate`, it computes `free` sentences, and others once there is such a file. Until then it holds them as
@@ -65,7 +67,7 @@ class Serving:
         """
         program = ["-m", "transduce.cli.main"] if gate is None else ["-c", _HELD, str(gate), str(free)]
         self.process = subprocess.Popen(
-            [sys.executable, *program, "serve", "--port", "0", *arguments],
+            [python, *program, "serve", "--port", "0", *arguments],
             env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -168,9 +170,11 @@ def write_config(folder: Path, model: Path, **sections: Mapping[str, Any]) -> Pa
 
 
 @contextlib.contextmanager
-def serving(config: Path, *arguments: str, gate: Path | None = None, free: int = 0) -> Iterator[Serving]:
+def serving(
+    config: Path, *arguments: str, gate: Path | None = None, free: int = 0, python: str | Path = sys.executable
+) -> Iterator[Serving]:
     """Yields a service that is ready; it is stopped, if need be by force, at the end. For `gate` see `Serving`."""
-    started = Serving(["--config", str(config), *arguments], gate, free)
+    started = Serving(["--config", str(config), *arguments], gate, free, python)
     try:
         started.wait_until_ready()
         yield started

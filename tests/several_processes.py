@@ -4,12 +4,15 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
 def start(
-    world_size: int, arguments: Sequence[str], python: str | Path = sys.executable
+    world_size: int,
+    arguments: Sequence[str],
+    python: str | Path = sys.executable,
+    environment: Mapping[str, str] | None = None,
 ) -> "list[subprocess.Popen[str]]":
     """Starts `PYTHON ARGUMENTS` as that many ranks on this machine; their standard error is read."""
     with socket.socket() as free:
@@ -17,7 +20,7 @@ def start(
         port = free.getsockname()[1]
     world = {"WORLD_SIZE": str(world_size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    shared = os.environ | world | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+    shared = os.environ | world | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths} | dict(environment or {})
     return [
         subprocess.Popen(
             [python, *arguments],

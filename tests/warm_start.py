@@ -2,8 +2,8 @@
 
 `warm_interpreter` makes a command that takes the arguments of `python`. What it starts is forked from a process that
 has imported what a training needs; it has the command's arguments, environment, folder and standard streams, and the
-command ends as it does. Signals that can be handled are passed on. Where a test is about the start of a process, its
-memory or its last moments, it uses `sys.executable`.
+command ends as it does. Signals that can be handled are passed on. Where a test is about the start of a process or its
+memory, it uses `sys.executable`; where it is about its last moments, that or `END_WITH_PYTHON`.
 """
 
 import atexit
@@ -25,7 +25,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-_PASSED_ON = (signal.SIGTERM, signal.SIGINT)
+END_WITH_PYTHON = {"WARM_START_END": "python"}
+"""In the environment of the command: the process takes down its modules, as Python does. It takes a second."""
+
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @contextlib.contextmanager
@@ -135,7 +138,7 @@ def _run(arguments: list[str]) -> None:
 
 
 def _run_and_end(arguments: list[str]) -> NoReturn:
-    """Runs it and ends as Python does, but takes down no modules: with PyTorch that is a second of the processor."""
+    """Runs it and ends as Python does, but takes down no modules unless told so: see `END_WITH_PYTHON`."""
     code: object = 0
     try:
         _run(arguments)
@@ -147,6 +150,8 @@ def _run_and_end(arguments: list[str]) -> NoReturn:
     if not isinstance(code, int | None):
         print(code, file=sys.stderr)
         code = 1
+    if END_WITH_PYTHON.items() <= os.environ.items():
+        sys.exit(code)
     threading._shutdown()  # type: ignore[attr-defined]  # waits for the threads that are no daemons
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

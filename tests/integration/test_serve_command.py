@@ -56,6 +56,7 @@ def translate(service: Serving, text: str = TEXTS[0], **more: Any) -> Answer:
 
 
 def test_a_service_answers_until_it_is_told_to_end(config: Path, expected: dict[str, str]) -> None:
+    """It is started and ends as a user's; those of the other tests begin with their modules loaded."""
     with serving(config) as service:
         assert service.ask("/health").status == 200
         assert service.ask("/ready").status == 200
@@ -108,9 +109,10 @@ class Client(threading.Thread):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("turn", range(2))
-def test_no_accepted_request_is_lost_at_the_end(config: Path, expected: dict[str, str], number: int, turn: int) -> None:
-    with serving(config) as service:
+def test_no_accepted_request_is_lost_at_the_end(
+    config: Path, expected: dict[str, str], number: int, warm_python: Path
+) -> None:
+    with serving(config, python=warm_python) as service:
         clients = [Client(service, each) for each in range(16)]
         for client in clients:
             client.start()
@@ -137,8 +139,8 @@ def test_no_accepted_request_is_lost_at_the_end(config: Path, expected: dict[str
             assert name not in logged, "an accepted request was cut off"
 
 
-def test_reloading_under_load_disturbs_nobody(config: Path, expected: dict[str, str]) -> None:
-    with serving(config) as service:
+def test_reloading_under_load_disturbs_nobody(config: Path, expected: dict[str, str], warm_python: Path) -> None:
+    with serving(config, python=warm_python) as service:
         clients = [Client(service, each) for each in range(8)]
         for client in clients:
             client.start()
@@ -157,11 +159,13 @@ def test_reloading_under_load_disturbs_nobody(config: Path, expected: dict[str, 
 
 
 @contextlib.contextmanager
-def stopping(folder: Path, model: Path) -> Iterator[tuple[Serving, http.client.HTTPConnection, Future[Answer], Path]]:
+def stopping(
+    folder: Path, model: Path, warm_python: Path
+) -> Iterator[tuple[Serving, http.client.HTTPConnection, Future[Answer], Path]]:
     """Yields a service that was told to end while it works, a connection from before, the work, and its gate."""
     config = write_config(folder, model, batching={"deadline_seconds": 600})
     with (
-        serving(config, gate=folder / "gate") as service,
+        serving(config, gate=folder / "gate", python=warm_python) as service,
         contextlib.closing(service.connection()) as kept,
         ThreadPoolExecutor(1) as pool,
     ):
@@ -173,8 +177,10 @@ def stopping(folder: Path, model: Path) -> Iterator[tuple[Serving, http.client.H
         yield service, kept, work, folder / "gate"
 
 
-def test_work_under_way_is_finished_and_new_work_refused(tmp_path: Path, model: Path, expected: dict[str, str]) -> None:
-    with stopping(tmp_path, model) as (service, kept, work, gate):
+def test_work_under_way_is_finished_and_new_work_refused(
+    tmp_path: Path, model: Path, expected: dict[str, str], warm_python: Path
+) -> None:
+    with stopping(tmp_path, model, warm_python) as (service, kept, work, gate):
         refused = ask(kept, "/translate", {"q": "A dog runs.", "source": "en", "target": "de"})
         assert (refused.status, refused.headers["connection"]) == (503, "close")
         assert service.ask("/ready").status == 503
@@ -185,16 +191,16 @@ def test_work_under_way_is_finished_and_new_work_refused(tmp_path: Path, model: 
         assert service.wait() == 0
 
 
-def test_a_second_signal_ends_it_at_once(tmp_path: Path, model: Path) -> None:
-    with stopping(tmp_path, model) as (service, _, work, _):
+def test_a_second_signal_ends_it_at_once(tmp_path: Path, model: Path, warm_python: Path) -> None:
+    with stopping(tmp_path, model, warm_python) as (service, _, work, _):
         assert service.stop(signal.SIGINT, seconds=60) == 128 + signal.SIGINT
         assert "transduce: stopped at once, by a second signal" in service.events
         with pytest.raises((OSError, http.client.HTTPException)):
             work.result(60)
 
 
-def test_half_sent_requests_do_not_hold_the_end_up(config: Path) -> None:
-    with serving(config) as service, contextlib.ExitStack() as stack:
+def test_half_sent_requests_do_not_hold_the_end_up(config: Path, warm_python: Path) -> None:
+    with serving(config, python=warm_python) as service, contextlib.ExitStack() as stack:
         address = urlsplit(service.address)
         for sent in (
             b"",
@@ -209,8 +215,8 @@ def test_half_sent_requests_do_not_hold_the_end_up(config: Path) -> None:
         assert service.stop(seconds=15) == 0
 
 
-def test_a_client_that_leaves_is_noted_and_its_work_given_up(config: Path) -> None:
-    with serving(config) as service:
+def test_a_client_that_leaves_is_noted_and_its_work_given_up(config: Path, warm_python: Path) -> None:
+    with serving(config, python=warm_python) as service:
         for _ in range(3):
             connection = service.connection()
             body = json.dumps({"q": _MANY, "source": "en", "target": "de"})
@@ -227,10 +233,10 @@ def test_a_client_that_leaves_is_noted_and_its_work_given_up(config: Path) -> No
 # --- keys, limits, reloading ----------------------------------------------------------------------------------
 
 
-def test_keys_and_limits_are_kept_and_reloaded(tmp_path: Path, model: Path) -> None:
+def test_keys_and_limits_are_kept_and_reloaded(tmp_path: Path, model: Path, warm_python: Path) -> None:
     keys = tmp_path / "keys.toml"
     first = add_key(keys, "first", per_minute=100)
-    with serving(write_config(tmp_path, model), "--keys", str(keys)) as service:
+    with serving(write_config(tmp_path, model), "--keys", str(keys), python=warm_python) as service:
         assert translate(service).status in (400, 401, 403)
         answer = translate(service, api_key=first)
         assert answer.status == 200
@@ -268,10 +274,10 @@ def test_a_new_key_is_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "has a key 'weblate' already" in capsys.readouterr().err
 
 
-def test_metrics_can_have_a_port_of_their_own(tmp_path: Path, model: Path) -> None:
+def test_metrics_can_have_a_port_of_their_own(tmp_path: Path, model: Path, warm_python: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with serving(write_config(tmp_path, model, server={"metrics_port": port})) as service:
+    with serving(write_config(tmp_path, model, server={"metrics_port": port}), python=warm_python) as service:
         missing = service.ask("/metrics")
         require_described("GET", "/metrics", missing.status, missing.headers["content-type"], missing.body)
         assert missing.status == 404
@@ -281,12 +287,12 @@ def test_metrics_can_have_a_port_of_their_own(tmp_path: Path, model: Path) -> No
         assert service.stop() == 0
 
 
-def test_pages_of_other_origins_are_served_only_if_set(tmp_path: Path, model: Path) -> None:
+def test_pages_of_other_origins_are_served_only_if_set(tmp_path: Path, model: Path, warm_python: Path) -> None:
     origin = {"Origin": "https://page.example"}
     fields = {"q": "A dog runs.", "source": "en", "target": "de"}
-    with serving(write_config(tmp_path, model)) as service:
+    with serving(write_config(tmp_path, model), python=warm_python) as service:
         assert "access-control-allow-origin" not in service.ask("/translate", fields, origin).headers
-    with serving(write_config(tmp_path, model, server={"cors_origins": ["*"]})) as service:
+    with serving(write_config(tmp_path, model, server={"cors_origins": ["*"]}), python=warm_python) as service:
         assert service.ask("/translate", fields, origin).headers["access-control-allow-origin"] == "*"
 
 
@@ -298,10 +304,12 @@ def server() -> Iterator[PostgresServer]:
     yield from postgres_server()
 
 
-def test_translation_goes_on_without_the_database(tmp_path: Path, model: Path, server: PostgresServer) -> None:
+def test_translation_goes_on_without_the_database(
+    tmp_path: Path, model: Path, server: PostgresServer, warm_python: Path
+) -> None:
     config = write_config(tmp_path, model, state={"url": server.new_database()})
     glossary = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "dog\tHund", "entries_format": "tsv"}
-    with serving(config) as service:
+    with serving(config, python=warm_python) as service:
         made = service.ask("/v2/glossaries", glossary)
         assert made.status == 201, made.body
         path = f"/v2/glossaries/{made.json['glossary_id']}"
@@ -321,15 +329,15 @@ def test_translation_goes_on_without_the_database(tmp_path: Path, model: Path, s
     assert any("can be used again" in line for line in service.events)
 
 
-def test_usage_outlasts_the_service(tmp_path: Path, model: Path) -> None:
+def test_usage_outlasts_the_service(tmp_path: Path, model: Path, warm_python: Path) -> None:
     keys = tmp_path / "keys.toml"
     secret = add_key(keys, "first", per_day=1000)
     config = write_config(tmp_path, model, keys={"file": str(keys)})
     headers = {"Authorization": f"DeepL-Auth-Key {secret}"}
-    with serving(config) as service:
+    with serving(config, python=warm_python) as service:
         assert translate(service, api_key=secret).status == 200
         assert service.stop() == 0
-    with serving(config) as service:
+    with serving(config, python=warm_python) as service:
         assert service.ask("/v2/usage", headers=headers).json["character_count"] == len(TEXTS[0])
         answer = translate(service, api_key=secret)
         assert f"r={1000 - 2 * len(TEXTS[0])};" in answer.headers["ratelimit"]
@@ -360,12 +368,12 @@ def make_certificate(folder: Path) -> None:
 
 
 def test_tls_is_spoken_and_a_renewed_certificate_is_taken(
-    tmp_path: Path, model: Path, certificate: tuple[Path, Path]
+    tmp_path: Path, model: Path, certificate: tuple[Path, Path], warm_python: Path
 ) -> None:
     for path in certificate:
         shutil.copy(path, tmp_path)
     paths = {"certificate": "cert.pem", "private_key": "key.pem"}  # relative to the configuration
-    with serving(write_config(tmp_path, model, server=paths)) as service:
+    with serving(write_config(tmp_path, model, server=paths), python=warm_python) as service:
         parts = urlsplit(service.address)
         assert parts.scheme == "https"
 

@@ -64,10 +64,10 @@ def folder(tmp_path: Path, originals: Path) -> Path:
 
 
 @contextmanager
-def served(folder: Path, *arguments: str) -> Iterator[Serving]:
+def served(folder: Path, python: Path, *arguments: str) -> Iterator[Serving]:
     config = folder.parent / "serve.toml"
     config.write_text(f"[state]\nurl = {json.dumps(str(folder.parent / 'serve.db'))}\n", encoding="utf-8")
-    with serving(config, "--models", str(folder), *arguments) as service:
+    with serving(config, "--models", str(folder), *arguments, python=python) as service:
         yield service
 
 
@@ -98,8 +98,8 @@ def loaded(service: Serving) -> set[str]:
     }
 
 
-def test_a_folder_is_served_searched_again_and_found_again(folder: Path, originals: Path) -> None:
-    with served(folder, "--max-loaded", "1") as service:
+def test_a_folder_is_served_searched_again_and_found_again(folder: Path, originals: Path, warm_python: Path) -> None:
+    with served(folder, warm_python, "--max-loaded", "1") as service:
         assert loaded(service) == set()
         assert service.ask("/ready").status == 200
         assert targets(service) == {"de": ["de", "en", "fr"], "en": ["de", "en", "fr"], "fr": ["fr"]}
@@ -131,7 +131,7 @@ def test_a_folder_is_served_searched_again_and_found_again(folder: Path, origina
             f"transduce: importing {folder / 'opus-en-de'} (2 of 2)",
             f"transduce: importing {folder / 'broken'} (1 of 1)",
         ]
-    with served(folder) as service:
+    with served(folder, warm_python) as service:
         assert translated(service, "en", "de") == expected(originals, "en-de")
         assert not any("opus-en-de" in line for line in service.events), "the import was found"
 

@@ -39,16 +39,16 @@ def server() -> Iterator[PostgresServer]:
 class Replicas:
     """Two services that share a store, and a key of both."""
 
-    def __init__(self, folder: Path, model: Path, database: str, stack: contextlib.ExitStack) -> None:
+    def __init__(self, folder: Path, model: Path, database: str, stack: contextlib.ExitStack, python: Path) -> None:
         keys = folder / "keys.toml"
         self.secret = add_key(keys, "first", per_day=QUOTA)
         self._config = write_config(folder, model, keys={"file": str(keys)}, state={"url": database})
-        self._stack = stack
+        self._stack, self._python = stack, python
         self.services = [self.started(), self.started()]
 
     def started(self) -> Serving:
         """Starts a further service."""
-        return self._stack.enter_context(serving(self._config))
+        return self._stack.enter_context(serving(self._config, python=self._python))
 
     def answered(self, service: Serving, *texts: str) -> int:
         """Sends texts, and returns their characters where they were translated; 0 where the quota was spent."""
@@ -64,13 +64,13 @@ class Replicas:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_two_services_spend_a_quota_once_though_one_is_replaced(
-    tmp_path: Path, model: Path, server: PostgresServer, number: int
+    tmp_path: Path, model: Path, server: PostgresServer, warm_python: Path, number: int
 ) -> None:
     database = server.new_database()
     counted: list[int] = []  # characters of answered requests
     is_third = threading.Event()
     with contextlib.ExitStack() as stack:
-        replicas = Replicas(tmp_path, model, database, stack)
+        replicas = Replicas(tmp_path, model, database, stack, warm_python)
 
         def client(index: int, until: float) -> None:
             """Sends requests until that many characters were answered, or its service ends, or the quota is spent."""
@@ -107,11 +107,11 @@ def test_two_services_spend_a_quota_once_though_one_is_replaced(
 
 
 def test_of_long_lists_as_many_are_answered_as_the_quota_has_room_for(
-    tmp_path: Path, model: Path, server: PostgresServer
+    tmp_path: Path, model: Path, server: PostgresServer, warm_python: Path
 ) -> None:
     lines = ["A dog runs."] * 55  # 605 characters: the first leaves 395, the second overdraws them
     with contextlib.ExitStack() as stack:
-        replicas = Replicas(tmp_path, model, server.new_database(), stack)
+        replicas = Replicas(tmp_path, model, server.new_database(), stack, warm_python)
         with ThreadPoolExecutor(8) as threads:
             sent = [threads.submit(replicas.answered, replicas.services[index % 2], *lines) for index in range(8)]
             answered = [each.result() for each in sent]

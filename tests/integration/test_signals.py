@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,12 +25,14 @@ from transduce.training.stop_signals import StopSignals
 pytestmark = pytest.mark.computes
 
 
-def test_sigterm_stops_the_command_and_resume_goes_on(recipe: Path, data: Path, tmp_path: Path) -> None:
+def test_sigterm_stops_the_command_and_resume_goes_on(
+    recipe: Path, data: Path, tmp_path: Path, warm_python: Path
+) -> None:
     stopped, whole = tmp_path / "stopped", tmp_path / "whole"
     arguments = ["train", str(recipe), "--data", str(data), "--quiet"]
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "transduce.cli.main", *arguments),
+            *(str(warm_python), "-m", "transduce.cli.main", *arguments),
             *("--output", str(stopped), "--set", "train.max_steps=1000000"),
         ],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
