@@ -75,6 +75,9 @@ source_language = "en"
 target_language = "de"
 validation = ["dev.en", "dev.de"]
 
+[decode]
+max_extra_tokens = 5
+
 [[data.corpora]]
 name = "first"
 files = ["first.en", "first.de"]
@@ -332,7 +335,7 @@ class Processes:
             if interrupted and time.monotonic() - started > _MOST_SECONDS:
                 self.send(signal.SIGKILL, range(len(self.ids)))
                 raise SystemExit(f"a process did not end:\n{self.messages()}")
-            time.sleep(0.002)
+            time.sleep(0.01)
         return round(time.monotonic() - started, 2)
 
     def messages(self) -> str:
@@ -385,7 +388,7 @@ def interrupt(kind: str, options: Options, run: Path, most_steps: int, generator
     processes = Processes(options.ranks, options.arguments, run.parent, options.nan_steps, disk_bytes)
     if kind != "full disk":
         while processes.is_running() and seen < steps and not (starting and time.monotonic() - started > seconds):
-            time.sleep(0.002)
+            time.sleep(0.01)
             now = last_step(run)
             seen, last = seen + max(0, now - last), now  # what comes again after a kill was dropped first
         time.sleep(0 if starting else moment)

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,13 +167,13 @@ def test_the_mean_is_compared_with_the_last_checkpoint(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_real_interruptions_at_random_moments(ranks: int) -> None:
+def test_real_interruptions_at_random_moments(ranks: int, warm_python: Path) -> None:
     script = Path(__file__).resolve().parents[3] / "benchmarks" / "interrupted_training.py"
     counts = ["--kills", "2", "--terminations", "1", "--interrupts", "1", "--full-disks", "1", "--nan-batches", "3"]
     counts += ["--steps", "63", "--ranks", str(ranks), "--dead-ranks", str(2 * (ranks - 1))]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     ended = subprocess.run(
-        [sys.executable, str(script), *counts], capture_output=True, text=True, timeout=1500, env=environment
+        [warm_python, str(script), *counts], capture_output=True, text=True, timeout=1500, env=environment
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     result = json.loads(ended.stdout)
