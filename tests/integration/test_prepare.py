@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,6 +26,12 @@ from transduce.text import SubwordTokenizer
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     return made_corpus(tmp_path / "corpus")
+
+
+@pytest.fixture
+def small(config: Config) -> Config:
+    """Fewer lines, for what does not depend on their number."""
+    return with_data(config, train=(("dev.en", "dev.de"),), validation=("test.en", "test.de"), test={})
 
 
 def test_the_prepared_files(config: Config, tmp_path: Path) -> None:
@@ -146,24 +151,24 @@ def test_tokenizer_learns_from_a_spread_sample_of_kept_pairs(config: Config, tmp
     assert "were requested; the text yields no more" in str(report)
 
 
-def test_given_tokenizer_is_used(config: Config, tmp_path: Path) -> None:
-    prepare(config, tmp_path / "a", progress=False)
-    other = replace(config, text=TextConfig(vocab_size=9999))
+def test_given_tokenizer_is_used(small: Config, tmp_path: Path) -> None:
+    prepare(small, tmp_path / "a", progress=False)
+    other = replace(small, text=TextConfig(vocab_size=9999))
     given = tmp_path / "a" / "tokenizer.json"
     prepare(other, tmp_path / "b", progress=False, tokenizer=given)
     assert load_prepared(tmp_path / "b").tokenizer_fingerprint == load_prepared(tmp_path / "a").tokenizer_fingerprint
-    assert prepare(config, tmp_path / "b", progress=False, tokenizer=given).reused
-    assert difference_from(config, load_prepared(tmp_path / "b")) == ""
+    assert prepare(small, tmp_path / "b", progress=False, tokenizer=given).reused
+    assert difference_from(small, load_prepared(tmp_path / "b")) == ""
     assert difference_from(other, load_prepared(tmp_path / "a")) == "text.vocab_size was 300, now 9999"
     with pytest.raises(
         DataError, match=r"prepared differently: text\.tokenizer was '[0-9a-f]+', now not set; text\.algorithm"
     ):
-        prepare(config, tmp_path / "b", progress=False)
+        prepare(small, tmp_path / "b", progress=False)
 
 
-def test_without_validation(config: Config, tmp_path: Path) -> None:
-    prepare(config, tmp_path / "out", progress=False)
-    bare = with_data(config, validation=())
+def test_without_validation(small: Config, tmp_path: Path) -> None:
+    prepare(small, tmp_path / "out", progress=False)
+    bare = with_data(small, validation=())
     assert prepare(bare, tmp_path / "out", progress=False, overwrite=True).validation is None
     assert load_prepared(tmp_path / "out").validation is None
     assert not (tmp_path / "out" / "validation.arrow").exists()
@@ -173,11 +178,11 @@ def test_without_validation(config: Config, tmp_path: Path) -> None:
 # Reuse.
 
 
-def test_a_folder_prepared_in_the_same_way_is_reused(config: Config, tmp_path: Path) -> None:
+def test_a_folder_prepared_in_the_same_way_is_reused(small: Config, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    first = prepare(config, output, progress=False)
+    first = prepare(small, output, progress=False)
     times = {path: path.stat().st_mtime_ns for path in output.iterdir()}
-    second = prepare(replace(config, name="other"), output, progress=False)
+    second = prepare(replace(small, name="other"), output, progress=False)
     assert second.reused
     assert "already prepared" in str(second)
     assert {path: path.stat().st_mtime_ns for path in output.iterdir()} == times
@@ -192,15 +197,15 @@ def test_touched_and_moved_files_are_reused_by_checksum(config: Config, tmp_path
     assert prepare(with_data(config, folder=str(moved)), tmp_path / "out", progress=False).reused
 
 
-def test_a_folder_from_before_a_key_existed_is_reused(config: Config, tmp_path: Path) -> None:
+def test_a_folder_from_before_a_key_existed_is_reused(small: Config, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    prepare(config, output, progress=False)
+    prepare(small, output, progress=False)
     manifest = read_checked(output / "manifest.json")
     del manifest["identity"]["data"]["drop_wrong_language"]
     write_checked(output / "manifest.json", manifest)
-    assert prepare(config, output, progress=False).reused
+    assert prepare(small, output, progress=False).reused
     with pytest.raises(DataError, match=r"data\.drop_wrong_language was False, now True"):
-        prepare(with_data(config, drop_wrong_language=True), output, progress=False)
+        prepare(with_data(small, drop_wrong_language=True), output, progress=False)
 
 
 def test_other_configuration_or_contents_are_refused(config: Config, tmp_path: Path) -> None:
@@ -239,11 +244,11 @@ def test_other_configuration_or_contents_are_refused(config: Config, tmp_path: P
 @pytest.mark.parametrize("stage", ["examine", "learn_tokenizer", "encode_split", "_epoch_report", "_write_manifest"])
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_crash_leaves_nothing_that_looks_prepared(
-    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, overwrite: bool
+    small: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, overwrite: bool
 ) -> None:
     output = tmp_path / "out"
     if overwrite:
-        prepare(with_data(config, max_tokens=99), output, progress=False)
+        prepare(with_data(small, max_tokens=99), output, progress=False)
     real: Callable[..., Any] = getattr(prepare_module, stage)
 
     def crash(*args: Any, **kwargs: Any) -> Any:
@@ -254,14 +259,14 @@ def test_a_crash_leaves_nothing_that_looks_prepared(
     with monkeypatch.context() as patch:
         patch.setattr(prepare_module, stage, crash)
         with pytest.raises(KeyboardInterrupt):
-            prepare(config, output, progress=False, overwrite=overwrite)
+            prepare(small, output, progress=False, overwrite=overwrite)
     with pytest.raises(DataError, match="not a prepared folder"):
         load_prepared(output)
-    assert not prepare(config, output, progress=False).reused
+    assert not prepare(small, output, progress=False).reused
     load_prepared(output)
 
 
-def test_killed_while_encoding(config: Config, tmp_path: Path) -> None:
+def test_killed_while_encoding(config: Config, tmp_path: Path, warm_python: Path) -> None:
     output = tmp_path / "out"
     script = (
         "import os, sys, pathlib\n"
@@ -271,9 +276,9 @@ def test_killed_while_encoding(config: Config, tmp_path: Path) -> None:
         "main(sys.argv[1:])\n"
     )
     folder = Path(config.data.folder)
-    arguments = ["prepare", "--train", f"{folder}/one.en", f"{folder}/one.de", "--output", str(output)]
+    arguments = ["prepare", "--train", f"{folder}/dev.en", f"{folder}/dev.de", "--output", str(output)]
     arguments += ["--set", "text.vocab_size=300"]
-    assert subprocess.run([sys.executable, "-c", script, *arguments], check=False).returncode == 9
+    assert subprocess.run([warm_python, "-c", script, *arguments], check=False).returncode == 9
     assert not (output / "train.arrow").exists()
     with pytest.raises(DataError, match="not a prepared folder"):
         load_prepared(output)
