@@ -7,6 +7,7 @@ They are found on translations that the model makes of random words of its vocab
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.aligning_heads import AligningHeads
@@ -15,7 +16,9 @@ from transduce.config.special_ids import EOS
 from transduce.decoding.alignment import BEST_HEADS, alignment_scores, best_heads
 from transduce.decoding.scores import NEVER_GENERATED
 from transduce.engines.torch import TorchEngine
+from transduce.engines.torch_search import padded
 from transduce.model import Transformer
+from transduce.model.attention_maps import attention_maps
 from transduce.text import Tokenizer
 
 _NUM_SENTENCES, _SOURCE_WORDS, _TARGET_TOKENS = 16, 12, 20
@@ -34,12 +37,21 @@ def find_aligning_heads(config: ModelConfig, weights: Mapping[str, np.ndarray], 
     limit = (longest_sequence(config) or _TARGET_TOKENS + 1) - 1
     options = DecodeConfig(beam_size=1, max_tokens=min(_TARGET_TOKENS, limit))
     translations = [best.ids for [best] in engine.translate(sources, options)]
-    attention = [
-        engine.attend(source, target).cross[:, :, :-1, :-1]
-        for source, target in zip(sources, translations, strict=True)
-        if target
-    ]
-    return choose_heads(attention, config)
+    return choose_heads(_cross_attention(engine.model, sources, translations), config)
+
+
+def _cross_attention(
+    model: Transformer, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> list[np.ndarray]:
+    """Returns the weights of each pair whose target has tokens, without those of EOS, (L, H, T, S) each."""
+    pairs = [(source, target) for source, target in zip(sources, targets, strict=True) if target]
+    if not pairs:
+        return []
+    source_BS, lengths_B = padded([[*source, EOS] for source, _ in pairs])
+    target_BT, _ = padded([[*target, EOS] for _, target in pairs])
+    with torch.inference_mode():
+        cross = torch.stack(attention_maps(model, source_BS, lengths_B, target_BT).cross).float().numpy()
+    return [cross[:, pair, :, : len(target), : len(source)] for pair, (source, target) in enumerate(pairs)]
 
 
 def choose_heads(attention: Sequence[np.ndarray], config: ModelConfig) -> AligningHeads:
