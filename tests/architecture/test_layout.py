@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -141,14 +141,14 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 # --- parameters -----------------------------------------------------------------------------------------------
 
 
+@cache
 def keys_of(typed_dict: str) -> set[str]:
     """Returns the keys of a typed dictionary of the package, those of its bases included."""
-    for tree in trees().values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and node.name == typed_dict:
-                own = {ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)}
-                bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id != "TypedDict"]
-                return own.union(*map(keys_of, bases))
+    for node in (node for tree in trees().values() for node in tree.body):
+        if isinstance(node, ast.ClassDef) and node.name == typed_dict:
+            own = {ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)}
+            bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id != "TypedDict"]
+            return own.union(*map(keys_of, bases))
     raise LookupError(typed_dict)
 
 
@@ -230,15 +230,36 @@ def test_a_comparison_with_a_value_is_noticed(code: str) -> None:
     assert ("norm", "pre") in set(compared(ast.parse(code)))
 
 
+class Words(NamedTuple):
+    """What a module says."""
+
+    identifiers: set[str]  # names, attributes and parameters
+    texts: set[str]
+
+
+@cache
+def words() -> dict[str, Words]:
+    """Returns what each module says."""
+    found = {name_of(path): Words(set(), set()) for path in trees()}
+    for path, tree in trees().items():
+        of_module = found[name_of(path)]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant):
+                if isinstance(node.value, str):
+                    of_module.texts.add(node.value)
+            else:
+                names = (getattr(node, kind, None) for kind in ("attr", "arg", "id"))
+                of_module.identifiers.update(name for name in names if name is not None)
+    return found
+
+
 @pytest.mark.parametrize("option", ["coverage_penalty", "top_k", "top_p"])
 def test_a_decoding_option_touches_few_files(option: str) -> None:
     """The schema, what the engines can do, and the search that has it: no more."""
     files = {
-        name_of(path)
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
-        if option in (getattr(node, "attr", ""), getattr(node, "arg", ""), getattr(node, "id", ""))
-        or (isinstance(node, ast.Constant) and isinstance(node.value, str) and option in node.value.split())
+        name
+        for name, (identifiers, texts) in words().items()
+        if option in identifiers or any(option in text.split() for text in texts)
     }
     assert "config/schema.py" in files
     assert len(files) <= _MAX_FILES_OF_A_DECODING_OPTION, sorted(files)
@@ -246,13 +267,8 @@ def test_a_decoding_option_touches_few_files(option: str) -> None:
 
 def test_an_optimiser_touches_two_files() -> None:
     """The schema, which has its numbers, and the file that makes it and knows what it keeps."""
-    texts = ("exp_avg", "adam_epsilon")
-    files = {
-        name_of(path)
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
-        if any(getattr(node, kind, "") in texts for kind in ("attr", "id", "value"))
-    }
+    names = {"exp_avg", "adam_epsilon"}
+    files = {name for name, (identifiers, texts) in words().items() if names & (identifiers | texts)}
     assert files == {"config/schema.py", "training/optimizer.py"}
 
 
@@ -273,12 +289,7 @@ def test_only_engines_know_the_name_of_an_engine() -> None:
 @pytest.mark.parametrize("name", NAMED_CORPORA)
 def test_a_named_corpus_touches_few_files(name: str) -> None:
     """Its entry, and an experiment that uses it."""
-    found = {
-        name_of(path)
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and node.value == name
-    }
+    found = {module for module, (_, texts) in words().items() if name in texts}
     assert "data/named_corpora.py" in found
     assert len(found) <= _MAX_FILES_OF_A_CORPUS, sorted(found)
 

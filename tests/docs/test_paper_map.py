@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ _REFERENCE = re.compile(r"`([\w/]+\.py):([\w.]+)`")
 _ROW = re.compile(r"^\| \d+ \| `([\w/]+\.py)` \| \"(.+?)\" \|", re.MULTILINE)
 
 
+@cache
 def names_in(path: Path) -> set[str]:
     """Returns what a module defines: `function`, `Class`, `Class.method`, `CONSTANT`."""
     names: set[str] = set()
@@ -28,6 +30,7 @@ def names_in(path: Path) -> set[str]:
     return names
 
 
+@cache
 def markers() -> list[tuple[str, str]]:
     """Returns (file, the words after it) for each `DEVIATION:` in the source, white space squeezed."""
     found = []
