@@ -48,14 +48,14 @@ _CONFIGS = {
     "learned positions": replace(_BASE, positions="learned", max_positions=200, norm="pre", tie_embeddings="none"),
     "window": replace(_BASE, attention_window=4),
 }
-_SOURCES = [[7, 8, 9], [10, 11, 10, 8, 7, 5, 6], [4], [5, 6, 7, 8], [9] * 20]
+_SOURCES = [[7, 8, 9], [10, 11, 10, 8, 7, 5, 6], [4], [5, 6, 7, 8], [9] * 12]
 _SEARCHES: dict[str, tuple[dict[str, Any], int, list[TokenConstraints] | None]] = {
     "beam": ({"beam_size": 4}, 4, None),
     "greedy": ({"beam_size": 1}, 1, None),
     "groups": ({"beam_size": 4, "diversity_groups": 2, "diversity_penalty": 0.5}, 4, None),
     "coverage": ({"beam_size": 3, "coverage_penalty": 0.2}, 3, None),
     "drawn": ({"temperature": 1.0, "seed": 3, "top_k": 5, "top_p": 0.9}, 3, None),
-    "long": ({"beam_size": 2, "max_extra_tokens": 70, "min_tokens": 66}, 1, None),
+    "long": ({"beam_size": 2, "max_extra_tokens": 56, "min_tokens": 66}, 1, None),
     "no repeats": ({"beam_size": 2, "no_repeat_ngram": 2, "min_tokens": 3}, 1, None),
     "conditions": ({"beam_size": 4}, 2, [TokenConstraints(prefix=(5,), required=(((6, 7),),), forbidden=((9,),))] * 5),
 }
