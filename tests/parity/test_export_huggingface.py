@@ -61,7 +61,9 @@ def export(bundle: Bundle, output: Path, **changes: Any) -> Certificate:
 
 @pytest.mark.parametrize("changes", SUPPORTED_MODELS.values(), ids=SUPPORTED_MODELS)
 def test_logits_are_the_same(tmp_path: Path, changes: dict[str, Any]) -> None:
-    bundle = make_model(tmp_path / "model", **(EXACT | changes))
+    # For a model without a limit, transformers makes a table of 1,033 sinusoids: the first alone has none.
+    limit = {"max_length": 48} if changes and "positions" not in changes else {}
+    bundle = make_model(tmp_path / "model", **(EXACT | limit | changes))
     certificate = export(bundle, tmp_path / "export")
     assert certificate.verdict == "passed"
     assert certificate.measured.lines_cut_alike == 1

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,12 +38,20 @@ ROUND_TRIPS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
-def exported(tmp_path: Path) -> tuple[Bundle, Path]:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with a model and its export, which no test changes."""
     pytest.importorskip("transformers")
-    bundle = make_model(tmp_path / "model", layer_norm_epsilon=1e-6)
-    export_model(bundle.path, tmp_path / "export", "huggingface", sample=3)
-    return bundle, tmp_path / "export"
+    folder = tmp_path_factory.mktemp("made")
+    make_model(folder / "model", layer_norm_epsilon=1e-6)
+    export_model(folder / "model", folder / "export", "huggingface", sample=3)
+    return folder
+
+
+@pytest.fixture
+def exported(made: Path, tmp_path: Path) -> tuple[Bundle, Path]:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return Bundle.load(tmp_path / "model"), tmp_path / "export"
 
 
 @pytest.mark.parametrize("changes", ROUND_TRIPS.values(), ids=ROUND_TRIPS)
