@@ -36,12 +36,13 @@ from transduce.export.imports import find_format, import_model
 
 pytestmark = pytest.mark.computes
 
-GREEDY = DecodeConfig(beam_size=1, length_penalty=0, max_extra_tokens=20)
+EXTRA_TOKENS = 10
+GREEDY = DecodeConfig(beam_size=1, length_penalty=0, max_extra_tokens=EXTRA_TOKENS)
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
 
 
 def imported(folder: Path, output: Path) -> Bundle:
-    certificate = import_model(folder, output, sample=12)
+    certificate = import_model(folder, output, sample=4)
     assert certificate is not None
     assert certificate.verdict == "passed"
     assert certificate.measured.token_agreement == 1
@@ -50,7 +51,7 @@ def imported(folder: Path, output: Path) -> Bundle:
 
 
 def written_there(folder: Path, end: list[str], first: list[str], last: list[str] | None = None) -> list[list[str]]:
-    """Returns the pieces that CTranslate2 writes greedily, without the unknown token, at most 20 more than it reads."""
+    """Returns the pieces that CTranslate2 writes greedily, without the unknown token, and few more than it reads."""
     never = [[name] for name in ("<unk>", *(("__de__", "__en__") if last else ()))]
     model = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", intra_threads=1)
     [name] = [
@@ -68,7 +69,7 @@ def written_there(folder: Path, end: list[str], first: list[str], last: list[str
             beam_size=1,
             suppress_sequences=never,
             min_decoding_length=0,
-            max_decoding_length=len(first) + len(pieces) + 20,
+            max_decoding_length=len(first) + len(pieces) + EXTRA_TOKENS,
             max_input_length=0,
         )
         results.append(found.hypotheses[0])
@@ -96,7 +97,7 @@ def test_marians_folder_writes_the_same_tokens(tmp_path: Path, quantization: str
     assert (model.tie_embeddings == "all") is tie
 
 
-@pytest.mark.parametrize("quantization", ["float32", "int8", "float16"])
+@pytest.mark.parametrize("quantization", ["float32", "int8"])
 def test_a_folder_of_opennmt_reads_sources_without_an_end(tmp_path: Path, quantization: str) -> None:
     folder = opennmt_folder(tmp_path / "folder", quantization)
     bundle = imported(folder, tmp_path / "model")
@@ -107,9 +108,8 @@ def test_a_folder_of_opennmt_reads_sources_without_an_end(tmp_path: Path, quanti
     assert (model.source_end, model.norm, model.tie_embeddings) == ("none", "pre", "none")
 
 
-@pytest.mark.parametrize("quantization", ["float32", "int8"])
-def test_m2m100s_folder_writes_the_same_tokens_after_a_language(tmp_path: Path, quantization: str) -> None:
-    folder = m2m100_folder(tmp_path / "folder", quantization)
+def test_m2m100s_folder_writes_the_same_tokens_after_a_language(tmp_path: Path) -> None:
+    folder = m2m100_folder(tmp_path / "folder", "int8")
     bundle = imported(folder, tmp_path / "model")
     tags = bundle.tokenizer.tags
     assert tags.keys() == {"<2de>", "<2en>"}
