@@ -36,7 +36,7 @@ def model_1(sources: list[np.ndarray], targets: list[np.ndarray], iterations: in
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 5])
-@pytest.mark.parametrize("block_tokens", [1 << 20, 7])  # the latter: most source ids need several blocks
+@pytest.mark.parametrize("block_tokens", [1 << 20, 300, 7])  # ids share a block; some do; most need several
 def test_the_probabilities_are_those_of_the_definition(
     iterations: int, block_tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,8 +80,7 @@ def only(findings: Findings) -> tuple[str, int, int]:
     return fault, finding.count, int(finding.examples[0].rsplit(":", 1)[1])
 
 
-@pytest.mark.parametrize("line", [150, 499, 900])
-@pytest.mark.parametrize("chunk", [7, 4096])
+@pytest.mark.parametrize(("line", "chunk"), [(150, 4096), (499, 7), (900, 4096)])
 def test_a_line_is_missing_in_a_small_corpus(
     line: int, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,11 +371,11 @@ def test_real_text(shared: Path, tmp_path: Path) -> None:
 
     def read(name: str) -> Sides:
         source, target = ((folder / f"{name}.{language}").read_text("utf-8").split("\n") for language in ("en", "de"))
-        return source[:4000], target[:4000]
+        return source[:2500], target[:2500]
 
     train, validation = read("train"), read("val")
     assert not found(tmp_path, train, validation=validation).misaligned
-    _, _, first = only(found(tmp_path, shifted(train, 2345), validation=validation))
-    assert abs(first - 2346) <= 3
+    _, _, first = only(found(tmp_path, shifted(train, 1345), validation=validation))
+    assert abs(first - 1346) <= 3
     fault, _, _ = only(found(tmp_path, exchanged(train), validation=validation, news=read("test_2016_flickr")))
     assert f"{tmp_path}/train.s and" in fault

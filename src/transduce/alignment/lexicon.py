@@ -4,11 +4,11 @@ The model: each target token comes from one token of its source, or from an empt
 is the probability that token e gives f. Each iteration computes the expected number of times that e gave f, and
 normalises these counts to a new t. The likelihood has a single maximum, so the start does not matter much.
 
-Tokens are processed by source id: the targets of all sentences with that id are looked up in one dense row of t. So no
-memory is needed for co-occurrences, of which a corpus has hundreds for each token. Memory holds the corpus, one number
-for each target token, and rows of t, each cut to its greatest entries.
+Tokens are processed by source id, some ids at a time: the targets of all sentences with an id are looked up in one dense
+row of t. So no memory is needed for co-occurrences, of which a corpus has hundreds for each token. Memory holds the
+corpus, one number for each target token, and rows of t, each cut to its greatest entries.
 
-Shapes: P pairs, N target tokens in all, V vocabulary.
+Shapes: P pairs, N target tokens in all, V vocabulary, W ids that occur in targets, R source ids of a block.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from transduce.config.special_ids import PAD
 
 # The empty source token, from which words without a counterpart come; sentences never contain padding.
 NULL = PAD
-# Target tokens that are looked up at a time: about 30 MB.
+# Target tokens that are looked up at a time, and numbers in their rows of t: about 50 MB.
 _BLOCK_TOKENS = 1 << 20
 # Entries of a row that are kept between iterations: at most 16 kB for each source id.
 _MAX_ROW = 1024
@@ -38,7 +38,8 @@ class Lexicon:
 class _Corpus:
     """Pairs by source id."""
 
-    target_N: np.ndarray  # all targets, one after another
+    ids_W: np.ndarray  # the ids that occur in targets, rising
+    target_N: np.ndarray  # all targets, one after another, as indices into `ids_W`
     starts_P: np.ndarray  # where each pair's target begins
     lengths_P: np.ndarray
     source_lengths_P: np.ndarray  # with the empty token
@@ -61,28 +62,42 @@ class _Corpus:
         ids_E, pairs_E = np.divmod(keys_E, max(num_pairs, 1))
         first_V1 = np.searchsorted(ids_E, np.arange(vocab_size + 1))
         starts_P = np.cumsum(lengths_P) - lengths_P
-        target_N = np.concatenate([none, *targets]).astype(np.int64)
-        return cls(target_N, starts_P, lengths_P, source_lengths_P, first_V1, pairs_E, counts_E)
+        ids_W, target_N = np.unique(np.concatenate([none, *targets]).astype(np.int64), return_inverse=True)
+        return cls(ids_W, target_N, starts_P, lengths_P, source_lengths_P, first_V1, pairs_E, counts_E)
 
-    def cooccurring(self, source: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields indices into `target_N` of what a source id co-occurs with, and its count in the sentence."""
-        first, last = self.first_V1[source], self.first_V1[source + 1]
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Yields the ids that occur in sources, and `NULL`: at a time, as many as a block of tokens and rows has."""
+        ids_S = np.flatnonzero(np.diff(self.first_V1))
+        tokens_S = np.cumsum(self.lengths_P[self.pairs_E])[self.first_V1[ids_S + 1] - 1]  # up to the end of each
+        max_rows = _BLOCK_TOKENS // max(len(self.ids_W), 1)
+        first = 0
+        while first < len(ids_S):
+            most = _BLOCK_TOKENS + (tokens_S[first - 1] if first else 0)
+            end = max(first + 1, min(first + max_rows, int(np.searchsorted(tokens_S, most, side="right"))))
+            yield ids_S[first:end]
+            first = end
+
+    def cooccurring(self, ids_R: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yields indices into `target_N` of what the ids of a block co-occur with, and into rows of t, and counts.
+
+        A count is how often the source id is in the sentence. The rows, (R, W), are one after another.
+        """
+        first, last = self.first_V1[ids_R[0]], self.first_V1[ids_R[-1] + 1]
+        rows = np.repeat(np.arange(len(ids_R)) * len(self.ids_W), self.num_pairs(ids_R))
         lengths = self.lengths_P[self.pairs_E[first:last]]
         ends = np.cumsum(lengths)
-        cuts = np.searchsorted(ends, np.arange(_BLOCK_TOKENS, int(ends[-1]) if len(ends) else 0, _BLOCK_TOKENS)) + 1
+        cuts = np.searchsorted(ends, np.arange(_BLOCK_TOKENS, int(ends[-1]), _BLOCK_TOKENS)) + 1
         for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), last - first], strict=True):
             part = lengths[begin:end]
             before = np.cumsum(part) - part
             starts = self.starts_P[self.pairs_E[first + begin : first + end]]
-            yield (
-                np.repeat(starts - before, part) + np.arange(int(part.sum())),
-                np.repeat(self.counts_E[first + begin : first + end], part),
-            )
+            index = np.repeat(starts - before, part) + np.arange(int(part.sum()))
+            times = np.repeat(self.counts_E[first + begin : first + end], part)
+            yield index, np.repeat(rows[begin:end], part) + self.target_N[index], times
 
-    def source_ids(self) -> list[int]:
-        """Returns the ids that occur in sources, and `NULL`."""
-        found: list[int] = np.flatnonzero(np.diff(self.first_V1)).tolist()
-        return found
+    def num_pairs(self, ids_R: np.ndarray) -> np.ndarray:
+        """Returns the number of pairs that have each source id."""
+        return np.asarray(self.first_V1[ids_R + 1] - self.first_V1[ids_R])
 
 
 def learn_lexicon(
@@ -106,33 +121,39 @@ def learn_lexicon(
             once a sentence, and the empty one).
     """
     corpus = _Corpus.of(sources, targets, vocab_size)
-    targets_of: list[np.ndarray] = [np.zeros(0, np.int32)] * vocab_size
+    num_columns = len(corpus.ids_W)
+    columns_of: list[np.ndarray] = [np.zeros(0, np.int64)] * vocab_size
     values_of: list[np.ndarray] = [np.zeros(0, np.float32)] * vocab_size
     # At first all t are equal; their value does not matter.
     total_N = np.repeat(corpus.source_lengths_P, corpus.lengths_P).astype(np.float64)
-    row_V = np.ones(vocab_size)
     for iteration in range(iterations):
         next_N = np.zeros_like(total_N)
-        for source in corpus.source_ids():
-            if iteration:
-                row_V[:] = 0
-                row_V[targets_of[source]] = values_of[source]
-            counts_V = np.zeros(vocab_size)
-            for index, times in corpus.cooccurring(source):
-                found = corpus.target_N[index]
-                counts_V += np.bincount(found, times * row_V[found] / total_N[index], minlength=vocab_size)
-            targets_of[source], values_of[source] = _greatest(counts_V, max_row)
+        for ids_R in corpus.blocks():
+            ids, size = ids_R.tolist(), len(ids_R) * num_columns
+            t = _rows(ids, columns_of, values_of, num_columns) if iteration else np.ones(size)
+            counts = np.zeros(size)
+            for index, at, times in corpus.cooccurring(ids_R):
+                counts += np.bincount(at, times * t[at] / total_N[index], minlength=size)
+            for source, counts_W in zip(ids, counts.reshape(len(ids), num_columns), strict=True):
+                columns_of[source], values_of[source] = _greatest(counts_W, max_row)
             if iteration + 1 < iterations:
-                row_V[:] = 0
-                row_V[targets_of[source]] = values_of[source]
-                for index, times in corpus.cooccurring(source):
-                    next_N[index] += times * row_V[corpus.target_N[index]]
-                if not iteration:
-                    row_V[:] = 1
-            tick(int(corpus.first_V1[source + 1] - corpus.first_V1[source]))
+                t = _rows(ids, columns_of, values_of, num_columns)
+                for index, at, times in corpus.cooccurring(ids_R):
+                    np.add.at(next_N, index, times * t[at])
+            tick(int(corpus.num_pairs(ids_R).sum()))
         # Where no row kept the target, the sum is 0; with inf, that target adds nothing to any count.
         total_N = np.where(next_N > 0, next_N, np.inf)
-    return Lexicon(targets_of, values_of)
+    return Lexicon([corpus.ids_W[columns].astype(np.int32) for columns in columns_of], values_of)
+
+
+def _rows(ids: list[int], columns_of: list[np.ndarray], values_of: list[np.ndarray], num_columns: int) -> np.ndarray:
+    """Returns the rows of t of some source ids, one after another."""
+    t = np.zeros(len(ids) * num_columns)
+    starts = np.repeat(np.arange(len(ids)) * num_columns, [len(columns_of[source]) for source in ids])
+    t[starts + np.concatenate([columns_of[source] for source in ids])] = np.concatenate(
+        [values_of[source] for source in ids]
+    )
+    return t
 
 
 def num_ticks(sources: Sequence[np.ndarray], iterations: int) -> int:
@@ -140,15 +161,16 @@ def num_ticks(sources: Sequence[np.ndarray], iterations: int) -> int:
     return iterations * sum(len(np.unique(source)) + 1 for source in sources)
 
 
-def _greatest(counts_V: np.ndarray, max_row: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the ids of the greatest counts, greatest first (of equals, the lower id), and their share of all counts.
+def _greatest(counts_W: np.ndarray, max_row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the indices of the greatest counts, greatest first (of equals, the lower), and their share of all counts.
 
     Shares are of the counts that are kept: a row sums to 1.
     """
-    ids = np.flatnonzero(counts_V > 0)
-    if len(ids) > max_row:
-        bound = np.partition(counts_V[ids], len(ids) - max_row)[len(ids) - max_row]
-        ids = ids[counts_V[ids] >= bound]
-    ids = ids[np.argsort(-counts_V[ids], kind="stable")][:max_row]
-    kept = counts_V[ids]
-    return ids.astype(np.int32), (kept / max(kept.sum(), 1e-300)).astype(np.float32)
+    columns = np.flatnonzero(counts_W > 0)
+    counts = counts_W[columns]
+    if len(columns) > max_row:
+        chosen = counts >= np.partition(counts, len(columns) - max_row)[len(columns) - max_row]
+        columns, counts = columns[chosen], counts[chosen]
+    order = np.argsort(-counts, kind="stable")[:max_row]
+    kept = counts[order]
+    return columns[order], (kept / max(kept.sum(), 1e-300)).astype(np.float32)

@@ -64,27 +64,30 @@ def _standardised(scores: Scores, rows: NDArray[np.bool_], columns: NDArray[np.b
 
 def spelling_weights(windows: Sequence[Window]) -> NDArray[np.float64]:
     """Returns the weight of each letter and trigram, by its hash: more for rare ones."""
-    lines = [line for window in windows for side in window for line in side]
+    sides = [side for window in windows for side in window]
     seen = np.zeros(1 << _TRIGRAM_BITS)
-    for line in lines:
-        seen[_grams(line)] += 1
-    return np.log((len(lines) + 1) / (seen + 1))
+    for lines in sides:
+        seen += _grams(lines).sum(axis=0)
+    return np.log((sum(map(len, sides)) + 1) / (seen + 1))
 
 
-def _grams(line: str) -> NDArray[np.int64]:
-    text = np.frombuffer(line[:MAX_CHARACTERS].lower().encode(errors="replace"), dtype=np.uint8).astype(np.uint32)
+def _grams(lines: Sequence[str]) -> NDArray[np.bool_]:
+    """Returns which letters and trigrams each line has, (lines, hashes)."""
+    encoded = [line[:MAX_CHARACTERS].lower().encode(errors="replace") for line in lines]
+    text = np.frombuffer(b"".join(encoded), dtype=np.uint8).astype(np.uint32)
+    rows = np.repeat(np.arange(len(lines)), [len(line) for line in encoded])
     trigrams = text[:-2] << np.uint32(16) | text[1:-1] << np.uint32(8) | text[2:]
-    hashes = (np.concatenate([text, trigrams]) * np.uint32(2654435761)) >> np.uint32(32 - _TRIGRAM_BITS)
-    return np.unique(hashes).astype(np.int64)
+    within = rows[:-2] == rows[2:]
+    hashes = (np.concatenate([text, trigrams[within]]) * np.uint32(2654435761)) >> np.uint32(32 - _TRIGRAM_BITS)
+    grams = np.zeros((len(lines), 1 << _TRIGRAM_BITS), dtype=np.bool_)
+    grams[np.concatenate([rows, rows[:-2][within]]), hashes] = True
+    return grams
 
 
 def _spelling(sources: Sequence[str], targets: Sequence[str], weights: NDArray[np.float64]) -> Scores:
     sides = []
     for lines in (sources, targets):
-        grams = np.zeros((len(lines), len(weights)), dtype=np.float32)
-        for row, line in enumerate(lines):
-            indices = _grams(line)
-            grams[row, indices] = weights[indices]
+        grams = _grams(lines) * weights.astype(np.float32)
         sides.append(grams / np.maximum(np.linalg.norm(grams, axis=1, keepdims=True), 1e-9))
     return np.asarray(sides[0] @ sides[1].T, dtype=np.float64)
 

@@ -146,22 +146,15 @@ def _cut(lines: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64], N
 @cache
 def _characters() -> tuple[NDArray[np.uint8], Hashes, NDArray[np.bool_]]:
     """Returns for each code point its class, its lower case, and whether it is a digit."""
-    classes = np.zeros(NUM_CODES, dtype=np.uint8)
-    folded = np.arange(NUM_CODES, dtype=np.uint64)
-    digits = np.zeros(NUM_CODES, dtype=bool)
-    for code in range(NUM_CODES - 1):
-        character = chr(code)
-        category = unicodedata.category(character)
-        if category[0] in "LNM":
-            classes[code] = _LETTER
-        elif category[0] in "PS":
-            classes[code] = _SIGN
-        digits[code] = category[0] == "N"
-        lower = character.lower()
-        if len(lower) == 1:
-            folded[code] = ord(lower)
+    characters = [chr(code) for code in range(NUM_CODES - 1)]
+    major = np.array([unicodedata.category(character)[0] for character in characters] + ["C"])
+    classes = np.where(np.isin(major, ["L", "N", "M"]), _LETTER, np.where(np.isin(major, ["P", "S"]), _SIGN, _SPACE))
+    classes = classes.astype(np.uint8)
+    lower = [character.lower() for character in characters]
+    folded = np.array([ord(low if len(low) == 1 else same) for low, same in zip(lower, characters, strict=True)])
+    folded = np.append(folded, NUM_CODES - 1).astype(np.uint64)
     for first, last in UNSPACED_RANGES:
         inside = classes[first : last + 1]
         inside[inside == _LETTER] = _UNSPACED
     folded[ord("’")] = ord("'")
-    return classes, folded + np.uint64(1), digits
+    return classes, folded + np.uint64(1), major == "N"
