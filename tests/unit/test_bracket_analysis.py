@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.errors import EvaluationError
@@ -141,6 +141,7 @@ def over_the_same_words(tree: Tree, other: Tree) -> Tree:
     return repair(linearise(tree), [leaf.word for leaf in leaves], [leaf.tag for leaf in leaves])
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(trees, trees), min_size=1, max_size=3))
 def test_counts_agree_with_the_scores(pairs: list[tuple[Tree, Tree]]) -> None:
     gold = [str(tree) for tree, _ in pairs]

@@ -164,7 +164,7 @@ def test_a_wide_beam_finds_all_trees_in_the_order_of_their_scores(seed: int, num
     assert [each.score for each in found] == pytest.approx([each.score for each in every], abs=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seeds, batches, st.integers(1, 5))
 def test_every_search_finds_trees_whoever_is_in_the_batch(
     seed: int, batch: list[tuple[int, int]], beam_size: int

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from transduce.errors import EvaluationError
 from transduce.treebank import COLLINS, BracketParameters, SentenceBrackets, Tree, score_brackets
@@ -153,6 +153,7 @@ def test_files_that_do_not_go_together() -> None:
         score_brackets([], [])
 
 
+@settings(max_examples=50)
 @given(trees)
 def test_a_tree_matches_itself(tree: Tree) -> None:
     sentence = score(str(tree), str(tree), BracketParameters())

@@ -4,7 +4,6 @@ import datetime
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +51,14 @@ def test_alone_nothing_is_asked() -> None:
     assert not alone.any_rank(False, CPU)
 
 
-def test_two_processes_agree() -> None:
+def test_two_processes_agree(warm_python: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
+            [warm_python, "-c", PROGRAM],
             env=os.environ | world | {"RANK": str(rank)},
             stdout=subprocess.PIPE,
             text=True,

@@ -6,7 +6,7 @@ from itertools import pairwise
 from textwrap import indent
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from transduce.treebank import Tree, draw_svg, draw_text
 from transduce.treebank.draw import text_width
@@ -107,6 +107,7 @@ def test_text_keeps_its_width_and_shows_every_node(tree: Tree) -> None:
     assert len(draw_text(tree, width=-1).split("\n")) == num_nodes
 
 
+@settings(max_examples=50)
 @given(trees)
 def test_svg_is_xml_with_every_node(tree: Tree) -> None:
     root = ET.fromstring(draw_svg([tree, tree]))

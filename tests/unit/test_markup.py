@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from text_engine import TextEngine, reversing, text_translator
@@ -217,6 +217,7 @@ BITS = [
 lines = st.lists(st.sampled_from(BITS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=4)).map("".join)
 
 
+@settings(max_examples=50)
 @given(lines, lines, st.sampled_from(["html", "placeholders"]), st.sampled_from(["auto", "always"]))
 def test_every_mark_survives_whatever_the_model_writes(line: str, output: str, markup: str, split: str) -> None:
     for function in (lambda _: output, lambda text: text + output, str.upper):

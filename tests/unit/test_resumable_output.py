@@ -31,7 +31,7 @@ from itertools import islice
 from pathlib import Path
 from transduce.translation.streams.output import ResumableOutput
 
-folder, lines = Path(sys.argv[1]), [f"line {n}" for n in range(10)]
+folder, lines = Path(sys.argv[1]), [f"line {n}" for n in range(7)]
 calls, deadline = 0, None
 
 def counted(function):
