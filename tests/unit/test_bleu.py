@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.errors import EvaluationError
@@ -139,6 +139,7 @@ def test_paper_tokens(language: str, line: str, tokens: str) -> None:
     assert paper_tokens(line, language) == tokens
 
 
+@settings(max_examples=50)
 @given(st.text(), st.sampled_from(["", "de", "en", "fr"]))
 def test_paper_tokens_lose_nothing_but_space(line: str, language: str) -> None:
     def bare(text: str) -> str:

@@ -5,7 +5,7 @@ import io
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_documents import translated
@@ -186,6 +186,7 @@ def test_any_json_stays_as_it_is_if_nothing_changes(value: object, ascii_only: b
     json.loads(translated(source.encode(), "a.json"))
 
 
+@settings(max_examples=50)
 @given(st.lists(st.lists(_TEXTS, min_size=2, max_size=2), min_size=1, max_size=4))
 def test_any_table_has_its_rows_and_cells(rows: list[list[str]]) -> None:
     file = io.StringIO(newline="")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_documents import WORD_SPACE, archive, book, member, open_document, run, slides, translated, word
@@ -331,6 +331,7 @@ _OPEN = trees(
 )
 
 
+@settings(max_examples=50)
 @given(st.lists(_WORDS, max_size=4).map("".join))
 def test_any_paragraph_of_word(body: str) -> None:
     given = word(f"<w:p>{body}</w:p>")
@@ -341,6 +342,7 @@ def test_any_paragraph_of_word(body: str) -> None:
         assert len([*found.iter(f"{{{WORD_SPACE}}}{kept}")]) == len([*before.iter(f"{{{WORD_SPACE}}}{kept}")])
 
 
+@settings(max_examples=50)
 @given(st.lists(_OPEN, max_size=4).map("".join))
 def test_any_paragraph_of_open_document(body: str) -> None:
     given = open_document(f"<text:p>{body}</text:p>")
