@@ -20,7 +20,7 @@ from transduce.serve.requests import UnknownPairError
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_objects() -> Iterator[None]:
-    """Lets collections leave alone what is here before: models that are dropped begin one, which would take a second."""
+    """Lets collections leave alone what is here before: a model that is dropped begins one, which takes a second."""
     gc.freeze()
     yield
     gc.unfreeze()

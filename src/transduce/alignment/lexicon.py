@@ -4,9 +4,9 @@ The model: each target token comes from one token of its source, or from an empt
 is the probability that token e gives f. Each iteration computes the expected number of times that e gave f, and
 normalises these counts to a new t. The likelihood has a single maximum, so the start does not matter much.
 
-Tokens are processed by source id, some ids at a time: the targets of all sentences with an id are looked up in one dense
-row of t. So no memory is needed for co-occurrences, of which a corpus has hundreds for each token. Memory holds the
-corpus, one number for each target token, and rows of t, each cut to its greatest entries.
+Tokens are processed by source id, some ids at a time: the targets of all sentences with an id are looked up in one
+dense row of t. So no memory is needed for co-occurrences, of which a corpus has hundreds for each token. Memory holds
+the corpus, one number for each target token, and rows of t, each cut to its greatest entries.
 
 Shapes: P pairs, N target tokens in all, V vocabulary, W ids that occur in targets, R source ids of a block.
 """
