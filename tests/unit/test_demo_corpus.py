@@ -27,6 +27,11 @@ def corpus() -> Corpus:
     return generate("en", "de", SIZES, seed=1)
 
 
+@pytest.fixture(scope="module")
+def other_corpus() -> Corpus:
+    return generate("en", "de", SIZES, seed=2)
+
+
 def test_sizes_and_files(tmp_path: Path) -> None:
     made = make_demo_corpus(tmp_path, num_train=300, num_validation=20, num_test=30)
     assert made["train"] == (tmp_path / "train.en", tmp_path / "train.de")
@@ -52,9 +57,9 @@ def test_no_source_stands_twice(corpus: Corpus) -> None:
     assert len(set(sources)) == len(sources)
 
 
-def test_a_source_has_one_target_whatever_the_seed(corpus: Corpus) -> None:
+def test_a_source_has_one_target_whatever_the_seed(corpus: Corpus, other_corpus: Corpus) -> None:
     targets = {line.source: line.target for lines in corpus.values() for line in lines}
-    again = [line for lines in generate("en", "de", SIZES, seed=2).values() for line in lines]
+    again = [line for lines in other_corpus.values() for line in lines]
     shared = [line for line in again if line.source in targets]
     assert len(shared) > 100
     assert all(targets[line.source] == line.target for line in shared)
@@ -69,8 +74,8 @@ def test_values_are_kept_apart(corpus: Corpus) -> None:
     assert not values["validation"] & values["test"]
 
 
-def test_values_are_kept_apart_across_seeds(corpus: Corpus) -> None:
-    other = {value for line in generate("en", "de", SIZES, seed=2)["train"] for value in line.values}
+def test_values_are_kept_apart_across_seeds(corpus: Corpus, other_corpus: Corpus) -> None:
+    other = {value for line in other_corpus["train"] for value in line.values}
     assert not other & {value for line in corpus["test"] for value in line.values}
 
 
