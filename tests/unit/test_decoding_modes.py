@@ -83,18 +83,18 @@ def _texts(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], bool]]]:
 @pytest.mark.parametrize("asked", _ASKED.values(), ids=_ASKED)
 @pytest.mark.parametrize("options", _MODES.values(), ids=_MODES)
 def test_batch_size_changes_nothing(engine: TorchEngine, options: DecodeConfig, asked: bool) -> None:
-    sources = _sources(64)
-    conditions = _conditions(64) if asked else None
+    sources = _sources(32)
+    conditions = _conditions(32) if asked else None
     by_size = [
-        engine.translate(sources, replace(options, batch_size=size), _n_best(options), conditions) for size in (64, 7)
+        engine.translate(sources, replace(options, batch_size=size), _n_best(options), conditions) for size in (32, 7)
     ]
     assert _texts(by_size[0]) == _texts(by_size[1])
-    some = list(range(0, 64, 8))
+    some = list(range(0, 32, 5))
     asked_of_some = [conditions[place] for place in some] if conditions else None
     alone = replace(options, batch_size=1)
     one_by_one = engine.translate([sources[place] for place in some], alone, _n_best(options), asked_of_some)
     assert _texts(one_by_one) == _texts([by_size[0][place] for place in some])
-    order = list(reversed(range(64)))
+    order = list(reversed(range(32)))
     moved = [conditions[place] for place in order] if conditions else None
     shuffled = engine.translate([sources[place] for place in order], options, _n_best(options), moved)
     assert _texts(shuffled) == _texts([by_size[0][place] for place in order])

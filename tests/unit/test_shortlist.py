@@ -331,7 +331,7 @@ def test_a_search_is_that_of_the_whole_vocabulary_with_the_rest_at_no_probabilit
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_a_translation_depends_on_its_own_line_only(bundle: Bundle, precision: str) -> None:
     engine = TorchEngine.load(bundle, device="cpu", precision=precision, shortlist=load_shortlist(bundle))  # type: ignore[arg-type]
-    sources = made_sources(80, seed=4)
+    sources = made_sources(30, seed=4)
     order = random.Random(5).sample(range(len(sources)), k=len(sources))
     alone = engine.translate(sources, replace(_OPTIONS, batch_size=1), 4)
     for size in (7, 64):
