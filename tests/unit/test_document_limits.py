@@ -5,6 +5,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 
@@ -35,8 +36,8 @@ SLOW: dict[str, Callable[[], tuple[str, bytes]]] = {
     "space behind cells": lambda: ("a.md", f"a | b\n-{_SPACE}x|\n".encode()),
     "space in a link": lambda: ("a.md", f"[a]({_SPACE}x y\n".encode()),
     "space in a paragraph": lambda: ("a.md", f"a dog{_SPACE}b\n".encode()),
-    "brackets": lambda: ("a.md", f"{'[' * (_N // 2)}a{']' * (_N // 2)}".encode()),
-    "comments": lambda: ("a.md", b"a <!--" * 20_000),
+    "brackets": lambda: ("a.md", f"{'[' * (_N // 4)}a{']' * (_N // 4)}".encode()),
+    "comments": lambda: ("a.md", b"a <!--" * 10_000),
     "space before a speaker": lambda: ("a.srt", f"1\n00:00:01,000 --> 00:00:02,000\n{_SPACE}dog\n".encode()),
     "long addresses": lambda: (
         "a.srt",
@@ -51,7 +52,7 @@ SLOW: dict[str, Callable[[], tuple[str, bytes]]] = {
     ),
     "empty elements behind a text": lambda: (
         "a.html",
-        b"<p><b>x" + b"y<wbr>" * 70_000 + b"</b>" + b"<i></i>" * 70_000,
+        b"<p><b>x" + b"y<wbr>" * 35_000 + b"</b>" + b"<i></i>" * 35_000,
     ),
     "runs in many containers": lambda: (
         "a.docx",
@@ -77,7 +78,7 @@ SLOW: dict[str, Callable[[], tuple[str, bytes]]] = {
         f"<xliff version='1.2'><!-- {'<file ' * _N}' --></xliff>".encode(),
     ),
     "pages that nothing ends": lambda: ("a.html", b"<html " * _N),
-    "comments that nothing ends": lambda: ("a.md", b"<!-- a\n\n" * 100_000),
+    "comments that nothing ends": lambda: ("a.md", b"<!-- a\n\n" * 50_000),
     "comments at the beginning": lambda: ("a.md", b"<!-- a -->\n" * 50 + b"# a dog\n"),
     "a code before a word": lambda: ("a.csv", b"1" * _N + b" a dog\n"),
 }  # fmt: skip
@@ -87,6 +88,7 @@ SLOW: dict[str, Callable[[], tuple[str, bytes]]] = {
 @pytest.mark.parametrize("name", SLOW)
 def test_these_end_soon(name: str) -> None:
     title, data = SLOW[name]()
+    before = time.process_time()
     if title == "a.xlf" and "source" in name:
         found = translated(data, title, same, languages=Languages("en", "de")).decode()
         assert "needs-review-translation" in found
@@ -95,6 +97,7 @@ def test_these_end_soon(name: str) -> None:
         assert translated(data, title, same) == data.replace(b'msgstr ""', b'msgstr "' + b"1 " * 300_000 + b'"')
     else:
         assert translated(data, title, same) == data
+    assert time.process_time() - before < 60, "processor seconds: the machine may be busy"
 
 
 @pytest.mark.timeout(300)
@@ -125,7 +128,7 @@ HUGE: dict[str, tuple[str, str, str, int]] = {
         400,
     ),
     "lines of Markdown": ("a.md", 'b"\\n" * 1_000_000', "more than 500,000 lines", 40),  # 72 without the limit
-    "lines of a text": ("a.txt", 'b"1\\n" * 1_000_000', "", 40),  # 74 without the limit
+    "lines of a text": ("a.txt", 'b"1\\n" * 400_000', "", 16),  # 30 without the limit
     "lines of subtitles": ("a.srt", 'b"1\\n" * 1_000_000', "", 40),
     "lines of a cue": ("a.srt", 'b"00:00:01,000 --> 00:00:02,000\\n" + b"1\\n" * 100_000', "", 20),
 }

@@ -33,6 +33,7 @@ _MIN_EXAMPLES = 240  # of a range, else the regression over all lengths is used
 _MIN_APART = 0.65  # how far neighbours are from translations, against strangers; closer ones are no examples
 _MIN_NOISE, _MAX_NOISE = 0.001, 0.9
 _NEWTON_STEPS = 25
+_CONVERGED = 1e-9  # greatest change of a weight: the next step would change none by more than rounding does
 
 
 def calibrate(features: Floats, words: Ints, falling: Sequence[int] = ()) -> tuple[Floats, float, float]:
@@ -117,5 +118,8 @@ def _unbounded_regression(features: Floats, labels: Floats, trust: Floats) -> Fl
         predicted = _sigmoid(np.clip(scaled @ weights, -30, 30))
         gradient = scaled.T @ (importance * (labels - predicted)) - weights
         curvature = (scaled * (importance * predicted * (1 - predicted))[:, None]).T @ scaled + np.eye(len(weights))
-        weights = weights + np.linalg.solve(curvature, gradient)
+        step = np.linalg.solve(curvature, gradient)
+        weights = weights + step
+        if np.abs(step).max() < _CONVERGED:
+            break
     return np.asarray(weights / scale)
