@@ -7,8 +7,8 @@ A pack is a folder: `pack.json`, `rest.xz` (tokenizer, held-out pairs, test set)
 `train-00.bin` and so on, none larger than `--part-bytes`. Parts may arrive one by one: what is unpacked are the first
 ones, as far as they are there, and `unpack` says how many of the pairs those are. Every pair is compared by checksum.
 
-A part is a row of blocks, each of as many pairs as a record batch of the store: first the sources, then the targets,
-as 16-bit ids in LZMA, with its length in front.
+A part is a row of blocks, each of `--block-pairs` pairs, by default a record batch of the store: first the sources, then
+the targets, as 16-bit ids in LZMA, with its length in front.
 """
 
 import argparse
@@ -36,7 +36,9 @@ _END = np.uint16(0xFFFF)  # after each row; no id of a vocabulary of up to 65 00
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 3, "lp": 1, "pb": 1}]  # for numbers of two bytes
 
 
-def make(prepared: Path, output: Path, part_bytes: int, tests: list[Path]) -> dict[str, Any]:
+def make(
+    prepared: Path, output: Path, part_bytes: int, tests: list[Path], block_pairs: int = BATCH_ROWS
+) -> dict[str, Any]:
     """Writes the pack of a prepared folder, and returns what `pack.json` says."""
     folder = load_prepared(prepared)
     if folder.vocab_size > 65_000:
@@ -57,8 +59,8 @@ def make(prepared: Path, output: Path, part_bytes: int, tests: list[Path]) -> di
 
     digest = hashlib.sha256()
     digests: list[str] = []  # after each part
-    for first in range(0, len(store), BATCH_ROWS):
-        indices = np.arange(first, min(first + BATCH_ROWS, len(store)))
+    for first in range(0, len(store), block_pairs):
+        indices = np.arange(first, min(first + block_pairs, len(store)))
         sides = store.pairs(indices)
         block = b"".join(_compressed(side) for side in sides)
         if pending and sum(map(len, pending)) + len(block) > part_bytes:
@@ -171,13 +173,14 @@ def main() -> None:
     making.add_argument("pack", type=Path)
     making.add_argument("--test", type=Path, nargs=2, default=[], help="source and reference of a test set")
     making.add_argument("--part-bytes", type=int, default=44 << 20, help="default: 44 MiB")
+    making.add_argument("--block-pairs", type=int, default=BATCH_ROWS, help="default: %(default)s")
     unpacking = commands.add_parser("unpack")
     unpacking.add_argument("pack", type=Path)
     unpacking.add_argument("output", type=Path)
     args = parser.parse_args()
     try:
         if args.command == "make":
-            result = make(args.prepared, args.pack, args.part_bytes, args.test)
+            result = make(args.prepared, args.pack, args.part_bytes, args.test, args.block_pairs)
         else:
             result = unpack(args.pack, args.output)
     except (DataError, OSError, ValueError) as error:

@@ -128,10 +128,10 @@ def test_rounded_shapes_change_no_update(store: ParallelStore) -> None:
 
 @pytest.mark.parametrize("name", _CONFIGS)
 def test_bf16_learns_as_float32_does(name: str, store: ParallelStore) -> None:
-    device = torch.device(DEVICE)
+    device, count = torch.device(DEVICE), 20 if DEVICE == "cuda" else 5
     config = _config(dataclasses.replace(_CONFIGS[name], dropout=0.1))
-    model, losses = _updates(config, store, Compute(device, torch.bfloat16), 20)
-    _, expected = _updates(config, store, Compute(device, torch.float32), 20)
+    model, losses = _updates(config, store, Compute(device, torch.bfloat16), count)
+    _, expected = _updates(config, store, Compute(device, torch.float32), count)
     assert losses[-1] < losses[0] - 0.1
     assert losses[-1] == pytest.approx(expected[-1], rel=0.1)
     assert all(weight.dtype == torch.float32 and bool(weight.isfinite().all()) for weight in model.weights().values())
