@@ -261,7 +261,8 @@ _COMMAND_LINE = """
 import signal, sys
 from transduce.cli.main import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.exit(main(sys.argv[1:]))
+sys.executable = sys.argv[1]  # what the trials are started with
+sys.exit(main(sys.argv[2:]))
 """
 
 
@@ -283,7 +284,7 @@ def last_step(run: Path) -> int:
     return max(record["step"] for record in records if record["kind"] == "train")
 
 
-_LONG = ("--rows", "base", "--steps", "150", "--quiet")
+_LONG = ("--rows", "base", "--steps", "80", "--quiet")
 
 
 @pytest.fixture(scope="module")
@@ -302,21 +303,22 @@ def test_killed_and_run_again_it_comes_out_as_if_never_killed(
     tmp_path: Path,
     whole: dict[tuple[str, int], tuple[Any, ...]],
     with_warm_trials: Callable[[list[str]], int],
+    warm_python: Path,
     how: int,
 ) -> None:
     stopped = tmp_path / "stopped"
-    process = subprocess.Popen([sys.executable, "-c", _COMMAND_LINE, *command(corpus, stopped, *_LONG)])
+    process = subprocess.Popen([sys.executable, "-c", _COMMAND_LINE, str(warm_python), *command(corpus, stopped, *_LONG)])
     run = stopped / "runs" / "base-seed1"
     wait_until(lambda: len(list(run.glob("checkpoints/step-*"))) > 0, process)
     process.send_signal(how)
     assert process.wait(60) == (-how if how == signal.SIGKILL else 130)
     wait_until_the_trial_has_left(run)
     assert not (run / "result.json").exists()
-    assert last_step(run) == read_progress(checkpoints(run)[-1]).step < 150  # it finished its step, and wrote it down
+    assert last_step(run) == read_progress(checkpoints(run)[-1]).step < 80  # it finished its step, and wrote it down
     assert with_warm_trials(command(corpus, stopped, *_LONG)) == 0
     assert "resuming after step" in (run / "log.txt").read_text()
     assert figures(stopped) == whole
-    assert whole["base", 1][3] == 150
+    assert whole["base", 1][3] == 80
 
 
 @pytest.mark.parametrize(

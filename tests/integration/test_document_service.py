@@ -33,8 +33,8 @@ _FREE = 384  # sentences that a held service translates: the first window, and a
 
 def _book(num_paragraphs: int) -> bytes:
     """Returns a document of paragraphs that all differ, of one sentence each."""
-    words = [_WORDS[(number * 7 + number // 11) % len(_WORDS)] for number in range(10 * num_paragraphs)]
-    paragraphs = [f"{number} " + " ".join(words[number * 10 : number * 10 + 10]) for number in range(num_paragraphs)]
+    words = [_WORDS[(number * 7 + number // 11) % len(_WORDS)] for number in range(5 * num_paragraphs)]
+    paragraphs = [f"{number} " + " ".join(words[number * 5 : number * 5 + 5]) for number in range(num_paragraphs)]
     return "\n\n".join(paragraphs).encode() + b"\n"
 
 

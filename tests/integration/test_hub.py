@@ -29,11 +29,15 @@ CHUNK = 10 << 20  # what the library has read when a connection breaks is kept i
 
 @pytest.fixture(scope="module", autouse=True)
 def python() -> Iterator[Path]:
-    """Starts what fetches and imports with all loaded but the hub's library, which reads the environment: 60 starts."""
+    """Starts what fetches and imports with all loaded but the hub's library, which reads the environment: 60 starts.
+
+    What that library imports is loaded, too.
+    """
     if importlib.util.find_spec("torch") is None:
         yield hub_server.PYTHON
         return
-    with warm_interpreter(modules=["transduce.export.imports"]) as command, pytest.MonkeyPatch.context() as patch:
+    modules = ["transduce.export.imports", *filter(importlib.util.find_spec, ("asyncio", "filelock", "httpx2", "tqdm.auto"))]
+    with warm_interpreter(modules=modules) as command, pytest.MonkeyPatch.context() as patch:
         patch.setattr(hub_server, "PYTHON", command)
         yield command
 
