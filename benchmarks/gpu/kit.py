@@ -114,7 +114,9 @@ def train_speed_parts(options: Options) -> list[Part]:
 def train_option_parts(options: Options) -> list[Part]:
     """Updates with each training option for a GPU off and on, alternating."""
     command = ["benchmarks/train_options.py", "--device", options.device]
-    command += ["--toy", "--updates", "3", "--rounds", "1", "--pairs", "1000"] if options.toy else ["--precision", "bf16"]
+    command += (
+        ["--toy", "--updates", "3", "--rounds", "1", "--pairs", "1000"] if options.toy else ["--precision", "bf16"]
+    )
     names = ("cudnn-attention", "prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile")
     # Compiling for a CPU takes minutes, and says nothing of a GPU.
     names = tuple(name for name in names if name != "compile" or options.device != "cpu")

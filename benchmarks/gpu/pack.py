@@ -7,8 +7,8 @@ A pack is a folder: `pack.json`, `rest.xz` (tokenizer, held-out pairs, test set)
 `train-00.bin` and so on, none larger than `--part-bytes`. Parts may arrive one by one: what is unpacked are the first
 ones, as far as they are there, and `unpack` says how many of the pairs those are. Every pair is compared by checksum.
 
-A part is a row of blocks, each of `--block-pairs` pairs, by default a record batch of the store: first the sources, then
-the targets, as 16-bit ids in LZMA, with its length in front.
+A part is a row of blocks, each of `--block-pairs` pairs, by default as many as a record batch of the store has: first
+the sources, then the targets, as 16-bit ids in LZMA, with its length in front.
 """
 
 import argparse

@@ -36,7 +36,10 @@ def python() -> Iterator[Path]:
     if importlib.util.find_spec("torch") is None:
         yield hub_server.PYTHON
         return
-    modules = ["transduce.export.imports", *filter(importlib.util.find_spec, ("asyncio", "filelock", "httpx2", "tqdm.auto"))]
+    modules = [
+        "transduce.export.imports",
+        *filter(importlib.util.find_spec, ("asyncio", "filelock", "httpx2", "tqdm.auto")),
+    ]
     with warm_interpreter(modules=modules) as command, pytest.MonkeyPatch.context() as patch:
         patch.setattr(hub_server, "PYTHON", command)
         yield command
