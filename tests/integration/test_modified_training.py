@@ -7,8 +7,9 @@ import math
 import os
 import signal
 import subprocess
-import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from transduce.data.store import ParallelStore, StoreWriter
 from transduce.text import load_tokenizer
 from transduce.training import trainer as trainer_module
 from transduce.training.outcome import End
+from transduce.training.trainer import Trainer
 
 pytestmark = pytest.mark.computes
 
@@ -73,6 +75,23 @@ def test_what_rounded_shapes_cost_is_said_of_the_modified_lines(
     assert counted == [[each + len(plan.rows) for each in tokens]]
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(config: Config, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Trainer]:
+    """Returns a function from `_EXACT_LINES` to a training with all modifiers that nothing stopped."""
+
+    @cache
+    def trained(exact_lines: int) -> Trainer:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(modified, "_EXACT_LINES", exact_lines)
+            changed = with_train(config, modifiers=ALL, max_steps=24)
+            trainer = make_trainer(changed, tmp_path_factory.mktemp("whole") / "run", data)
+            assert trainer.fit().end == End.MAX_STEPS
+        assert trainer.progress.epoch >= 2
+        return trainer
+
+    return trained
+
+
 @pytest.mark.parametrize(
     ("step", "exact_lines", "workers"),
     [(1, 0, (0, 0)), (6, 500_000, (1, 2)), (11, 0, (2, 1)), (17, 500_000, (2, 0)), (17, 0, (1, 0))],
@@ -84,17 +103,16 @@ def test_a_resumed_training_with_all_modifiers_is_the_uninterrupted_one_bit_for_
     step: int,
     exact_lines: int,
     workers: tuple[int, int],
+    uninterrupted: Callable[[int], Trainer],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Over several epochs, each with other lines; planned by real lengths, or by estimates as long epochs.
 
     With any number of worker processes before and after, the lines are those that the training would make itself.
     """
+    whole = uninterrupted(exact_lines)
     monkeypatch.setattr(modified, "_EXACT_LINES", exact_lines)
     config = with_train(config, modifiers=ALL, max_steps=24)
-    whole = make_trainer(config, tmp_path / "whole", data)
-    assert whole.fit().end == End.MAX_STEPS
-    assert whole.progress.epoch >= 2
     made_here: list[int] = []
     changed = Modifiers._changed
 
@@ -124,31 +142,43 @@ def worker_processes(parent: int) -> list[int]:
     return found
 
 
+# A training that notes which process it is.
+_TRAINING = """
+import os, pathlib, sys
+from transduce.cli.main import main
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+sys.exit(main(sys.argv[2:]))
+"""
+
+
 @needs_proc
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_workers_end_with_the_training(number: signal.Signals, recipe: Path, data: Path, tmp_path: Path) -> None:
+def test_workers_end_with_the_training(
+    number: signal.Signals, recipe: Path, data: Path, tmp_path: Path, warm_python: Path
+) -> None:
     words = f"train.modifiers=[{', '.join(ENTRIES)}]", "train.num_workers=2", "train.max_steps=1000000"
     settings = [word for setting in words for word in ("--set", setting)]
     arguments = ["train", str(recipe), "--data", str(data), "--output", str(tmp_path / "run"), "--quiet", *settings]
-    metrics = tmp_path / "run" / "metrics.jsonl"
+    metrics, noted = tmp_path / "run" / "metrics.jsonl", tmp_path / "process"
     with subprocess.Popen(
-        [sys.executable, "-m", "transduce.cli.main", *arguments],
+        [warm_python, "-c", _TRAINING, noted, *arguments],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         while not (metrics.is_file() and metrics.stat().st_size):
             assert process.poll() is None, process.communicate()[1]
-            time.sleep(0.1)
-        workers = worker_processes(process.pid)
-        process.send_signal(number)
+            time.sleep(0.05)
+        training = int(noted.read_text())
+        workers = worker_processes(training)
+        os.kill(training, number)
         said = process.communicate(timeout=300)[1]
     assert process.returncode == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[number], said
     assert len(workers) == 2
     deadline = time.monotonic() + 60
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         assert time.monotonic() < deadline
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 @needs_proc
