@@ -48,11 +48,20 @@ def faulty_pairs() -> tuple[list[made_parallel.Pair], dict[int, str]]:
 PAIRS, FAULTS = faulty_pairs()
 
 
+def write(folder: Path, pairs: list[made_parallel.Pair]) -> tuple[str, str]:
+    for side, name in enumerate(("train.en", "train.fr")):
+        (folder / name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    return str(folder / "train.en"), str(folder / "train.fr")
+
+
 @pytest.fixture
 def corpus(tmp_path: Path) -> tuple[str, str]:
-    for side, name in enumerate(("train.en", "train.fr")):
-        (tmp_path / name).write_text("".join(pair[side] + "\n" for pair in PAIRS), encoding="utf-8")
-    return str(tmp_path / "train.en"), str(tmp_path / "train.fr")
+    return write(tmp_path, PAIRS)
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> tuple[str, str]:
+    return write(tmp_path, PAIRS[:200] + PAIRS[:5])
 
 
 def log(folder: Path) -> list[dict[str, Any]]:
@@ -133,16 +142,14 @@ def test_lines_that_are_no_utf_8_are_dropped_unless_the_rule_is_off(tmp_path: Pa
         filter_corpus(data, None, FilterOptions(off=("encoding",)))
 
 
-def test_a_dry_run_writes_no_corpus(
-    corpus: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["filter", "--train", *corpus, "--dry-run", "--quiet", "--off", "alignment", "language"]) == 0
+def test_a_dry_run_writes_no_corpus(few: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["filter", "--train", *few, "--dry-run", "--quiet", "--off", "alignment", "language"]) == 0
     shown = capsys.readouterr().out
     assert "| duplicate " in shown
     assert "| alignment " not in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["train.en", "train.fr"]
     output = tmp_path / "report"
-    assert main(["filter", "--train", *corpus, "--dry-run", "--quiet", "--output", str(output)]) == 0
+    assert main(["filter", "--train", *few, "--dry-run", "--quiet", "--output", str(output)]) == 0
     assert sorted(path.name for path in output.iterdir()) == ["dropped.jsonl", "report.html", "report.json"]
 
 
@@ -168,11 +175,11 @@ def test_the_corpus_of_a_recipe_is_filtered_by_languages(tmp_path: Path) -> None
     assert sorted(path.name for path in output.iterdir() if path.name.startswith(("a", "b"))) == ["b.de", "b.en"]
 
 
-def test_what_is_there_is_not_overwritten(corpus: tuple[str, str], tmp_path: Path) -> None:
+def test_what_is_there_is_not_overwritten(few: tuple[str, str], tmp_path: Path) -> None:
     output = tmp_path / "clean"
     output.mkdir()
     (output / "mine.txt").write_text("mine")
-    command = ["filter", "--train", *corpus, "--quiet", "--off", "alignment", "language", "--output"]
+    command = ["filter", "--train", *few, "--quiet", "--off", "alignment", "language", "--output"]
     assert main([*command, str(output)]) == 3
     assert main([*command, str(output), "--overwrite"]) == 3  # no filter has written it
     assert (output / "mine.txt").read_text() == "mine"
@@ -180,14 +187,14 @@ def test_what_is_there_is_not_overwritten(corpus: tuple[str, str], tmp_path: Pat
     (tmp_path / "report.json").write_text("{}")  # as in a folder that a filter has written
     deeper = tmp_path / "deeper"
     deeper.mkdir()
-    for name in corpus:
+    for name in few:
         Path(name).rename(deeper / Path(name).name)
-    command[2:4] = [str(deeper / Path(name).name) for name in corpus]
+    command[2:4] = [str(deeper / Path(name).name) for name in few]
     assert main([*command, str(tmp_path), "--overwrite"]) == 3  # it would be replaced, with the corpus in it
     assert all(Path(name).is_file() for name in command[2:4])
     outside = tmp_path.with_name(f"{tmp_path.name}-link")
     outside.symlink_to(deeper)
-    linked = [command[0], command[1], *(str(outside / Path(name).name) for name in corpus), *command[4:]]
+    linked = [command[0], command[1], *(str(outside / Path(name).name) for name in few), *command[4:]]
     assert main([*linked, str(tmp_path), "--overwrite"]) == 3  # likewise, by another name
     assert all(Path(name).is_file() for name in command[2:4])
     assert main([*command, str(tmp_path / "other")]) == 0
