@@ -38,7 +38,7 @@ def test_a_package_of_argos_becomes_a_model(tmp_path: Path, packed: str) -> None
         path = argos_archive(tmp_path / "en_de.argosmodel", folder, "" if "without" in packed else "x/")
         shutil.rmtree(folder)
     assert find_format(path) == "argos"
-    certificate = import_model(path, tmp_path / "model", sample=12)
+    certificate = import_model(path, tmp_path / "model", sample=4)
     assert certificate is not None
     assert (certificate.verdict, certificate.measured.token_agreement) == ("passed", 1)
     assert set(tmp_path.iterdir()) == {path, tmp_path / "model"}
@@ -59,7 +59,7 @@ def test_its_text_is_what_argos_joins(tmp_path: Path, prefix: str) -> None:
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.model"))
     expected = []
     never = ["<unk>", "<blank>", "<s>", *(("__de__", "__fr__") if prefix else ())]
-    for line in LINES[:60]:
+    for line in LINES[:24]:
         pieces = processor.encode(line, out_type=str)
         [found] = model.translate_batch(
             [pieces],
@@ -73,8 +73,8 @@ def test_its_text_is_what_argos_joins(tmp_path: Path, prefix: str) -> None:
         expected.append(text.removeprefix(" "))
     for engine in ("torch", "ctranslate2"):
         translator = Translator.load(tmp_path / "model", engine=engine, device="cpu")
-        assert translator.translate(LINES[:60], beam_size=1, length_penalty=0, max_extra_tokens=10) == expected
-    assert len(set(expected)) > 30
+        assert translator.translate(LINES[:24], beam_size=1, length_penalty=0, max_extra_tokens=10) == expected
+    assert len(set(expected)) > 12
 
 
 REFUSED: dict[str, tuple[dict[str, object], type[TransduceError], str]] = {
@@ -214,8 +214,10 @@ def test_hostile_archives_are_refused(
 ) -> None:
     path = Path(shutil.copy(archive, tmp_path / "en_de.argosmodel"))
     HOSTILE[kind](path)
-    message = refused(path, tmp_path / "model", capsys)
-    assert len(message.strip().splitlines()) == 1
+    lines = refused(path, tmp_path / "model", capsys).strip().splitlines()
+    assert (
+        len([line for line in lines if not line.startswith("importing and comparing: ")]) == 1
+    )  # a slow machine's bar
 
 
 # --- damaged folders ------------------------------------------------------------------------------------------
@@ -249,7 +251,7 @@ def damage(path: Path, generator: random.Random) -> str:
     return kind
 
 
-@pytest.mark.parametrize("seed", range(70))
+@pytest.mark.parametrize("seed", range(45))
 def test_damaged_folders_are_refused_or_change_nothing(
     folders: list[Path], tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
