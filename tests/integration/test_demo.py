@@ -11,11 +11,15 @@ from transduce.experiments.demo import DemoResult, run_demo
 from transduce.translation.translator import Translator
 
 SHORT = [
-    "train.max_steps=30",
+    "train.max_steps=8",
     "train.cooldown_steps=0",
-    "train.validate_steps=30",
+    "train.validate_steps=8",
     "train.validate_bleu_sentences=2",
     "decode.max_extra_tokens=5",
+]
+SMALL = [
+    *("model.num_encoder_layers=1", "model.num_decoder_layers=1", "model.d_model=16", "model.d_ff=32"),
+    *("model.num_heads=2", "model.d_k=8", "model.d_v=8"),
 ]
 
 
@@ -53,7 +57,7 @@ def test_another_demo_is_replaced_only_when_told(result: DemoResult) -> None:
 @pytest.mark.slow
 def test_the_command_ends_with_three_ways_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "demo"
-    settings = [argument for each in SHORT for argument in ("--set", each)]
+    settings = [argument for each in SHORT + SMALL for argument in ("--set", each)]
     assert (
         main(["demo", "--quiet", "--languages", "en", "fr", "--pairs", "1500", "--output", str(output), *settings]) == 0
     )
