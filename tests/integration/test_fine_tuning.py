@@ -3,7 +3,9 @@
 import json
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -96,14 +98,26 @@ def test_old_pieces_keep_their_ids_and_new_words_are_pieces(adapted: Path, ances
     assert Bundle.load(adapted / "model").weights()["source_embedding"].shape == (old.vocab_size + 2, 16)
 
 
+@pytest.fixture(scope="module")
+def general_model(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Returns a function from `tie_embeddings` to the run of a model."""
+
+    @cache
+    def trained(tied: str) -> Path:
+        run = tmp_path_factory.mktemp("general") / "general"
+        quick = ["train.max_steps=2", "train.warmup_steps=1", "train.average_last=1"]
+        assert fine_tune(recipe, run, None, *quick, f"model.tie_embeddings={tied}") == 0
+        return run
+
+    return trained
+
+
 @pytest.mark.parametrize("tied", ["all", "none"])
 def test_rows_of_new_words_start_from_the_mean_of_their_pieces(
-    recipe: Path, shifted: Path, tmp_path: Path, tied: str
+    general_model: Callable[[str], Path], shifted: Path, tmp_path: Path, tied: str
 ) -> None:
     """With a rate of nearly 0 the model is its ancestor, and the new rows are what they started from."""
-    quick = ["train.max_steps=2", "train.warmup_steps=1", "train.average_last=1"]
-    general = tmp_path / "general"
-    assert fine_tune(recipe, general, None, *quick, f"model.tie_embeddings={tied}") == 0
+    quick, general = ["train.max_steps=2", "train.warmup_steps=1", "train.average_last=1"], general_model(tied)
     assert fine_tune(shifted, tmp_path / "run", general, *quick, WORDS, "init.learning_rate=1e-30") == 0
     old, new = Bundle.load(general / "model"), Bundle.load(tmp_path / "run" / "model")
     before, after = old.weights(), new.weights()
@@ -284,11 +298,13 @@ def test_an_ancestor_that_changed_before_the_first_step_is_noticed(
 
 @pytest.mark.parametrize("tied", ["all", "none"])
 def test_only_the_rows_of_new_words_are_trained_where_all_else_is_frozen(
-    recipe: Path, shifted: Path, tmp_path: Path, tied: str, capsys: pytest.CaptureFixture[str]
+    general_model: Callable[[str], Path],
+    shifted: Path,
+    tmp_path: Path,
+    tied: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    general, run = tmp_path / "general", tmp_path / "run"
-    quick = ["train.max_steps=2", "train.warmup_steps=1", "train.average_last=1", f"model.tie_embeddings={tied}"]
-    assert fine_tune(recipe, general, None, *quick) == 0
+    general, run = general_model(tied), tmp_path / "run"
     settings = [*SETTINGS, WORDS, 'init.freeze=["encoder", "decoder", "embeddings"]']
     arguments = ["train", str(shifted), "--output", str(run), "--from", str(general)]
     assert command_line([*arguments, *(word for setting in settings for word in ("--set", setting))]) == 0
