@@ -307,7 +307,9 @@ def test_killed_and_run_again_it_comes_out_as_if_never_killed(
     how: int,
 ) -> None:
     stopped = tmp_path / "stopped"
-    process = subprocess.Popen([sys.executable, "-c", _COMMAND_LINE, str(warm_python), *command(corpus, stopped, *_LONG)])
+    process = subprocess.Popen(
+        [sys.executable, "-c", _COMMAND_LINE, str(warm_python), *command(corpus, stopped, *_LONG)]
+    )
     run = stopped / "runs" / "base-seed1"
     wait_until(lambda: len(list(run.glob("checkpoints/step-*"))) > 0, process)
     process.send_signal(how)
