@@ -9,6 +9,7 @@ time and memory are its own. What is promised of each case:
 """
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -171,6 +172,7 @@ def _import_all() -> None:
 
     parser = transduce.cli.main.build_parser()  # imports the commands, too
     transduce.cli.main.build_parser = lambda: parser
+    gc.freeze()  # collections in the forked processes leave alone, and so share, what is here
 
 
 def _outcome(request: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def runner(started: Runner, tmp_path: Path) -> Runner:
         ("folders", 2 * len(MODEL_DAMAGES), 11),  # each damage twice; this seed also damages weights that are then read
         ("runs", 2 * len(ANY_DAMAGES), 2),
         ("imports", 8 * len(ANY_DAMAGES), 3),  # each damage of each kind of model
-        ("options", 120, 1),
+        ("options", 60, 1),
         ("texts", 8, 2),
     ],
 )
