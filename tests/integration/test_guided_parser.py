@@ -91,8 +91,9 @@ def test_each_word_of_the_store_is_one_token(recipe: Path, run: Path) -> None:
 def test_guidance_acts_and_micro_batches_change_nothing(recipe: Path, run: Path, tmp_path: Path) -> None:
     guided = read_weights(checkpoints(run)[-1] / "model.safetensors")
     plain = train(recipe, tmp_path / "plain", "train.guided_attention=0", "model.dropout=0")
-    whole = train(recipe, tmp_path / "whole", "model.dropout=0")
-    parts = train(recipe, tmp_path / "parts", "model.dropout=0", "train.micro_batch_tokens=120")
+    prepared, small = ("--data", str(run / "data")), "train.micro_batch_tokens=120"
+    whole = train(recipe, tmp_path / "whole", "model.dropout=0", more=prepared)
+    parts = train(recipe, tmp_path / "parts", "model.dropout=0", small, more=prepared)
     assert greatest_difference(whole, parts) < 1e-4
     assert greatest_difference(whole, plain) > 1e-2
     assert greatest_difference(guided, whole) > 0  # dropout

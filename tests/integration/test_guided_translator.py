@@ -73,9 +73,17 @@ def greatest_difference(first: dict[str, np.ndarray], second: dict[str, np.ndarr
     return max(float(np.abs(first[name] - second[name]).max()) for name in first)
 
 
-def test_guidance_acts_and_micro_batches_change_nothing(recipe: Path, tmp_path: Path) -> None:
-    whole = train(recipe, tmp_path / "whole", "model.dropout=0")
-    parts = train(recipe, tmp_path / "parts", "model.dropout=0", "train.micro_batch_tokens=120")
+@pytest.fixture(scope="module")
+def whole(recipe: Path, run: Path) -> dict[str, np.ndarray]:
+    """Returns the weights of a training without dropout."""
+    return train(recipe, recipe.parent / "whole", "model.dropout=0", more=("--data", str(run / "data")))
+
+
+def test_guidance_acts_and_micro_batches_change_nothing(
+    recipe: Path, run: Path, whole: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    prepared, small = ("--data", str(run / "data")), "train.micro_batch_tokens=120"
+    parts = train(recipe, tmp_path / "parts", "model.dropout=0", small, more=prepared)
     plain = train(recipe, tmp_path / "plain", "model.dropout=0", "train.guided_attention=0")
     assert greatest_difference(whole, parts) < 1e-4
     assert greatest_difference(whole, plain) > 1e-2
@@ -88,13 +96,12 @@ def test_resumed_is_uninterrupted(recipe: Path, run: Path, tmp_path: Path) -> No
     assert greatest_difference(resumed, read_weights(checkpoints(run)[-1] / "model.safetensors")) == 0
 
 
-def test_two_ranks_train_as_one(recipe: Path, tmp_path: Path, warm_python: Path) -> None:
-    one = train(recipe, tmp_path / "one", "model.dropout=0")
+def test_two_ranks_train_as_one(recipe: Path, whole: dict[str, np.ndarray], tmp_path: Path, warm_python: Path) -> None:
     arguments = ["-m", "transduce", "train", str(recipe), "--output", str(tmp_path / "two"), "--quiet"]
     ended = finish(start(2, [*arguments, "--set", "model.dropout=0"], warm_python))
     assert [code for code, _ in ended] == [0, 0], ended
     two = read_weights(checkpoints(tmp_path / "two")[-1] / "model.safetensors")
-    assert greatest_difference(one, two) < 1e-4
+    assert greatest_difference(whole, two) < 1e-4
 
 
 def test_the_folder_names_the_guided_head_and_both_engines_align_by_it(
