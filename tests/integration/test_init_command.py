@@ -41,8 +41,9 @@ def test_what_it_writes_trains_as_it_is(files: list[str], tmp_path: Path, capsys
 
     config = load_recipe(recipe)
     assert (config.data.source_language, config.data.target_language) == ("en", "de")
-    settings = ["--set", "train.max_steps=2", "--set", "train.device=cpu", "--set", "train.average_last=1", "--quiet"]
-    assert main(["train", str(recipe), "--output", str(run), *settings]) == 0
+    changes = ("max_steps=2", "device=cpu", "average_last=1", "validate_bleu_sentences=2")
+    settings = [word for change in changes for word in ("--set", f"train.{change}")]
+    assert main(["train", str(recipe), "--output", str(run), "--quiet", *settings]) == 0
     report = (run / "data" / "report.json").read_text(encoding="utf-8")
     assert f'"num_kept": {len(corpus) - len(held_out)}' in report  # what is held out is not trained on
     assert len(Translator.load(run / "model").translate(["A dog."])) == 1
