@@ -1,4 +1,4 @@
-"""The service's page in a browser, for tests: opened over a service of their own, and watched for complaints."""
+"""The service's page in a browser, for tests: opened as if for the first time, and watched for complaints."""
 
 import contextlib
 import json
@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from fake_service import fake_app
 from page_service import PageService
@@ -29,6 +30,17 @@ _MIDDLE_OF = """([mirror, word]) => {
     }
     return null;
 }"""
+_VIEWPORT = {"width": 1280, "height": 720}
+# Runs before the page's scripts: where its address says what the browser has kept, nothing else is.
+_KEPT_ONLY = """
+    const kept = new URLSearchParams(location.search).get("kept");
+    if (kept !== null) {
+        sessionStorage.clear();
+        localStorage.clear();
+        Object.assign(localStorage, JSON.parse(kept || "{}"));
+        history.replaceState(null, "", location.pathname + location.hash);
+    }
+"""
 
 
 @dataclass
@@ -97,28 +109,90 @@ class Opened:
         return [str(each) for each in self.page.locator(f"{mirror} .linked").all_inner_texts()]
 
 
-@contextlib.contextmanager
-def opened(browser: Any, *, keys: KeyRing | None = None, fragment: str = "", **options: Any) -> Iterator[Opened]:
-    """Yields the page; its complaints, and requests to other servers, fail the test."""
-    service = PageService()
-    trouble: list[str] = []
-    context = browser.new_context(**options)
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = context.new_page()
-    with running(fake_app(service, keys=keys)) as address:
-        page.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("request", lambda sent: None if _is_own(sent.url, address) else trouble.append(sent.url))
-        page.goto(address + fragment)
-        made = Opened(page, service, address)
-        made.until("document.documentElement.dataset.ready")
-        if keys is None and not fragment:
-            page.select_option("#source", "en")
-            page.select_option("#target", "de")
-        yield made
-        context.close()
-    unexpected = [each for each in trouble if not any(part in each for part in _PROVOKED)]
-    assert not unexpected, unexpected
+class Pages:
+    """Opens the page, for one test after another: the browser, the service and the tab stay, as they are slow to start.
+
+    Each test finds the page as in a new browser: nothing is kept of the test before, and the service has its defaults.
+    """
+
+    def __init__(self, browser: Any, service: PageService, address: str) -> None:
+        """Takes a browser, and a service that answers at an address."""
+        self._browser, self._service, self._address = browser, service, address
+        self._unused: dict[str, list[Any]] = {}  # tabs by the options that a tab has from its beginning
+
+    @contextlib.contextmanager
+    def opened(
+        self,
+        *,
+        keys: KeyRing | None = None,
+        fragment: str = "",
+        viewport: dict[str, int] = _VIEWPORT,
+        color_scheme: str = "light",
+        reduced_motion: str = "no-preference",
+        **options: Any,
+    ) -> Iterator[Opened]:
+        """Yields the page; its complaints, and requests to other servers, fail the test.
+
+        Args:
+            keys: of the service; it then is another one, of this test.
+            fragment: the end of the page's address; where it is empty, English and German are chosen.
+            viewport: the size of the window.
+            color_scheme: that the user prefers.
+            reduced_motion: whether the user prefers few movements.
+            options: further ones of Playwright's `new_context`.
+        """
+        with self._tab(options) as page, self._served(keys) as (service, address):
+            trouble: list[str] = []
+            listeners = {
+                "console": lambda message: trouble.append(f"{message.type}: {message.text}"),
+                "pageerror": lambda error: trouble.append(str(error)),
+                "request": lambda sent: None if _is_own(sent.url, address) else trouble.append(sent.url),
+            }
+            for event, listener in listeners.items():
+                page.on(event, listener)
+            page.set_viewport_size(viewport)
+            page.emulate_media(color_scheme=color_scheme, reduced_motion=reduced_motion)
+            kept = "" if keys or fragment else json.dumps({"transduce.languages": '["en","de"]'})
+            page.goto(f"{address}/?kept={quote(kept)}{fragment.removeprefix('/')}")
+            made = Opened(page, service, address)
+            made.until("document.documentElement.dataset.ready")
+            yield made
+            page.goto("about:blank")  # nothing goes on
+            for event, listener in listeners.items():
+                page.remove_listener(event, listener)
+        unexpected = [each for each in trouble if not any(part in each for part in _PROVOKED)]
+        assert not unexpected, unexpected
+
+    @contextlib.contextmanager
+    def _tab(self, options: dict[str, Any]) -> Iterator[Any]:
+        """Yields a tab that no other page uses."""
+        unused = self._unused.setdefault(json.dumps(options), [])
+        page = unused.pop() if unused else self._new_tab(options)
+        try:
+            yield page
+        except BaseException:
+            page.context.close()
+            raise
+        page.context.set_offline(False)
+        page.unroute_all()
+        page.mouse.move(0, 0)
+        unused.append(page)
+
+    def _new_tab(self, options: dict[str, Any]) -> Any:
+        context = self._browser.new_context(**options)
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        context.add_init_script(_KEPT_ONLY)
+        return context.new_page()
+
+    @contextlib.contextmanager
+    def _served(self, keys: KeyRing | None) -> Iterator[tuple[PageService, str]]:
+        if keys is None:
+            self._service.reset()
+            yield self._service, self._address
+        else:
+            service = PageService()
+            with running(fake_app(service, keys=keys)) as address:
+                yield service, address
 
 
 def _is_own(url: str, address: str) -> bool:

@@ -48,6 +48,10 @@ class PageService(FakeService):
         self.forces = False  # whether the terms that come out were forced
         self.appends = False  # whether they come after the end of the sentence
 
+    def reset(self) -> None:
+        """Makes it as new."""
+        vars(self).update(vars(PageService()))
+
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
         await asyncio.sleep(self.seconds)
         await super().translate(replace(request, texts=[]))

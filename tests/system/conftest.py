@@ -1,10 +1,15 @@
-"""A real browser for the tests of pages."""
+"""A real browser for the tests of pages, and the service's page in it."""
 
 import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from fake_service import fake_app
+from opened_page import Opened, Pages
+from page_service import PageService
+from running_app import running
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # Without a window, too, each new context opens one, for which Chromium loads its own page of suggestions: hundreds of
@@ -35,3 +40,18 @@ def browser() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def pages(browser: Any) -> Iterator[Pages]:
+    """What opens the service's page."""
+    service = PageService()
+    with running(fake_app(service)) as address:
+        yield Pages(browser, service, address)
+
+
+@pytest.fixture
+def page(pages: Pages) -> Iterator[Opened]:
+    """The service's page."""
+    with pages.opened() as made:
+        yield made

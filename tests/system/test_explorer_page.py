@@ -31,21 +31,33 @@ def file(tmp_path_factory: pytest.TempPathFactory, attention: Attention) -> Path
     return path
 
 
-@pytest.fixture
-def page(browser: Any, file: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The page, opened offline; whatever it asks for or complains of fails the test."""
-    context = browser.new_context(
-        viewport={"width": 1366, "height": 768}, offline=True, color_scheme=getattr(request, "param", "light")
-    )
-    page = context.new_page()
-    trouble: list[str] = []
-    page.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("request", lambda request: trouble.append(request.url) if request.url != file.as_uri() else None)
-    page.goto(file.as_uri())
-    page.wait_for_selector("html[data-ready]")
-    yield page
+@pytest.fixture(scope="module")
+def tab(browser: Any) -> Iterator[Any]:
+    """A tab of a browser that is offline."""
+    context = browser.new_context(offline=True)
+    yield context.new_page()
     context.close()
+
+
+@pytest.fixture
+def page(tab: Any, file: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page, opened offline; all that it requests or complains of fails the test."""
+    trouble: list[str] = []
+    listeners = {
+        "console": lambda message: trouble.append(f"{message.type}: {message.text}"),
+        "pageerror": lambda error: trouble.append(str(error)),
+        "request": lambda request: trouble.append(request.url) if request.url != file.as_uri() else None,
+    }
+    tab.set_viewport_size({"width": 1366, "height": 768})
+    tab.emulate_media(color_scheme=getattr(request, "param", "light"))
+    tab.mouse.move(0, 0)
+    for event, listener in listeners.items():
+        tab.on(event, listener)
+    tab.goto(file.as_uri())
+    tab.wait_for_selector("html[data-ready]")
+    yield tab
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
     assert trouble == []
 
 
@@ -119,15 +131,14 @@ def test_pieces_are_a_click_away(page: Any) -> None:
 @pytest.mark.parametrize("width", [1366, 600])
 @pytest.mark.parametrize("pair", [(SOURCE, TARGET), ("a dog runs", "ein Hund rennt"), ("a", "b")])
 def test_the_matrix_fills_its_card(
-    browser: Any, width: int, pair: tuple[str, str], random_attention: Callable[..., Attention], tmp_path: Path
+    tab: Any, width: int, pair: tuple[str, str], random_attention: Callable[..., Attention], tmp_path: Path
 ) -> None:
     (tmp_path / "page.html").write_text(explorer_page(random_attention(*pair), model="m"), encoding="utf-8")
-    page = browser.new_page(viewport={"width": width, "height": 768})
-    page.goto((tmp_path / "page.html").as_uri())
-    page.wait_for_function("() => document.getElementById('matrix').style.width")
-    card, canvas = (page.locator(name).bounding_box() for name in ("section:has(> #matrix)", "#matrix"))
-    wider = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    page.close()
+    tab.set_viewport_size({"width": width, "height": 768})
+    tab.goto((tmp_path / "page.html").as_uri())
+    tab.wait_for_function("() => document.getElementById('matrix').style.width")
+    card, canvas = (tab.locator(name).bounding_box() for name in ("section:has(> #matrix)", "#matrix"))
+    wider = tab.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert canvas["width"] == pytest.approx(card["width"] - 34, abs=2)  # less its padding and border
     assert canvas["height"] <= 41 * 36 + 200
     assert wider == 0

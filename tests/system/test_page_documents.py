@@ -1,25 +1,22 @@
 """The service's page: tables whose columns are chosen, and documents that fail."""
 
 import re
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from opened_page import SECONDS, Opened, opened
+from fake_service import read_documents_here
+from opened_page import SECONDS, Opened, Pages
 from transduce.translation.documents import FORMATS
 
 pytestmark = pytest.mark.slow
-
 TABLE = 'id;"a;name";text\n7;dog;A dog runs.\n8;cat;A cat runs.\n'
 
 
-@pytest.fixture
-def page(browser: Any) -> Iterator[Opened]:
-    with opened(browser) as made:
-        yield made
+@pytest.fixture(autouse=True)
+def read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_documents_here(monkeypatch)
 
 
 def _sent(page: Opened, folder: Path, name: str, content: bytes) -> None:
@@ -57,8 +54,8 @@ def test_a_first_line_with_numbers_is_translated(page: Opened, tmp_path: Path) -
     assert _downloaded(page) == "7\tEin Hund rennt.\n8\tEin Katze rennt.\n"
 
 
-def test_names_of_columns_are_not_broken_on_a_phone(browser: Any, tmp_path: Path) -> None:
-    with opened(browser, viewport={"width": 390, "height": 844}) as page:
+def test_names_of_columns_are_not_broken_on_a_phone(pages: Pages, tmp_path: Path) -> None:
+    with pages.opened(viewport={"width": 390, "height": 844}) as page:
         _sent(page, tmp_path, "goods.csv", b"id,name,description,price\n7,dog,A dog,3\n")
         page.text_of("#jobs", "Which columns are to be translated?")
         labels = page.page.locator("#jobs .columns [role=group] label").all()

@@ -1,23 +1,14 @@
 """The service's page: a text that is not in the language that was chosen for it."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from opened_page import SECONDS, Opened, opened
+from opened_page import SECONDS, Opened
 
 pytestmark = pytest.mark.slow
 
 GERMAN = "Das Wetter ist heute wirklich schön."
 ENGLISH = "The weather is really fine today."
 HEBREW = "מזג האוויר יפה מאוד היום"
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Opened]:
-    with opened(browser) as made:
-        yield made
 
 
 def test_another_language_is_said_and_can_be_detected_instead(page: Opened) -> None:

@@ -1,21 +1,12 @@
 """The service's page keeps what the user wrote: over a reload, other languages and words, links, and other edits."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from opened_page import SECONDS, Opened, opened
+from opened_page import SECONDS, Opened, Pages
 
 pytestmark = pytest.mark.slow
 TEXT = "A dog runs. A cat sleeps."
 _TRANSLATION = "Ein Hund rennt. Ein Katze schläft."
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Opened]:
-    with opened(browser) as made:
-        yield made
 
 
 def _selected(page: Opened, start: int, end: int) -> None:
@@ -286,8 +277,8 @@ def test_a_link_that_is_loaded_over_work_is_undone(page: Opened) -> None:
     page.translation("Ein Köter läuft. Ein Mieze ruht.")
 
 
-def test_what_is_written_on_from_a_link_is_there_after_a_reload(browser: Any) -> None:
-    with opened(browser, fragment="/#source=en&target=de&text=A dog runs.") as made:
+def test_what_is_written_on_from_a_link_is_there_after_a_reload(pages: Pages) -> None:
+    with pages.opened(fragment="/#source=en&target=de&text=A dog runs.") as made:
         made.translation("Ein Hund rennt.")
         _reloaded(made)
         made.translation("Ein Hund rennt.")

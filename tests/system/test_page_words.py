@@ -1,20 +1,12 @@
 """The service's page: live translation, words and their counterparts, alternatives, and interactive translation."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from opened_page import Opened, opened
+from opened_page import Opened
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Opened]:
-    with opened(browser) as made:
-        yield made
 
 
 def test_the_translation_follows_what_is_typed(page: Opened) -> None:
