@@ -170,8 +170,7 @@ def _import_all() -> None:
     import transduce.translation.streams
     import transduce.translation.translator
 
-    parser = transduce.cli.main.build_parser()  # imports the commands, too
-    transduce.cli.main.build_parser = lambda: parser
+    transduce.cli.main.build_parser()  # imports the commands
     gc.freeze()  # collections in the forked processes leave alone, and so share, what is here
 
 
