@@ -66,10 +66,7 @@ def encoder(page: Any) -> Any:
     """The page at the encoder's fifth layer, all heads, by pieces."""
     page.keyboard.press("e")
     page.keyboard.press("w")
-    for _ in range(6):
-        page.keyboard.press("ArrowUp")
-    for _ in range(4):
-        page.keyboard.press("ArrowDown")
+    page.locator("#layers input").nth(4).evaluate("(input) => input.click()")  # a real click would move the focus
     page.keyboard.press("a")
     assert title(page) == "Encoder, layer 5 of 6, all heads"
     return page
@@ -99,11 +96,13 @@ def ink(page: Any, canvas: str) -> int:
 
 @pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
 def test_it_opens_at_once(page: Any, attention: Attention) -> None:
-    times = []
-    for _ in range(3):  # the best counts: the machine may have other things to do
-        page.reload()
-        times.append(int(page.get_attribute("html[data-ready]", "data-ready")) / 1000)
-    assert min(times) < MAX_SECONDS
+    def seconds() -> float:
+        return int(page.get_attribute("html[data-ready]", "data-ready")) / 1000
+
+    for _ in range(3):  # the best of four counts: the machine may have other things to do
+        if seconds() >= MAX_SECONDS:
+            page.reload()
+    assert seconds() < MAX_SECONDS
     assert page.inner_text("#source") == SOURCE
     assert page.inner_text("#target") == TARGET
     [best] = best_heads(alignment_scores(word_weights(attention)), 1)

@@ -49,7 +49,7 @@ precision = "fp32"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a few hundred steps: long enough to have learned, too short to be sure of itself."""
     folder = tmp_path_factory.mktemp("job")
-    make_demo_corpus(folder / "corpus", num_train=6000, num_validation=100, num_test=100)
+    make_demo_corpus(folder / "corpus", num_train=6000, num_validation=100, num_test=200)
     (folder / "recipe.toml").write_text(RECIPE)
     assert main(["train", str(folder / "recipe.toml"), "--output", str(folder / "run"), "--quiet"]) == 0
     return folder
@@ -66,7 +66,7 @@ def test_translate_and_evaluate_a_file(folder: Path, capsys: pytest.CaptureFixtu
     source, output, reference = folder / "corpus/test.en", folder / "test.out", folder / "corpus/test.de"
     model = str(folder / "run/model")
     assert main(["translate", model, "--source", str(source), "--output", str(output)]) == 0
-    assert output.read_text().count("\n") == 100
+    assert output.read_text().count("\n") == 200
     assert main(["evaluate", "--hypothesis", str(output), "--reference", str(reference), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["scores"]
     assert scores["bleu"]["value"] > 8
@@ -91,4 +91,4 @@ def test_a_translation_does_not_depend_on_its_neighbours(folder: Path) -> None:
         for index, (text, score) in best(order, batch_size).items():
             assert score == pytest.approx(alone[index][1], abs=TIE), lines[index]
             num_ties += text != alone[index][0]
-    assert num_ties <= 2, "so many equal scores are no coincidence"
+    assert num_ties <= 3, "so many equal scores are no coincidence"
