@@ -138,7 +138,7 @@ def _run(arguments: list[str]) -> None:
 
 
 def _run_and_end(arguments: list[str]) -> NoReturn:
-    """Runs it and ends as Python does, but takes down no modules unless told so: see `END_WITH_PYTHON`."""
+    """Runs it and ends as Python does, but takes down modules only on request: see `END_WITH_PYTHON`."""
     code: object = 0
     try:
         _run(arguments)
