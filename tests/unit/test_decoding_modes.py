@@ -48,13 +48,13 @@ def _sources(count: int) -> list[list[int]]:
 
 def _conditions(count: int) -> list[TokenConstraints]:
     dice = random.Random(6)
-    asked = []
+    constraints = []
     for _ in range(count):
         prefix = tuple(dice.choice(_WORDS) for _ in range(dice.randint(0, 3)))
         completions = tuple(tuple(dice.sample(_WORDS, dice.randint(0, 2))) for _ in prefix)
         forbidden = tuple(tuple(dice.sample(_WORDS, dice.randint(1, 2))) for _ in range(dice.randint(0, 3)))
-        asked.append(TokenConstraints(prefix=prefix, completions=completions, forbidden=forbidden))
-    return asked
+        constraints.append(TokenConstraints(prefix=prefix, completions=completions, forbidden=forbidden))
+    return constraints
 
 
 _BASE = DecodeConfig(max_extra_tokens=4)
@@ -69,7 +69,7 @@ _MODES = {
     "sampling": replace(_BASE, temperature=1.0),
     "top-k, top-p": replace(_BASE, temperature=0.7, top_k=8, top_p=0.9, seed=3, no_repeat_ngram=3),
 }
-_ASKED = {"free": False, "asked": True}
+_CONSTRAINED = {"free": False, "constrained": True}
 
 
 def _n_best(options: DecodeConfig) -> int:
@@ -80,19 +80,19 @@ def _texts(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], bool]]]:
     return [[(h.ids, h.finished) for h in hypotheses] for hypotheses in found]
 
 
-@pytest.mark.parametrize("asked", _ASKED.values(), ids=_ASKED)
+@pytest.mark.parametrize("constrained", _CONSTRAINED.values(), ids=_CONSTRAINED)
 @pytest.mark.parametrize("options", _MODES.values(), ids=_MODES)
-def test_batch_size_changes_nothing(engine: TorchEngine, options: DecodeConfig, asked: bool) -> None:
+def test_batch_size_changes_nothing(engine: TorchEngine, options: DecodeConfig, constrained: bool) -> None:
     sources = _sources(32)
-    conditions = _conditions(32) if asked else None
+    conditions = _conditions(32) if constrained else None
     by_size = [
         engine.translate(sources, replace(options, batch_size=size), _n_best(options), conditions) for size in (32, 7)
     ]
     assert _texts(by_size[0]) == _texts(by_size[1])
     some = list(range(0, 32, 5))
-    asked_of_some = [conditions[place] for place in some] if conditions else None
+    of_some = [conditions[place] for place in some] if conditions else None
     alone = replace(options, batch_size=1)
-    one_by_one = engine.translate([sources[place] for place in some], alone, _n_best(options), asked_of_some)
+    one_by_one = engine.translate([sources[place] for place in some], alone, _n_best(options), of_some)
     assert _texts(one_by_one) == _texts([by_size[0][place] for place in some])
     order = list(reversed(range(32)))
     moved = [conditions[place] for place in order] if conditions else None
@@ -100,13 +100,13 @@ def test_batch_size_changes_nothing(engine: TorchEngine, options: DecodeConfig, 
     assert _texts(shuffled) == _texts([by_size[0][place] for place in order])
 
 
-@pytest.mark.parametrize("asked", _ASKED.values(), ids=_ASKED)
+@pytest.mark.parametrize("constrained", _CONSTRAINED.values(), ids=_CONSTRAINED)
 @pytest.mark.parametrize("options", _MODES.values(), ids=_MODES)
 @pytest.mark.parametrize("num_models", [1, 2])
-def test_log_probabilities_are_forced_scores(num_models: int, options: DecodeConfig, asked: bool) -> None:
+def test_log_probabilities_are_forced_scores(num_models: int, options: DecodeConfig, constrained: bool) -> None:
     engine = TorchEngine(_model(), others=[_model(seed) for seed in range(1, num_models)])
     sources = _sources(12)
-    found = engine.translate(sources, options, _n_best(options), _conditions(12) if asked else None)
+    found = engine.translate(sources, options, _n_best(options), _conditions(12) if constrained else None)
     pairs = [(source, h) for source, hypotheses in zip(sources, found, strict=True) for h in hypotheses]
     assert len(pairs) >= 12
     scores = engine.score([source for source, _ in pairs], [h.ids for _, h in pairs])
