@@ -10,7 +10,8 @@ import re
 from transduce.errors import DataError
 from transduce.translation.constraints.required_terms import Choice, choices_of
 
-_TAG = re.compile(r"""</term\s*>|<term(?=[\s>/])(?:"[^"]*"|'[^']*'|[^>"'])*>""", re.IGNORECASE)
+# Also where the ">" is missing: it is then searched for once, however many tags there are.
+_TAG = re.compile(r"""</term\s*+>|<term(?=[\s>/])(?:"[^"]*+"|'[^']*+'|[^>"'])*+>?""", re.IGNORECASE)
 _OPENING = re.compile(r"""<term\s+to\s*=\s*("[^"]*"|'[^']*')\s*>""", re.IGNORECASE)
 _SHAPE = '<term to="TRANSLATION">words</term>'
 
@@ -25,7 +26,7 @@ def read_inline_terms(text: str, name: str = "the text") -> tuple[str, tuple[Cho
         name: of the line, for errors.
 
     Raises:
-        DataError: a mark is not closed, inside another, around nothing, or without a term.
+        DataError: a mark has no end, is not closed, inside another, around nothing, or without a term.
     """
     plain: list[str] = []
     required: list[list[str]] = []
@@ -41,6 +42,9 @@ def read_inline_terms(text: str, name: str = "the text") -> tuple[str, tuple[Cho
                 raise DataError(f"{name}: {opened} marks nothing: write {_SHAPE}.")
             opened = ""
             continue
+        if not tag[0].endswith(">"):
+            begin = text[tag.start() : tag.start() + 30]
+            raise DataError(f'{name}: the mark "{begin}" has no ">" outside quotes: write {_SHAPE}.')
         if opened:
             raise DataError(f"{name}: {opened} is not closed before {tag[0]}: write {_SHAPE}.")
         opened = tag[0]
