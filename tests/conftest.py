@@ -45,6 +45,12 @@ _NO_TORCH = "PyTorch is not installed: pip install '.[train]'"
 _OF_A_SERVICE = ("transduce.serve.server", "transduce.engines.ctranslate2", "ctranslate2", "py3langid")
 
 
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Returns one worker more than cores: some tests wait for browsers, services and leases."""
+    return (yield) + 1
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
@@ -101,6 +107,14 @@ def user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         cache = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(cache))
         yield cache
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_wait_for_the_disk() -> Iterator[None]:
+    """Lets files be written without a wait until the disk has them: tests write tens of thousands."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # which complains of a wrong descriptor, too
+        yield
 
 
 @pytest.fixture(autouse=True)

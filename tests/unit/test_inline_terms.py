@@ -42,7 +42,9 @@ def test_marks_are_removed_and_returned(text: str, plain: str, terms: tuple[tupl
         ("<term to=Hund>dog</term>", "must name the required term"),
         ('A <term to="Hund"', 'the mark "<term to="Hund"" has no ">"'),
         ('A <term to="Hund>dog</term> runs.', 'the mark "<term to="Hund>dog</term> runs" has no ">"'),
-        pytest.param("<term " * 20_000, 'the mark "<term <term <term <term <term " has no ">"', id="many without an end"),
+        pytest.param(
+            "<term " * 20_000, 'the mark "<term <term <term <term <term " has no ">"', id="many without an end"
+        ),
         pytest.param(f'<term to="&#{"1" * 4301};">dog</term>', "must name the required term", id="too many digits"),
     ],
 )
