@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch._dynamo.utils import counters
 
 from transduce.config import ModelConfig
 from transduce.model import Transformer
@@ -50,6 +49,7 @@ def test_one_program_for_each_stack_serves_all_batches_and_layers() -> None:
     expected = [_loss_and_gradients(model, batch) for batch in batches]
     names = list(model.weights())
     torch._dynamo.reset()
+    counters = torch._dynamo.utils.counters  # importing it above would load the compiler for all tests
     before = counters["stats"]["unique_graphs"]
     model.compile(dynamic=True, fullgraph=True, backend="aot_eager")  # fullgraph: whatever cannot be traced is an error
     for batch, (loss, gradients) in zip(batches, expected, strict=True):
