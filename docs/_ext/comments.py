@@ -21,6 +21,8 @@ def comments_of(kind: type) -> dict[str, str]:
     for number, line in enumerate(lines, start=1):
         if (name := _FIELD.match(line)) is None:
             continue
-        is_above = number > 1 and lines[number - 2].lstrip().startswith("#")
-        found[name[1]] = comments.get(number) or (comments.get(number - 1, "") if is_above else "")
+        first = number
+        while first > 1 and lines[first - 2].lstrip().startswith("#"):
+            first -= 1
+        found[name[1]] = comments.get(number) or " ".join(comments[above] for above in range(first, number))
     return found

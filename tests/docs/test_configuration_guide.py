@@ -44,3 +44,7 @@ def test_rows_say_what_the_schema_says(row: str) -> None:
 
 def test_a_comment_above_a_key_is_its_meaning() -> None:
     assert meanings_of("data")["rare_words"].startswith("Treebanks only: ")
+
+
+def test_a_comment_of_two_lines_is_read_whole() -> None:
+    assert meanings_of("data")["language_tags"].startswith('Where tags name languages. "source": the target\'s tag ')

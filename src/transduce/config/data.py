@@ -39,8 +39,8 @@ class DataConfig:
     format: Literal["text", "trees"] = "text"  # pairs of lines, or treebanks (§6.3)
     source_language: str = ""  # BCP 47 code, for translation memories, model cards, sentence splitting, BLEU
     target_language: str = ""  # BCP 47 code
-    # Where tags name the languages: the target's in front of the source, where there are several; the target's as the
-    # first token of the target; or there, and the source's in front of the source (M2M100, NLLB).
+    # Where tags name languages. "source": the target's tag precedes the source, if there are several targets. "target":
+    # it is the first token of the target. "both": also, the source's tag precedes the source (M2M100, NLLB).
     language_tags: Literal["source", "target", "both"] = "source"
     folder: str = ""  # where relative names start; in a recipe: relative to the recipe file
     download: str = ""  # a named corpus (`transduce.data.named_corpora`), fetched into `folder` if it is not there
