@@ -31,6 +31,10 @@ GERMAN = "Die Straße ist im Süden ziemlich groß und heißt Weißdornweg."
         ("한국어 문장입니다.", unicodedata.normalize("NFD", "한국어 문장입니다")),
         ("यह हिन्दी में एक वाक्य है।", "यह हिन्दी में एक वाक्य है !"),
         ("( [ ] ) ♥", " ( [ ] ) ♥"),
+        ("Let \N{DOUBLE-STRUCK CAPITAL R} be the field.", "let r be the field"),
+        ("\N{MATHEMATICAL BOLD CAPITAL F}ield", "field"),
+        ("ガイドブック", "\uff76\uff9e\uff72\uff84\uff9e\uff8c\uff9e\uff6f\uff78"),  # half width
+        ("가ㅋㅋ", "\u3131\u314f\u314b\u314b"),  # from single letters
     ],
 )
 def test_the_same_line_in_another_form(known: str, other: str) -> None:
@@ -40,6 +44,7 @@ def test_the_same_line_in_another_form(known: str, other: str) -> None:
     assert matches.known.tolist() == [-1, 2, -1]
     assert matches.same.tolist() == [False, True, False]
     assert line_keys([known]) == line_keys([other])
+    assert line_keys([known, "e\N{COMBINING ACUTE ACCENT}"])[0] == line_keys([known])[0]  # the others do not matter
 
 
 @pytest.mark.parametrize(

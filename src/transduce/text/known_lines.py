@@ -200,8 +200,8 @@ def _characters() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
         character = chr(code)
         if unicodedata.category(character)[0] in "LMN":
             classes[code] = _LETTER
-            form = unicodedata.normalize("NFKC", character.casefold())
-            joins = unicodedata.category(character)[0] == "M" or code in _JAMO
+            form = unicodedata.normalize("NFKC", character.casefold()).casefold()  # "ℝ" has no case, and becomes "R"
+            joins = any(unicodedata.category(each)[0] == "M" or ord(each) in _JAMO for each in (character, *form))
             folded[code] = _IN_CONTEXT if joins or len(form) != 1 else ord(form)
     for first, last in UNSPACED_RANGES:
         inside = classes[first : last + 1]
