@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from made_models import made_tagged_bundle
 from noted_calls import Calls, Noting
 from transduce.cli import calibrate, student
 from transduce.cli.main import main
@@ -221,6 +222,22 @@ def test_student(noting: Noting, capsys: pytest.CaptureFixture[str]) -> None:
         "warn": None,
     }
     assert "transduce: warning: too long\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tags", ["source", "both"])
+def test_a_students_recipe_names_the_languages(noting: Noting, tmp_path: Path, tags: str) -> None:
+    """A teacher of several languages that was imported has no default: OPUS-MT to many, M2M100 and NLLB."""
+    corpora = tuple(CorpusConfig(files=("x",), source_language="en", target_language=code) for code in ("de", "fr"))
+    path = made_tagged_bundle(tmp_path / "teacher", DataConfig(corpora=corpora)).path / "config.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    del values["config_sha256"]
+    values["config"]["data"] = {"language_tags": tags}
+    path.write_text(json.dumps(values), encoding="utf-8")
+    noting("transduce.augmentation.student.student_config", "config")
+    result = SimpleNamespace(comparison=_CERTIFICATE, model="m", exported="e")
+    made = noting("transduce.augmentation.student.make_student", result)
+    assert main(["student", str(path.parent), "r.toml", "--output", "o"]) == 0
+    assert len(made) == 1
 
 
 def test_sweep(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

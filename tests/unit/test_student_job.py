@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -14,9 +14,10 @@ from made_models import made_bundle, made_tagged_bundle
 from text_engine import text_translator
 from transduce.augmentation import CorpusJob
 from transduce.augmentation import student as students
+from transduce.augmentation.distilled_data import distill_parts
 from transduce.augmentation.made_corpus import MadeCorpus
 from transduce.augmentation.student import StudentJob, make_student, student_config
-from transduce.augmentation.student_config import larger_than_teacher, require_fit, teacher_target
+from transduce.augmentation.student_config import larger_than_teacher, require_fit, teacher_languages
 from transduce.augmentation.student_measurement import Comparison
 from transduce.config import Config, DataConfig, DecodeConfig, TrainConfig
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
@@ -99,6 +100,27 @@ def test_the_teacher_is_asked_as_the_job_says_and_the_student_gets_its_translati
     ]
 
 
+@pytest.mark.parametrize("tags", ["source", "both"])
+def test_each_corpus_is_translated_to_its_own_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tags: Literal["source", "both"]
+) -> None:
+    """As the heads of a model of several languages learn; only M2M100 and NLLB read the source's language, too."""
+    pairs = [("en", "fr"), ("en", "de"), ("fr", "de")]
+    corpora = tuple(CorpusConfig(files=("x",), source_language=src, target_language=tgt) for src, tgt in pairs)
+    data = DataConfig(corpora=corpora, language_tags=tags)
+    teacher = made_tagged_bundle(tmp_path / "teacher", data)
+    asked: list[tuple[str, str]] = []
+
+    def distill(_: object, paths: object, folder: Path, job: CorpusJob, **options: object) -> MadeCorpus:
+        asked.append((job.text_options.language, job.text_options.target))
+        return MadeCorpus(folder, 1, 1, {}, {})
+
+    monkeypatch.setattr("transduce.augmentation.distilled_data.distill", distill)
+    parts = [Part((tmp_path,))] * len(pairs)
+    distill_parts(text_translator(), teacher, Config(data=data), parts, tmp_path, CorpusJob())
+    assert asked == (pairs if tags == "both" else [("", target) for _, target in pairs])
+
+
 def test_teacher_and_student_are_measured_again_where_a_text_or_the_search_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +149,7 @@ def test_teacher_and_student_are_measured_again_where_a_text_or_the_search_chang
         found = students._compare(job, teacher, texts, {"student": "1"})
         assert found == Comparison(2, 2, ("x", "y"), (), ())
     student = job.output / "run" / "model"
-    wanted = {"target": "fr", "domain": "law"}
+    wanted = {"source": "", "target": "fr", "domain": "law"}
     assert measured == [(job.teacher, student, [("a", "A"), ("b", "B")], wanted)]
     (tmp_path / "b.tsv").write_text("c\tC\n", encoding="utf-8")
     students._compare(job, teacher, texts, {"student": "1"})
@@ -299,8 +321,9 @@ def test_the_teacher_is_asked_for_a_language_if_it_has_several(tmp_path: Path) -
     languages = [CorpusConfig(files=("x",), source_language="en", target_language=code) for code in ("fr", "de")]
     several = made_tagged_bundle(tmp_path / "several", DataConfig(corpora=tuple(languages)))
     config = Config(data=DataConfig(corpora=(languages[1],)))
-    assert teacher_target(several, config) == "de"
-    assert teacher_target(made_bundle(tmp_path / "one"), config) == ""
+    [corpus] = config.data.training_corpora
+    assert teacher_languages(several, corpus) == ("", "de")
+    assert teacher_languages(made_bundle(tmp_path / "one"), corpus) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,9 @@ def test_four_systems_are_measured_alike(
     monkeypatch.setattr(_System, "start_cold", start_cold)
     pairs = [(f"s{i}", f"t{i}") for i in range(num_pairs)]
     empty = [("", "t"), ("s", " ")]
-    found = compare(tmp_path / "teacher", tmp_path / "student", [*empty, *pairs], target="fr", domain="law")
+    found = compare(
+        tmp_path / "teacher", tmp_path / "student", [*empty, *pairs], source="en", target="fr", domain="law"
+    )
 
     always = {"engine": "ctranslate2", "device": "cpu", "threads": 1, "quantization": "int8"}
     assert [(each.path.name, each.options) for each in loaded] == [
@@ -134,9 +136,10 @@ def test_four_systems_are_measured_alike(
         ("student", always | {"shortlist": "on"}),
     ]
     timed = len(range(0, num_pairs, step))
-    asked = [(4, "fr", "law"), (1, "fr", "law"), (1, "", ""), (2, "", "")]
-    for each, (beam, target, domain) in zip(loaded, asked, strict=True):
-        options = {"beam_size": beam, "batch_size": 32, "text_options": TextOptions(target=target, domain=domain)}
+    asked = [(4, "en", "fr", "law"), (1, "en", "fr", "law"), (1, "", "", ""), (2, "", "", "")]
+    for each, (beam, source, target, domain) in zip(loaded, asked, strict=True):
+        texts = TextOptions(language=source, target=target, domain=domain)
+        options = {"beam_size": beam, "batch_size": 32, "text_options": texts}
         assert each.asked == [(num_pairs, options)] + [(timed, options)] * 5  # all lines, and five rounds for the time
     assert scored == [
         ({f"{each.path.name} {beam}"}, num_pairs, f"t{num_pairs - 1}")
@@ -173,10 +176,11 @@ def test_a_cold_start_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pytes
     times = iter([10.0, 12.5, 20.0])
     monkeypatch.setattr(module.subprocess, "run", run)
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(times))
-    system = _System("student, beam 2", bundle_of(tmp_path), 2, "on", "fr", "law")
+    system = _System("student, beam 2", bundle_of(tmp_path), 2, "on", "en", "fr", "law")
     assert system.start_cold("a line") == 2.5
     options = "--quiet --engine ctranslate2 --quantization int8 --device cpu --threads 1 --beam-size 2 --shortlist on"
-    command = ["-m", "transduce", "translate", str(tmp_path), *options.split(), "--target", "fr", "--domain", "law"]
+    direction = ["--source-language", "en", "--target", "fr", "--domain", "law"]
+    command = ["-m", "transduce", "translate", str(tmp_path), *options.split(), *direction]
     assert ran == [(command, "a line\n")]
     with pytest.raises(EngineError, match="student, beam 2: the process that measures the cold start failed: no model"):
         system.start_cold("a line")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from transduce.augmentation.made_corpus import SOURCE, TARGET, MadeCorpus
-from transduce.augmentation.student_config import teacher_target
+from transduce.augmentation.student_config import teacher_languages
 from transduce.augmentation.translated_text import CorpusJob, distill
 from transduce.augmentation.translation_records import Nearness
 from transduce.bundle import Bundle
@@ -38,13 +38,14 @@ def distill_parts(
         config: of the training.
         parts: the files of each training corpus.
         folder: the translations go below it.
-        job: how; the language and the domain to translate to are those of each corpus.
+        job: how; the languages and the domain are those of each corpus.
         nearest: see `distill`.
     """
     made = []
     for number, (part, corpus) in enumerate(zip(parts, config.data.training_corpora, strict=True), start=1):
         domain = corpus.domain if corpus.domain in teacher.tokenizer.domains else ""
-        texts = TextOptions(guard=True, target=teacher_target(teacher, config), domain=domain)
+        source, target = teacher_languages(teacher, corpus)
+        texts = TextOptions(guard=True, language=source, target=target, domain=domain)
         how = replace(job, text_options=texts)
         output = folder / DISTILLED / str(number)
         made.append(distill(translator, part.paths, output, how, nearest=nearest, languages=part.languages))

@@ -26,7 +26,7 @@ from transduce.augmentation.student_config import (
     larger_than_teacher,
     require_fit,
     student_config,
-    teacher_target,
+    teacher_languages,
     usual_tuning_steps,
 )
 from transduce.augmentation.student_measurement import Comparison, compare
@@ -195,8 +195,9 @@ def _compare(job: StudentJob, teacher: Bundle, texts: Sequence[Part], made_from:
         return measured
     pairs = [pair for part in texts for pair in part.open()]
     domain = (job.config.data.test_corpora or job.config.data.validation_corpora)[0].domain
-    target = teacher_target(teacher, job.config)
-    comparison = compare(teacher.path, Path(job.output, _RUN, "model"), pairs, target=target, domain=domain)
+    source, target = teacher_languages(teacher, job.config.data.training_corpora[0])
+    student = Path(job.output, _RUN, "model")
+    comparison = compare(teacher.path, student, pairs, source=source, target=target, domain=domain)
     write_json(path, asdict(comparison))
     write_text(path.with_suffix(".md"), comparison.to_markdown())
     _done(job.output, _REPORT, made_from)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from transduce.bundle import Bundle
 from transduce.config import Config, TrainConfig, apply_settings, load_recipe, preset
+from transduce.config.corpora import CorpusConfig
 from transduce.config.loading import read_toml, recipe_start, setting_key
 from transduce.config.start import InitConfig
 from transduce.config.weights import count_parameters
@@ -137,6 +138,10 @@ def larger_than_teacher(teacher: Bundle, config: Config, *, own_vocabulary: bool
     )
 
 
-def teacher_target(teacher: Bundle, config: Config) -> str:
-    """Returns the target language to ask the teacher for; "" if it has a single one."""
-    return config.data.training_corpora[0].target_language if teacher.tokenizer.target_languages else ""
+def teacher_languages(teacher: Bundle, corpus: CorpusConfig) -> tuple[str, str]:
+    """Returns the source and the target language to ask the teacher for; "" for one that it needs no tag of.
+
+    Only M2M100 and NLLB need that of the source.
+    """
+    source = corpus.source_language if teacher.config.data.language_tags == "both" else ""
+    return source, corpus.target_language if teacher.tokenizer.target_languages else ""

@@ -144,7 +144,8 @@ class _System:
     bundle: Bundle
     beam_size: int
     shortlist: str  # "on" or "off"
-    target: str = ""  # the language to ask for, of a model of several
+    source: str = ""  # the languages to ask for, of a model of several
+    target: str = ""
     domain: str = ""  # likewise
 
     def load(self) -> Translator:
@@ -162,7 +163,7 @@ class _System:
         """Translates lines as it does."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about single lines, which are the same for all systems
-            texts = TextOptions(target=self.target, domain=self.domain)
+            texts = TextOptions(language=self.source, target=self.target, domain=self.domain)
             return translator.translate(lines, text_options=texts, beam_size=self.beam_size, batch_size=_BATCH_SIZE)
 
     def time_lines(self, translator: Translator, lines: Sequence[str]) -> float:
@@ -176,7 +177,7 @@ class _System:
         command = [sys.executable, "-m", "transduce", "translate", str(self.bundle.path), "--quiet"]
         command += ["--engine", _ENGINE, "--quantization", _QUANTIZATION, "--device", "cpu", "--threads", "1"]
         command += ["--beam-size", str(self.beam_size), "--shortlist", self.shortlist]
-        command += ["--target", self.target, "--domain", self.domain]
+        command += ["--source-language", self.source, "--target", self.target, "--domain", self.domain]
         started = time.perf_counter()
         done = subprocess.run(command, input=line + "\n", capture_output=True, text=True, encoding="utf-8", check=False)
         if done.returncode:
@@ -191,11 +192,18 @@ class _System:
 
 
 def compare(
-    teacher: Path, student: Path, pairs: Sequence[tuple[str, str]], *, target: str = "", domain: str = ""
+    teacher: Path,
+    student: Path,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    source: str = "",
+    target: str = "",
+    domain: str = "",
 ) -> Comparison:
     """Measures teacher and student on pairs of sources and references.
 
-    `target` is the language that the teacher writes, if it has several. Models with the tag of `domain` get that tag.
+    `source` and `target` are the languages to ask the teacher for, if it has several. Models with the tag of `domain`
+    get that tag.
 
     Raises:
         DataError: there are no pairs.
@@ -208,8 +216,8 @@ def compare(
     theirs, ours = Bundle.load(teacher), Bundle.load(student)
     their_domain, our_domain = (domain if domain in each.tokenizer.domains else "" for each in (theirs, ours))
     systems = [
-        _System(f"teacher, beam {_BEAM_SIZE}", theirs, _BEAM_SIZE, "off", target, their_domain),
-        _System("teacher, greedy", theirs, 1, "off", target, their_domain),
+        _System(f"teacher, beam {_BEAM_SIZE}", theirs, _BEAM_SIZE, "off", source, target, their_domain),
+        _System("teacher, greedy", theirs, 1, "off", source, target, their_domain),
         _System("student, greedy", ours, 1, "on", domain=our_domain),
         _System(f"student, beam {_STUDENT_BEAM_SIZE}", ours, _STUDENT_BEAM_SIZE, "on", domain=our_domain),
     ]

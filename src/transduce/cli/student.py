@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from transduce.augmentation.student import StudentJob, make_student, student_config
 
     config = student_config(args.recipe, args.set, args.preset, from_teacher=args.model if args.from_teacher else None)
-    opened = open_translator(args)
+    opened = open_translator(args, directed=False)  # the recipe names it
     job = StudentJob(
         teacher=args.model,
         config=config,
