@@ -1,15 +1,18 @@
 """An exported model of several target languages writes each of them, in each format, as the original does."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from made_marian import SOURCE_TEXT, TARGET_TEXT, learned, pieces_of
 from made_models import TEXT, made_bundle
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DataConfig, DecodeConfig
 from transduce.config.corpora import CorpusConfig
 from transduce.config.special_ids import EOS
 from transduce.export.exports import export_model
+from transduce.text import SPECIAL_TOKENS, SentencePieceTokenizer
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
@@ -78,6 +81,30 @@ def test_onnx(bundle: Bundle, expected: dict[str, list[str]], tmp_path: Path) ->
     assert translator.tags_of("fr", "law") == [bundle.tokenizer.tags["<2fr>"], bundle.tokenizer.tags["<domain:law>"]]
     with pytest.raises(SystemExit, match="<2it>: the model does not know it"):
         translator.tags_of("it")
+
+
+def test_tags_of_sources_are_no_pieces_of_targets(tmp_path: Path) -> None:
+    """Where each side has a vocabulary: the target has pieces of its own at the ids of the source's tags."""
+    pytest.importorskip("onnxruntime")
+    models = [learned(text) for text in (SOURCE_TEXT, TARGET_TEXT)]
+    source, target = ([*SPECIAL_TOKENS, *pieces_of(model)] for model in models)
+    tokenizer = SentencePieceTokenizer.of(source[:25], *models, target).with_tags(["<2de>", "<2fr>"])
+    num_targets, tag = tokenizer.target_vocab_size, tokenizer.tags["<2fr>"]
+    assert tag < num_targets
+    sizes = {"vocab_size": tokenizer.vocab_size, "target_vocab_size": 60}
+    made = made_bundle(tmp_path / "wide", tie_embeddings="target", output_bias=True, **sizes)
+    weights = {name: weight.copy() for name, weight in made.weights().items()}
+    weights |= {name: weights[name][:num_targets] for name in ("target_embedding", "output_bias")}
+    weights["output_bias"][tag] = 50.0  # this piece is all that the model writes
+    shape = replace(made.config.model, target_vocab_size=num_targets)
+    decode = DecodeConfig(beam_size=1, max_extra_tokens=6)
+    config = Config(name="two", model=shape, data=DataConfig(target_language="de"), decode=decode)
+    bundle = save_bundle(tmp_path / "two", config, weights, tokenizer, {})
+    sentences = tmp_path / "s.en"
+    sentences.write_text("".join(f"{line}\n" for line in SOURCE_TEXT))
+    assert (
+        export_model(bundle.path, tmp_path / "onnx", "onnx", sentences=sentences).measured.identical_translations == 1
+    )
 
 
 def test_ctranslate2(bundle: Bundle, expected: dict[str, list[str]], tmp_path: Path) -> None:

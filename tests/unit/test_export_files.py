@@ -90,6 +90,7 @@ def test_the_settings_of_onnx_graphs(
         "length_penalty": 0.7,
         "max_extra_tokens": extra,
         "tags": tags,
+        "target_tags": [*tags.values()],
         "default_tags": [tags["<2fr>"]],
     }
     assert (tmp_path / "tokenizer.json").is_file()

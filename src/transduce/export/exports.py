@@ -265,7 +265,8 @@ def _write_onnx(bundle: Bundle, folder: Path) -> tuple[str, ...]:
     settings |= {name: getattr(model, name) for name in ("num_decoder_layers", "num_heads", "d_k", "d_v")}
     settings |= {"max_source_tokens": min(MAX_SOURCE_TOKENS, limit - 1), "max_target_tokens": limit - 1}
     settings |= {name: getattr(decode, name) for name in ("beam_size", "length_penalty", "max_extra_tokens")}
-    settings |= {"tags": bundle.tokenizer.tags, "default_tags": default_tags(bundle.tokenizer, bundle)}
+    settings |= {"tags": bundle.tokenizer.tags, "target_tags": [*bundle.tokenizer.target.tags.values()]}
+    settings["default_tags"] = default_tags(bundle.tokenizer, bundle)
     files.write_json(folder / "settings.json", settings)
     script = Path(__file__).with_name("translate_onnx.py").read_text(encoding="utf-8")
     files.write_text(folder / "translate_onnx.py", script)

@@ -95,7 +95,8 @@ class OnnxTranslator:
     def search(self, ids: list[int], beam_size: int, alpha: float) -> list[int]:
         """Returns the ids of the best translation of one source; the best open one where none ends in time."""
         settings = self.settings
-        never = [settings["pad"], settings["bos"], settings["unk"], *settings.get("tags", {}).values()]
+        tags = settings.get("target_tags", settings.get("tags", {}).values())  # older folders have the source's only
+        never = [settings["pad"], settings["bos"], settings["unk"], *tags]
         limit = min(len(ids) + settings["max_extra_tokens"], settings["max_target_tokens"])
         one, past = self.encode(ids), self.no_past(1)
         memory: dict[str, np.ndarray] = {}
