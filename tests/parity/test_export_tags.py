@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,10 @@ from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DataConfig, DecodeConfig
 from transduce.config.corpora import CorpusConfig
 from transduce.config.special_ids import EOS
+from transduce.export.card import export_card
+from transduce.export.certificate import EXACT, Certificate, Measured
 from transduce.export.exports import export_model
+from transduce.export.sentencepiece_files import save_marian_tokenizer
 from transduce.text import SPECIAL_TOKENS, SentencePieceTokenizer
 from transduce.translation.translator import Translator
 
@@ -105,6 +110,33 @@ def test_tags_of_sources_are_no_pieces_of_targets(tmp_path: Path) -> None:
     assert (
         export_model(bundle.path, tmp_path / "onnx", "onnx", sentences=sentences).measured.identical_translations == 1
     )
+
+
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+def test_a_card_asks_by_the_tags_of_the_folder(tmp_path: Path) -> None:
+    """With SentencePiece, the tokenizer of transformers has tags as OPUS-MT writes them, and no default one."""
+    transformers = pytest.importorskip("transformers")
+    models = [learned(text) for text in (SOURCE_TEXT, TARGET_TEXT)]
+    pieces = dict.fromkeys((*SPECIAL_TOKENS, *(piece for model in models for piece in pieces_of(model))))
+    tokenizer = SentencePieceTokenizer.of([*pieces], *models).with_tags(["<2de>", "<2fr>"])
+    data = DataConfig(source_language="en", target_language="de")
+    bundle = SimpleNamespace(tokenizer=tokenizer, config=Config(name="many", data=data))
+    measured = Measured(
+        lines=1, target_tokens=1, lines_cut_alike=1, token_agreement=1, mean_difference=0, max_difference=0
+    )
+    certificate = Certificate(original="a", export="b", sentences="c", measured=measured, thresholds=EXACT)
+    cards = {format: export_card(bundle, format, certificate) for format in ("huggingface", "ctranslate2")}  # type: ignore[arg-type]
+
+    save_marian_tokenizer(tokenizer, tmp_path, data, max_tokens=40, extra_start=False)
+    theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path))
+    [line] = [line for line in cards["huggingface"].splitlines() if line.startswith("batch =") and "fr" in line]
+    asked: dict[str, Any] = {"tokenizer": theirs}
+    exec(line.replace("…", SOURCE_TEXT[1]), asked)
+    assert asked["batch"]["input_ids"].tolist() == [[tokenizer.tags["<2fr>"], *tokenizer.encode(SOURCE_TEXT[1]), EOS]]
+    assert "wanted: `>>de<<`, `>>fr<<`. Each source must begin with one." in cards["huggingface"]
+
+    assert 'tokens = source.encode("…", out_type=str)' in cards["ctranslate2"]
+    assert 'translate_batch([["<2fr>", *tokens]])' in cards["ctranslate2"]
 
 
 def test_ctranslate2(bundle: Bundle, expected: dict[str, list[str]], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from transduce.__about__ import __version__
 from transduce.bundle import Bundle
 from transduce.export.certificate import Certificate
+from transduce.export.sentencepiece_files import opus_tag
 from transduce.text.tags import source_tags
 from transduce.translation.directions import Directions, default_target
 
@@ -47,15 +48,20 @@ import sentencepiece
 source = sentencepiece.SentencePieceProcessor(model_file="PATH_OF_THIS_FOLDER/source.spm")
 target = sentencepiece.SentencePieceProcessor(model_file="PATH_OF_THIS_FOLDER/target.spm")
 translator = ctranslate2.Translator("PATH_OF_THIS_FOLDER")
-written = translator.translate_batch([source.encode("…", out_type=str)])[0].hypotheses[0]
+tokens = source.encode("…", out_type=str)
+written = translator.translate_batch([tokens])[0].hypotheses[0]
 print(target.decode(written))
 ```""",
 }
 
-# Of a model of several target languages, in each format: `{tag}` is that of another than the default one.
+# Of a model of several target languages, in each format: `{tag}` is that of another than the default one. "marian" is
+# transformers' tokenizer for SentencePiece on each side, which puts no tag in front of a source by itself.
 _OTHER_TARGETS = {
     "huggingface": """```python
 batch["input_ids"][:, 0] = tokenizer.convert_tokens_to_ids("{tag}")  # before `generate`
+```""",
+    "marian": """```python
+batch = tokenizer(["{tag} …"], return_tensors="pt", padding=True, truncation=True)
 ```""",
     "onnx": """```sh
 echo "…" | python PATH_OF_THIS_FOLDER/translate_onnx.py --target {language}
@@ -77,10 +83,13 @@ def _of_targets(bundle: Bundle, format: str) -> str:
         return _of_first_tokens(bundle)
     default = default_target(tokenizer, bundle)
     other = next((each for each in tokenizer.target_languages if each != default), default)
-    [tag] = source_tags(target_language=other)
+    [tag], names = source_tags(target_language=other), [*tokenizer.tags]
+    if format == "huggingface" and not tokenizer.exact:
+        format, tag, names = "marian", opus_tag(tag), [*map(opus_tag, names)]
     use = _OTHER_TARGETS[format].format(tag=tag, language=other)
-    known = ", ".join(f"`{each}`" for each in tokenizer.tags)
-    needed = " Each source must begin with one." if format == "ctranslate2" else f" The default is `{default}`."
+    known = ", ".join(f"`{each}`" for each in names)
+    has_default = format not in ("ctranslate2", "marian")
+    needed = f" The default is `{default}`." if has_default else " Each source must begin with one."
     return f"""
 Tags in front of a source say what is wanted: {known}.{needed} To ask for `{other}`:
 
