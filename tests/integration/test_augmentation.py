@@ -1,5 +1,6 @@
 """Pairs made by a model: aligned, without what is doubtful, killed and continued, and the same with any batches."""
 
+import io
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -255,6 +257,19 @@ def test_distillation_reads_the_columns_of_one_file(tmp_path: Path) -> None:
     assert [lines_of(path) for path in made.files] == [["one dog", "two dogs"], ["ONE DOG!", "TWO DOGS!!"]]
     best = distill(upper(), [corpus], tmp_path / "best")
     assert [lines_of(path) for path in best.files] == [["one dog", "two dogs"], ["ONE DOG", "TWO DOGS"]]
+
+
+@pytest.mark.parametrize("name", ["-", "pipe", "device"])
+def test_pairs_that_can_be_read_once_only_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a dog\tein Hund\n")))
+    os.mkfifo(tmp_path / "pipe")
+    path = {"-": "-", "pipe": str(tmp_path / "pipe"), "device": "/dev/null"}[name]
+    for nearest in ("bleu", None):
+        with pytest.raises(DataError, match=r"not a regular file\. Pairs are read twice"):
+            distill(text_translator(), [path], tmp_path / "made", nearest=nearest)  # type: ignore[arg-type]
+    assert not (tmp_path / "made").exists()
 
 
 def test_unequal_sides_are_refused_before_anything_is_translated(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from transduce.augmentation.made_corpus import RECORDS, MadeCorpus, complete, prepare_folder, write_corpus
 from transduce.augmentation.translation_records import Nearness, TranslationRecords, line_of_pair
 from transduce.config import DecodeConfig
-from transduce.data.readers import PairReader, read_lines
+from transduce.data.readers import STDIN, PairReader, read_lines, shown_name
 from transduce.data.tmx import is_tmx
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, DataError
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams import FileJob, translate_file
 from transduce.translation.streams.journal import finished_journal, read_journal
@@ -96,7 +96,8 @@ def distill(
 
     Raises:
         ConfigError: an option is wrong, or is not the one with which the job was begun.
-        DataError: a file cannot be read or written, both sides have not as many lines, or `output` is something else.
+        DataError: a file cannot be read or written, or not twice, both sides have not as many lines, or `output` is
+            something else.
     """
     job, records = job or CorpusJob(), TranslationRecords("distill", nearest)
     if nearest is None and n_best is not None:
@@ -107,6 +108,11 @@ def distill(
             raise ConfigError(f"{corpus}: has no references: give two aligned files, or one TSV or TMX, in a list.")
         return _make(translator, paths, output, records, job)
     pairs = PairReader(paths, languages=languages)
+    for path in paths:
+        if path == STDIN or not path.is_file():
+            raise DataError(
+                f"{shown_name(path)}: not a regular file. Pairs are read twice: write them to a file first."
+            )
     for _ in pairs:  # before hours of work: both sides have as many lines, and all are UTF-8
         pass
     if nearest is None:
