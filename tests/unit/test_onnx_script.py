@@ -168,9 +168,9 @@ def test_the_command_translates_each_line_with_its_options(
     assert (made, calls) == ([(Path("there"), 2)], [(line, 3, 0.5, ["fr", "law"]) for line in ("a", "", "b\rc")])
     assert capsys.readouterr().out == "A\n\nB\rC\n"
     monkeypatch.setattr("sys.argv", ["translate_onnx.py"])
-    monkeypatch.setattr("sys.stdin", io.StringIO("d\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("d\ré\n".encode()), encoding="latin-1"))
     translate_onnx.main()
-    assert (made[1], calls[3]) == ((Path(translate_onnx.__file__).parent, 0), ("d", None, None, None))
+    assert (made[1], calls[3]) == ((Path(translate_onnx.__file__).parent, 0), ("d\ré", None, None, None))
 
 
 def test_the_pieces_of_a_folder_with_sentencepiece(tmp_path: Path) -> None:

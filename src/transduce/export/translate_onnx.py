@@ -9,6 +9,7 @@ written to be read and adapted. settings.json says what the model is; encoder.on
 """
 
 import argparse
+import io
 import json
 import re
 import sys
@@ -176,7 +177,8 @@ def main() -> None:
     args = parser.parse_args()
     translator = OnnxTranslator(args.folder, args.threads)
     tags = translator.tags_of(args.target, args.domain) if args.target or args.domain else None
-    with args.input.open(encoding="utf-8", newline="\n") if args.input else sys.stdin as lines:
+    with args.input.open("rb") if args.input else sys.stdin.buffer as file:
+        lines = io.TextIOWrapper(file, encoding="utf-8", newline="\n")  # only "\n" ends a line
         for line in lines:
             text = line.removesuffix("\n").removesuffix("\r")  # the "\r" of a file from Windows is none of the text
             print(translator.translate(text, args.beam_size, args.length_penalty, tags), flush=True)
