@@ -174,6 +174,20 @@ def test_the_files_depend_on_the_languages_of_held_out_sets(key: str) -> None:
     assert "the languages of corpora and sets were" in difference_from(config("fr"), prepared_with(config("de")))
 
 
+@pytest.mark.parametrize("key", ["train", "validation", "test.news"])
+@pytest.mark.parametrize(("file", "differs"), [("m.tsv", False), ("m.tmx", True), ("m.tmx.gz", True)])
+def test_the_languages_of_a_translation_memory_choose_its_pairs(key: str, file: str, differs: bool) -> None:
+    value = f"[['{file}']]" if key == "train" else f"['{file}']"
+    base = apply_settings(preset("tiny"), ["data.train=[['a.tsv']]", "data.source_language=en"])
+
+    def config(target: str) -> Config:
+        return apply_settings(base, [f"data.{key}={value}", f"data.target_language={target}"])
+
+    assert difference_from(config("de"), prepared_with(config("de"))) == ""
+    found = difference_from(config("fr"), prepared_with(config("de")))
+    assert ("the languages of corpora and sets were" in found) == bool(found) == differs
+
+
 def test_what_a_folder_says_of_itself(tmp_path: Path) -> None:
     def rows(name: str, size: int) -> dict[str, Any]:
         return {"name": name, "num_pairs": size, "source_tokens": 10 * size, "target_tokens": 20 * size}

@@ -16,6 +16,7 @@ from transduce.config.checked_json import format_problem, read_checked, read_or_
 from transduce.config.differences import describe, differences
 from transduce.data.corpus_tags import CorpusTags
 from transduce.data.mixture import CorpusRows
+from transduce.data.tmx import is_tmx
 from transduce.errors import DataError, require_resources
 from transduce.files import sha256
 from transduce.reporting.tables import counted
@@ -29,7 +30,7 @@ TRAIN, VALIDATION = "train.arrow", "validation.arrow"
 LINES = "lines.bin"  # see `transduce.data.origins`
 ALIGNER = "aligner.safetensors"  # see `transduce.data.word_links`
 
-# Where the corpus is and what it is called: the prepared files do not depend on these.
+# Where the corpus is and what it is called: the prepared files do not depend on these, but for `_languages`.
 _IRRELEVANT = {"folder", "download", "source_language", "target_language", "allow_misaligned"}
 # How often pairs are seen is decided when an epoch is planned. Corpora and test sets are under "train" and "test", as
 # in the short form.
@@ -205,7 +206,7 @@ def _settings(config: Config) -> dict[str, Any]:
     data["train"] = [corpus.files for corpus in config.data.training_corpora]
     data["validation_sets"] = [each.files for each in config.data.validation_sets]
     data["test"] = {each.name: each.files for each in config.data.test_corpora}
-    data["languages"] = _languages(config.data) if config.data.tagged_languages else []
+    data["languages"] = _languages(config.data)
     tags = CorpusTags.of(config.data)
     data["tags"] = {"train": tags.train, "validation": tags.validation} if tags.all else {}
     plain: dict[str, Any] = json.loads(json.dumps({"text": asdict(config.text), "data": data}))
@@ -213,10 +214,14 @@ def _settings(config: Config) -> dict[str, Any]:
 
 
 def _languages(data: DataConfig) -> list[tuple[str, str]]:
-    """Returns the languages of all corpora and sets: which training pairs leak depends on them."""
-    held_out = (*data.validation_corpora, *data.test_corpora)
-    of_corpora = [(each.source_language, each.target_language) for each in data.training_corpora]
-    return of_corpora + [(each.source_language, each.target_language) for each in held_out]
+    """Returns the languages on which the files depend.
+
+    Those of a translation memory choose its pairs. Of several target languages, all count, also those of held-out sets:
+    which training pairs leak depends on them.
+    """
+    sets = (*data.training_corpora, *data.validation_corpora, *data.test_corpora)
+    chosen = [each for each in sets if data.tagged_languages or is_tmx(Path(each.files[0]))]
+    return [(each.source_language, each.target_language) for each in chosen]
 
 
 def _status(path: Path) -> dict[str, Any]:
