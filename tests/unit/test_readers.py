@@ -84,6 +84,19 @@ def test_a_named_pipe_is_read(tmp_path: Path) -> None:
     writer.join()
 
 
+def test_a_pipe_that_lacks_lines_is_not_opened_again(tmp_path: Path) -> None:
+    """A second reader of a named pipe would wait for a writer for ever."""
+    (tmp_path / "b").write_text("line.\n" * 30)
+    reading, writing = os.pipe()
+    os.write(writing, b"line.\n" * 20)
+    os.close(writing)
+    with pytest.raises(DataError) as error:
+        list(read_pairs([Path(f"/dev/fd/{reading}"), tmp_path / "b"]))
+    os.close(reading)
+    counts = f"/dev/fd/{reading} has 20 lines, {tmp_path / 'b'} has 30: they must be aligned line by line."
+    assert str(error.value) == f"{counts} Restore the missing lines, or remove the extra ones."
+
+
 @pytest.mark.parametrize(
     ("name", "lost_bytes", "where"),
     [("a.gz", 4, " The error is after line 2."), ("a.gz", 10**6, ""), ("a.zst", 4, "")],  # a frame is read as a whole

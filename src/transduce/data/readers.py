@@ -284,7 +284,7 @@ class PairReader:
     def _unequal(self, counts: tuple[int, int]) -> DataError:
         first, second = self.paths
         where = ""
-        if STDIN not in self.paths:
+        if all(path.is_file() and path != STDIN for path in self.paths):  # a pipe has no lines left to compare
             # Imported here, since it needs NumPy: readers must start fast.
             from transduce.data.missing_lines import describe_missing_lines
 
