@@ -75,6 +75,15 @@ def test_output_is_a_file(config: Config, tmp_path: Path) -> None:
         prepare(config, tmp_path / "out", progress=False)
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_the_output_is_the_folder_of_a_model(config: Config, tmp_path: Path, overwrite: bool) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "tokenizer.json").write_text("the model's")
+    with pytest.raises(DataError, match="is the folder of a model or a run"):
+        prepare(config, tmp_path, progress=False, overwrite=overwrite)
+    assert (tmp_path / "tokenizer.json").read_text() == "the model's"
+
+
 @pytest.mark.parametrize("same_size", [False, True])
 def test_a_file_that_changes_during_preparation(
     config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_size: bool

@@ -16,6 +16,7 @@ from typing import Any
 
 from transduce.__about__ import __version__
 from transduce.config import Config, DataConfig
+from transduce.config.ancestor import CONFIG
 from transduce.config.checked_json import write_checked
 from transduce.data.corpus import CorpusFiles, locate, read_chunks
 from transduce.data.corpus_tags import CorpusTags
@@ -80,6 +81,8 @@ def prepare(
     """
     if output.exists() and not output.is_dir():
         raise DataError(f"{output}: is a file; name a folder to write to.")
+    if (output / CONFIG).exists():  # its tokenizer.json would be replaced
+        raise DataError(f"{output}: is the folder of a model or a run: it has a {CONFIG}. Name another folder.")
     files = locate(config.data, mirror=mirror, progress=progress)
     given = given_tokenizer(config, tokenizer)
     wanted = identity(config, files, given.fingerprint if given else None)
