@@ -1,5 +1,6 @@
 """What each step of a preparation is given, and what the report and the manifest say afterwards."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from made_models import made_bundle, made_tokenizer
 from small_corpus import sentences
 from transduce.config import Config, DataConfig, InitConfig, TextConfig, TrainConfig
-from transduce.config.checked_json import read_checked
+from transduce.config.checked_json import read_checked, write_checked
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.data import learned_tokenizer
 from transduce.data import prepare as module
@@ -19,6 +20,7 @@ from transduce.data.corpus import CorpusFiles, Part, locate
 from transduce.data.given_tokenizer import given_tokenizer
 from transduce.data.learned_tokenizer import spread
 from transduce.data.prepare import prepare
+from transduce.data.prepared import difference_from, load_prepared
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError, DataError, TokenizerError
 from transduce.text import SubwordTokenizer
@@ -268,3 +270,24 @@ def test_a_given_tokeniser_with_languages_has_tags_even_of_one(config: Config, t
     for name in ("train", "validation"):
         store = ParallelStore.open(tmp_path / f"out/{name}.arrow")
         assert {int(store.source(row)[0]) for row in range(len(store))} == {tokenizer.tags["<2de>"]}
+    french = replace(config, data=replace(data, target_language="fr"))
+    # Two corpora and two validation sets.
+    differs = f"the target languages of corpora and sets were {['de'] * 4}, now {['fr'] * 4}"
+    assert difference_from(french, load_prepared(tmp_path / "out")) == differs
+    with pytest.raises(DataError, match=re.escape(differs)):
+        prepare(french, tmp_path / "out", progress=False, tokenizer=tmp_path)
+    other = replace(config, data=replace(data, source_language="fr"))
+    assert prepare(other, tmp_path / "out", progress=False, tokenizer=tmp_path).reused
+
+
+def test_a_folder_of_an_earlier_version_does_not_say_which_tags_a_single_language_has(
+    config: Config, tmp_path: Path
+) -> None:
+    made_tokenizer().with_tags(["<2fr>"]).save(tmp_path / "tokenizer.json")
+    german = replace(config, data=replace(config.data, target_language="de"))
+    prepare(german, tmp_path / "out", progress=False, tokenizer=tmp_path)
+    manifest = read_checked(tmp_path / "out/manifest.json")
+    del manifest["identity"]["text"]["target_languages"]
+    write_checked(tmp_path / "out/manifest.json", manifest)
+    assert difference_from(german, load_prepared(tmp_path / "out")) == ""
+    assert prepare(german, tmp_path / "out", progress=False, tokenizer=tmp_path).reused

@@ -85,7 +85,7 @@ def prepare(
         raise DataError(f"{output}: is the folder of a model or a run: it has a {CONFIG}. Name another folder.")
     files = locate(config.data, mirror=mirror, progress=progress)
     given = given_tokenizer(config, tokenizer)
-    wanted = identity(config, files, given.fingerprint if given else None)
+    wanted = identity(config, files, given.fingerprint if given else None, given.target_languages if given else ())
     if overwrite:
         (output / MANIFEST).unlink(missing_ok=True)
     elif report := _reuse(output, wanted, config):

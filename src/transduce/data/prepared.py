@@ -7,6 +7,7 @@ The manifest is written last and removed first: a folder without one is not prep
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ _IRRELEVANT = {"folder", "download", "source_language", "target_language", "allo
 # How often pairs are seen is decided when an epoch is planned. Corpora and test sets are under "train" and "test", as
 # in the short form.
 _IRRELEVANT |= {"repeat", "corpora", "temperature", "test_sets"}
+_TARGETS = "target_languages"
 
 
 @dataclass(frozen=True)
@@ -189,16 +191,26 @@ def _require_valid(manifest: dict[str, Any]) -> None:
         item["path"], item["bytes"], item["mtime_ns"], item["sha256"]
 
 
-def identity(config: Config, files: "CorpusFiles", tokenizer_fingerprint: str | None) -> dict[str, Any]:
+def identity(
+    config: Config, files: "CorpusFiles", tokenizer_fingerprint: str | None, tagged: Sequence[str] = ()
+) -> dict[str, Any]:
     """Returns everything the prepared files depend on: configuration, input files, and the tokenizer if one is given.
 
-    A given tokenizer replaces the `text` section. The words that the corpus adds to it depend on the corpus.
+    A given tokenizer replaces the `text` section. The words that the corpus adds to it depend on the corpus. Where it
+    has tags for languages, `tagged`, a single target language has one, too.
     """
     given: dict[str, Any] = {"text": {"tokenizer": tokenizer_fingerprint}} if tokenizer_fingerprint else {}
     if config.init.new_words:
         sampled = {"min_frequency": config.text.min_frequency, "sample_pairs": config.text.sample_pairs}
         given["text"] |= {"new_words": config.init.new_words} | sampled
+    if tagged:
+        given["text"] |= {_TARGETS: _target_languages(config.data)}
     return _settings(config) | given | {"inputs": [_status(path) for path in files.all()]}
+
+
+def _target_languages(data: DataConfig) -> list[str]:
+    """Returns the target language of each set that is encoded."""
+    return [each.target_language for each in (*data.training_corpora, *data.validation_corpora)]
 
 
 def _settings(config: Config) -> dict[str, Any]:
@@ -265,7 +277,9 @@ def difference_from(config: Config, prepared: Prepared) -> str:
     The location of the files is no difference, nor is a tokenizer that was given.
     """
     old, new = prepared.manifest["identity"], _settings(config)
-    return _changed_settings(old, new | {"text": old["text"]} if "tokenizer" in old["text"] else new)
+    if "tokenizer" in old["text"]:
+        new["text"] = old["text"] | {_TARGETS: _target_languages(config.data)}
+    return _changed_settings(old, new)
 
 
 def _changed_settings(old: dict[str, Any], new: dict[str, Any]) -> str:
@@ -273,5 +287,9 @@ def _changed_settings(old: dict[str, Any], new: dict[str, Any]) -> str:
     before = {"text": old["text"], "data": _settings(Config())["data"] | old["data"]}
     if not before["data"].get("repeat"):  # earlier versions repeated pairs in the store, and noted how often
         before["data"].pop("repeat", None)
-    found = describe(differences(before, {"text": new["text"], "data": new["data"]}))
-    return found.replace("data.languages was", "the languages of corpora and sets were")  # no key of a recipe
+    text = dict(new["text"])
+    if _TARGETS not in old["text"]:  # the tokenizer has no tags for languages, or an earlier version did not note them
+        text.pop(_TARGETS, None)
+    found = describe(differences(before, {"text": text, "data": new["data"]}))
+    found = found.replace(f"text.{_TARGETS} was", "the target languages of corpora and sets were")  # no key of a recipe
+    return found.replace("data.languages was", "the languages of corpora and sets were")  # likewise
