@@ -38,6 +38,9 @@ def test_files_of_a_folder_a_pattern_and_a_file(folder: Path) -> None:
     assert treebank_files(folder) == [a, b, c]
     assert treebank_files(folder / "0[3-9]") == [c]
     assert treebank_files(folder / "0?" / "*.mrg") == [a, b]
+    (folder / "02" / "README").unlink()
+    assert treebank_files(folder / "**") == [a, b, c]  # also finds the folders of these files
+    (folder / "02" / "README").touch()
     assert treebank_files(folder / "02" / "README") == [folder / "02" / "README"]  # named by itself, it is taken
 
 

@@ -34,7 +34,7 @@ def treebank_files(path: Path) -> list[Path]:
         found = sorted(map(Path, glob.glob(str(path), recursive=True, include_hidden=True)))  # noqa: PTH207 (absolute)
         if not found:
             raise DataError(f"{path}: no file matches this pattern.")
-        return [file for each in found for file in treebank_files(each)]
+        return list(dict.fromkeys(file for each in found for file in treebank_files(each)))  # "**" finds folders, too
     require_file(path)
     return [path]
 
