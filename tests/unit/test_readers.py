@@ -84,6 +84,13 @@ def test_a_named_pipe_is_read(tmp_path: Path) -> None:
     writer.join()
 
 
+def test_standard_input_that_lacks_lines_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n")))
+    (tmp_path / "b").write_text("a\nb\nc\n")
+    with pytest.raises(DataError, match=r"^standard input has 2 lines, .*/b has 3: they must be aligned"):
+        list(read_pairs([readers.STDIN, tmp_path / "b"]))
+
+
 def test_a_pipe_that_lacks_lines_is_not_opened_again(tmp_path: Path) -> None:
     """A second reader of a named pipe would wait for a writer for ever."""
     (tmp_path / "b").write_text("line.\n" * 30)

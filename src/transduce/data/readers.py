@@ -282,13 +282,14 @@ class PairReader:
             yield src, tgt
 
     def _unequal(self, counts: tuple[int, int]) -> DataError:
-        first, second = self.paths
+        first, second = map(shown_name, self.paths)
         where = ""
         if all(path.is_file() and path != STDIN for path in self.paths):  # a pipe has no lines left to compare
             # Imported here, since it needs NumPy: readers must start fast.
             from transduce.data.missing_lines import describe_missing_lines
 
-            where = describe_missing_lines(read_lines(first), read_lines(second), counts, (str(first), str(second)))
+            source, target = map(read_lines, self.paths)
+            where = describe_missing_lines(source, target, counts, (first, second))
         return DataError(
             f"{first} has {counted(counts[0], 'line')}, {second} has {counts[1]:,}: they must be aligned line "
             f"by line.{where} Restore the missing lines, or remove the extra ones."
