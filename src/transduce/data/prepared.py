@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.config import Config, DataConfig
 from transduce.config.checked_json import format_problem, read_checked, read_or_empty
+from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.config.differences import describe, differences
 from transduce.data.corpus_tags import CorpusTags
 from transduce.data.mixture import CorpusRows
@@ -210,7 +211,8 @@ def identity(
 
 def _target_languages(data: DataConfig) -> list[str]:
     """Returns the target language of each set that is encoded."""
-    return [each.target_language for each in (*data.training_corpora, *data.validation_corpora)]
+    sets: list[CorpusConfig | HeldOutSetConfig] = [*data.training_corpora, *data.validation_corpora]
+    return [each.target_language for each in sets]
 
 
 def _settings(config: Config) -> dict[str, Any]:
@@ -231,7 +233,8 @@ def _languages(data: DataConfig) -> list[tuple[str, str]]:
     Those of a translation memory choose its pairs. Of several target languages, all count, also those of held-out sets:
     which training pairs leak depends on them.
     """
-    sets = (*data.training_corpora, *data.validation_corpora, *data.test_corpora)
+    sets: list[CorpusConfig | HeldOutSetConfig] = [*data.training_corpora, *data.validation_corpora]
+    sets += data.test_corpora
     chosen = [each for each in sets if data.tagged_languages or is_tmx(Path(each.files[0]))]
     return [(each.source_language, each.target_language) for each in chosen]
 
