@@ -9,18 +9,21 @@ from typing import Any
 import pytest
 import torch
 
+import made_marian_npz
 from made_models import made_tagged_bundle
 from transduce.bundle import Bundle
 from transduce.config import Config, DataConfig, DecodeConfig
 from transduce.config.corpora import CorpusConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.capabilities import CTRANSLATE2, TORCH
+from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, DataError
 from transduce.export.certificate import Certificate, Measured, Thresholds
 from transduce.export.exported_folder import ExportedFolder
+from transduce.export.imports import import_model
 from transduce.export.sentences import Sentences
 from transduce.translation.directions import Directions
-from transduce.verification import QUICK, Finding, Settings, engines, exports, greedy, invariances, run, verify
+from transduce.verification import QUICK, Finding, Settings, engines, exports, greedy, invariances, kernels, run, verify
 from transduce.verification.checks import CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.differences import Differences
 from transduce.verification.engines import OTHERS, Other
@@ -280,6 +283,21 @@ def test_sentences_of_a_validation_set_are_those_of_the_language(tmp_path: Path)
     assert choose(table, None, 2) == Sample(
         ("a", "c"), ("sentence 1", "sentence 2"), f"the validation set, {tmp_path / 'dev.tsv'}"
     )
+
+
+def test_attention_is_checked_where_the_target_has_a_smaller_vocabulary_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(made_marian_npz, "TARGET_WORDS", ["ein", "der", "Hund"])
+    made_marian_npz.make_marian(tmp_path / "opus", "none")
+    import_model(tmp_path / "opus", tmp_path / "model", compare=False)
+    bundle = Bundle.load(tmp_path / "model")
+    engine = TorchEngine.load(bundle, device="cpu")
+    sample = Sample(("zebra jug", "a dog"), ("line 1", "line 2"), "made")  # letters have the last ids
+    tested = ModelUnderTest(bundle, sample, engine, Settings(), Directions.of(bundle.tokenizer, bundle).choose())
+    assert max(tested.sources[0]) >= bundle.config.model.output_vocab_size
+    with torch.inference_mode():
+        assert kernels.attention(tested).outcome == "passed"
 
 
 def model_of_pairs(bundle: Bundle, **settings: Any) -> tuple[ModelUnderTest, list[Any]]:

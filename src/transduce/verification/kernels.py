@@ -1,6 +1,7 @@
 """Fast paths compared with slow, obvious ones: attention, weights in the CPU's layout, float32."""
 
 import copy
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -36,9 +37,14 @@ def attention(tested: ModelUnderTest) -> Finding:
 
 
 def _long_pair(tested: ModelUnderTest) -> Pairs:
-    ids = [token for source in tested.sources for token in source]
-    ids = (ids * (_LONG // max(len(ids), 1) + 1))[: _LONG - 1]
-    return Pairs(("all sentences in one",), ((*ids, EOS),), ((*reversed(ids), EOS),))
+    targets = [target[:-1] for target in tested.pairs.targets]  # a target may have another vocabulary
+    return Pairs(("all sentences in one",), (_long(tested.sources),), (_long(targets),))
+
+
+def _long(sentences: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Returns the tokens of all sentences, as often as needed, and EOS: `_LONG` positions."""
+    ids = [token for sentence in sentences for token in sentence]
+    return (*(ids * (_LONG // max(len(ids), 1) + 1))[: _LONG - 1], EOS)
 
 
 def _watch(tested: ModelUnderTest, pairs: Pairs, seen: Differences) -> int:
