@@ -131,3 +131,13 @@ def test_both_formats_of_data_have_every_field(attention: Attention, tmp_path: P
     assert values["input_pieces"] == ["<s>", *attention.target_pieces[:-1]]
     with pytest.raises(ConfigError, match=r"\.npz or \.json"):
         write_arrays(attention, tmp_path / "a.txt")
+
+
+def test_numpy_before_2_2_writes_no_further_array(
+    attention: Attention, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There, `savez_compressed` has no options: each keyword is an array."""
+    written: list[str] = []
+    monkeypatch.setattr(np, "savez_compressed", lambda file, **arrays: written.extend(arrays))
+    write_arrays(attention, tmp_path / "a.npz")
+    assert set(written) == {field.name for field in fields(Attention)} | {"input_pieces"}

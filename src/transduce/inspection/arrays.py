@@ -45,4 +45,4 @@ def write_arrays(attention: Attention, path: str | Path) -> None:
         values[name] = np.array([-1 if word is None else word for word in values[name]], np.int32)
     arrays = {name: np.asarray(value) for name, value in values.items()}
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
+        np.savez_compressed(file, **arrays)
