@@ -1,6 +1,6 @@
 """What `verify` makes its checks of: sentences, pairs, changes, ties, exports, and what it hands on to each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +23,19 @@ from transduce.export.exported_folder import ExportedFolder
 from transduce.export.imports import import_model
 from transduce.export.sentences import Sentences
 from transduce.translation.directions import Directions
-from transduce.verification import QUICK, Finding, Settings, engines, exports, greedy, invariances, kernels, run, verify
+from transduce.verification import (
+    QUICK,
+    Finding,
+    Settings,
+    drafts,
+    engines,
+    exports,
+    greedy,
+    invariances,
+    kernels,
+    run,
+    verify,
+)
 from transduce.verification.checks import CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.differences import Differences
 from transduce.verification.engines import OTHERS, Other
@@ -298,6 +310,18 @@ def test_attention_is_checked_where_the_target_has_a_smaller_vocabulary_of_its_o
     assert max(tested.sources[0]) >= bundle.config.model.output_vocab_size
     with torch.inference_mode():
         assert kernels.attention(tested).outcome == "passed"
+
+
+@pytest.mark.parametrize("check", [greedy.greedy, drafts.drafts])
+def test_searches_are_checked_where_positions_end_before_outputs_do(
+    tmp_path: Path, check: Callable[[ModelUnderTest], Finding]
+) -> None:
+    bundle = save_model(tmp_path / "model", positions="learned", max_positions=9)
+    engine, direction = TorchEngine.load(bundle, device="cpu"), Directions.of(bundle.tokenizer, bundle).choose()
+    tested = ModelUnderTest(bundle, choose(bundle, LINES, 4), engine, Settings(num_pairs=4), direction)
+    with torch.inference_mode():
+        assert check(tested).faults == ()
+        assert max(len(best.ids) for best, *_ in tested.search.found) == 8, "without EOS"
 
 
 def model_of_pairs(bundle: Bundle, **settings: Any) -> tuple[ModelUnderTest, list[Any]]:

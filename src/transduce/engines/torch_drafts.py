@@ -181,9 +181,10 @@ def _fast(model: Transformer) -> Transformer:
 def measured_costs(model: Transformer) -> PassCosts:
     """Returns what passes cost on this machine: the fastest of some, for several numbers of sentences and tokens."""
     found, device = [], model.output_embedding.device
+    length = min(_MEASURED_LENGTH, model.source_positions.limit or _MEASURED_LENGTH)
     with torch.inference_mode():
         for num_sentences, num_tokens in _MEASURED_PASSES:
-            source_BS, lengths_B = padded([[EOS] * _MEASURED_LENGTH] * num_sentences, device)
+            source_BS, lengths_B = padded([[EOS] * length] * num_sentences, device)
             state = SpanState.start(model, model.encode(source_BS, lengths_B))
             tokens_BK = torch.full((num_sentences, num_tokens), EOS, device=device)
             seconds = []

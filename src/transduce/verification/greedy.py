@@ -29,7 +29,7 @@ def greedy(tested: ModelUnderTest) -> Finding:
             seen.add(one.log_probability - two.log_probability, f"{pairs.names[row]}: log-probability of one beam")
             if one.finished != two.finished:
                 seen.faults.append(f"{pairs.names[row]}: only one of engine and beam search finished")
-    longest = tested.max_target_tokens
+    longest = min(tested.max_target_tokens, tested.position_limit - 1)  # a whole output has EOS, too
     for row, ids in enumerate(_argmax(tested, pairs, longest)):
         _same(tested, row, engine[row].ids[:longest], ids[:longest], "engine and argmax", seen)
     compared = f"{counted(len(pairs), 'sentence')}: engine, beam search of 1, argmax of {longest} whole prefixes"
