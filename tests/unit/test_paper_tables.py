@@ -84,6 +84,14 @@ def test_a_corpus_is_found_in_its_folder_or_in_a_folder_of_corpora(recipe: Path,
     )
 
 
+def test_a_corpus_in_the_home_folder_is_found_before_and_after_the_training(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "corpora"))
+    config = trained_models.recipe_config(recipe, None, ["data.folder=~/own"])
+    assert config.data.folder == str(tmp_path / "corpora" / "own"), "not all that reads a test set expands a ~"
+
+
 def test_what_is_not_there_is_said_before_anything_begins(recipe: Path, tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"own: its corpus is not in .*own: .* Please name its folder: --corpus DIR\."

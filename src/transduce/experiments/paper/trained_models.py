@@ -53,7 +53,7 @@ def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool
     Raises:
         ConfigError: the corpus, or with `test_only` a test set, is not there.
     """
-    folder = Path(config.data.folder)
+    folder = Path(config.data.folder).expanduser()
     if data is not None:
         folder = data / folder.name if folder.name and (data / folder.name).is_dir() else data
     found = replace(config, data=replace(config.data, folder=str(folder)))
