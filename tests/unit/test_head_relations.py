@@ -128,6 +128,13 @@ def test_heads_are_scored_on_other_sentences_than_they_were_chosen_on() -> None:
     assert not determiner["seen"]
 
 
+def test_sentences_that_a_model_does_not_read_whole_are_left_out() -> None:
+    def read(text: str) -> View:
+        return seen(text if "just" in text else text.rpartition(" ")[0])  # half of the sentences lose their last word
+
+    assert score_heads(map(sentence, range(40)), read, 100, print)["sentences"] == 20
+
+
 def test_a_gain_by_luck_is_not_seen() -> None:
     """A head that is right in 26 of 50 sentences, where a fixed distance is right in 25 others."""
     sentences = np.arange(50)

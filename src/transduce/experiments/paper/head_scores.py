@@ -56,7 +56,7 @@ def score_heads(trees: Iterable[Tree], attend: Callable[[str], View], most: int,
     Args:
         trees: normalised.
         attend: returns the encoder's attention in a sentence, by words.
-        most: how many sentences to read.
+        most: how many sentences to read; those that the model does not read whole are left out.
         say: shows the progress.
     """
     cases: dict[str, list[Case]] = {}
@@ -68,6 +68,8 @@ def score_heads(trees: Iterable[Tree], attend: Callable[[str], View], most: int,
             continue
         found = {(r.name, numbers[r.dependent], numbers[r.head]) for r in relations(tree)}
         best_LHn = _most_attended(attend(text))
+        if best_LHn.shape[-1] != numbers[-1] + 1:  # the model reads only its beginning, or a word has no piece
+            continue
         for name, dependent, head in sorted(each for each in found if each[1] != each[2]):
             cases.setdefault(name, []).append(Case(len(lengths), (dependent, head)))
             right = [best_LHn[..., dependent] == head, best_LHn[..., head] == dependent]
