@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from noted_calls import Noting
-from transduce.config import Config
+from transduce.config import Config, DataConfig
 from transduce.errors import BundleError, ConfigError
+from transduce.evaluation import Text
 from transduce.experiments.sweep import sweep
-from transduce.experiments.sweep.results import Comparability, Measured, Point, SweepResults, draw, render
+from transduce.experiments.sweep.results import Axes, Comparability, Measured, Point, SweepResults, draw, render
 
 TEXTS = Comparability("ab", "cd", "bleu", tokenized=False, lowercase=False)
 RESULTS = SweepResults(
@@ -124,15 +125,26 @@ def test_a_point_of_a_run_is_decoded_with_the_mean_of_its_checkpoints(
     made = noting(
         "transduce.experiments.sweep.sweep.Transformer.from_weights", SimpleNamespace(to=lambda device: device)
     )
-    monkeypatch.setattr(sweep, "load_tokenizer", lambda path: f"tokenizer {path}")
-    noting((sweep, "TorchEngine"), "engine")
+    tokenizer = SimpleNamespace(target=SimpleNamespace(tags={"<2de>": 7}))
+    tokenizers = noting((sweep, "load_tokenizer"), tokenizer)
+    engines = noting((sweep, "TorchEngine"), "engine")
     translators = noting((sweep, "Translator"), "translator")
     found, weights = sweep._translator(run, 2, "cpu")
     assert (found, weights) == ("translator", hashlib.sha256(b"2\n3").hexdigest())  # type: ignore[comparison-overlap]
     assert [path.name for path in means[0][0][0]] == ["2", "3"]
     assert made == [(("shape", {"a": 1}, str(run)), {})]
     assert data == [((run,), {"checksums": False})]
-    assert translators == [(("engine", "tokenizer t", "search"), {})]
+    assert tokenizers == [(("t",), {})]
+    [(_, options)] = engines
+    assert list(options["tags"]) == [7], "which no output holds, as with the model folder of the run"
+    assert translators == [(("engine", tokenizer, "search"), {})]
+
+
+def test_a_parser_is_refused(tmp_path: Path, noting: Noting) -> None:
+    noting((sweep, "subject_config"), Config(data=DataConfig(format="trees")))
+    text = Text("lines", ["a"])
+    with pytest.raises(ConfigError, match=r"wsj: this model is a parser\."):
+        sweep.sweep(Path("wsj"), sweep.Task(text, [text]), Axes((0,), (1,), (0.0,)), tmp_path)
 
 
 def test_results_of_other_texts_or_settings_are_refused(tmp_path: Path, noting: Noting) -> None:

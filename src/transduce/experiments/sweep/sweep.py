@@ -92,11 +92,13 @@ def sweep(
 
     Raises:
         BundleError: `subject` is neither, or has too few checkpoints to average.
-        ConfigError: `output` has scores that do not compare with these.
+        ConfigError: `subject` is a parser, or `output` has scores that do not compare with these.
         EvaluationError: source and reference are not aligned.
     """
     require_aligned(task.source, task.references)
     data = subject_config(subject).data
+    if data.format == "trees":
+        raise ConfigError(f"{subject}: this model is a parser. 'transduce parse run --trees' scores its trees.")
     for count in axes.averages:
         _weights(subject, count)  # raises if they are missing, before anything is decoded
     results = _begin(subject, task.comparability, output)
@@ -250,7 +252,8 @@ def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str
     config = load_run_config(subject)
     model = Transformer.from_weights(config.model, average(paths), str(subject))
     tokenizer = load_tokenizer(load_run_data(subject, checksums=False).tokenizer)
-    return Translator(TorchEngine(model.to(choose_device(device))), tokenizer, config.decode), weights
+    engine = TorchEngine(model.to(choose_device(device)), tags=tokenizer.target.tags.values())
+    return Translator(engine, tokenizer, config.decode), weights
 
 
 def _sha256(lines: Sequence[str]) -> str:
