@@ -7,6 +7,7 @@ word -1 in an .npz, null in JSON.
 import json
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,6 @@ def write_arrays(attention: Attention, path: str | Path) -> None:
         return
     for name in ("source_words", "target_words"):
         values[name] = np.array([-1 if word is None else word for word in values[name]], np.int32)
-    arrays = {name: np.asarray(value) for name, value in values.items()}
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in values.items()}
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
