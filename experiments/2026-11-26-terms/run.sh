@@ -5,7 +5,7 @@
 #
 # MULTI30K has train and test_2016_flickr (raw text, .en and .de); TATOEBA has train, dev and test.
 # Options go to `transduce train`: `--set train.seed=2`, or `--set train.modifiers=[]` for an ordinary model to compare with.
-# STEPS="24000" measures the last model only. Started again, it goes on where it was stopped.
+# STEPS="24000" measures the last model only, ROUNDS=1 times each search once. Started again, it goes on where it was stopped.
 set -eu
 captions=$(realpath "$1") everyday=$(realpath "$2")
 here=$(realpath "$(dirname "$0")")

@@ -130,9 +130,9 @@ def test_a_card_asks_by_the_tags_of_the_folder(tmp_path: Path) -> None:
     save_marian_tokenizer(tokenizer, tmp_path, data, max_tokens=40, extra_start=False)
     theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path))
     [line] = [line for line in cards["huggingface"].splitlines() if line.startswith("batch =") and "fr" in line]
-    asked: dict[str, Any] = {"tokenizer": theirs}
-    exec(line.replace("…", SOURCE_TEXT[1]), asked)
-    assert asked["batch"]["input_ids"].tolist() == [[tokenizer.tags["<2fr>"], *tokenizer.encode(SOURCE_TEXT[1]), EOS]]
+    names: dict[str, Any] = {"tokenizer": theirs}
+    exec(line.replace("…", SOURCE_TEXT[1]), names)
+    assert names["batch"]["input_ids"].tolist() == [[tokenizer.tags["<2fr>"], *tokenizer.encode(SOURCE_TEXT[1]), EOS]]
     assert "wanted: `>>de<<`, `>>fr<<`. Each source must begin with one." in cards["huggingface"]
 
     assert 'tokens = source.encode("…", out_type=str)' in cards["ctranslate2"]

@@ -109,16 +109,16 @@ def test_each_corpus_is_translated_to_its_own_language(
     corpora = tuple(CorpusConfig(files=("x",), source_language=src, target_language=tgt) for src, tgt in pairs)
     data = DataConfig(corpora=corpora, language_tags=tags)
     teacher = made_tagged_bundle(tmp_path / "teacher", data)
-    asked: list[tuple[str, str]] = []
+    directions: list[tuple[str, str]] = []
 
     def distill(_: object, paths: object, folder: Path, job: CorpusJob, **options: object) -> MadeCorpus:
-        asked.append((job.text_options.language, job.text_options.target))
+        directions.append((job.text_options.language, job.text_options.target))
         return MadeCorpus(folder, 1, 1, {}, {})
 
     monkeypatch.setattr("transduce.augmentation.distilled_data.distill", distill)
     parts = [Part((tmp_path,))] * len(pairs)
     distill_parts(text_translator(), teacher, Config(data=data), parts, tmp_path, CorpusJob())
-    assert asked == (pairs if tags == "both" else [("", target) for _, target in pairs])
+    assert directions == (pairs if tags == "both" else [("", target) for _, target in pairs])
 
 
 def test_teacher_and_student_are_measured_again_where_a_text_or_the_search_changed(
