@@ -67,6 +67,18 @@ def test_what_an_engine_can_do_without_decides_for_auto_only() -> None:
         chosen("ctranslate2", lack=replace(_TREES, optional=False))
 
 
+def test_drafts_count_where_something_else_could_be_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    far = CTRANSLATE2.lack(DecodeConfig(max_extra_tokens=5000), (), ModelConfig())
+    assert far is not None
+    assert far.optional
+    for lack in (None, far, _TREES):
+        with pytest.raises(ConfigError, match=r"^--draft self: the ctranslate2 engine has no drafts\. Use the torch"):
+            choose_engine("ctranslate2", draft="self", lack=lack)
+    hide(monkeypatch, "torch")
+    with pytest.raises(MissingDependencyError, match="^--draft self: "):
+        choose_engine("auto", device="cpu", draft="self", lack=far)
+
+
 def test_auto_on_a_gpu_is_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(device="cuda") == chosen(device="cuda:1") == chosen(device="mps") == "torch"
     for num_gpus, expected in ((0, "ctranslate2"), (1, "torch")):

@@ -80,8 +80,8 @@ def choose_engine(
     """
     require_engine(name, quantization)
     fast, reference = FAST.name, REFERENCE.name
-    if draft:
-        lack = lack or Lack(fast, "drafts", "draft", f"--draft {draft}")
+    if draft and (lack is None or lack.optional):
+        lack = Lack(fast, "drafts", "draft", f"--draft {draft}")
     if name != "auto":
         if name == fast and not model_source.is_known():
             lack = _LACK_OF_CHANGED
