@@ -64,12 +64,12 @@ def test_each_set_is_translated_and_scored_in_its_own_direction() -> None:
     model, search = Noting(), DecodeConfig(beam_size=2)
     found = score_sets(cast(Any, model), SETS, search=search, metrics=["bleu-paper"], options={"lowercase": True})
     assert model.asked == [
-        ("a dog", "a cat", search, "en", "de", "law"),
         ("a dog", "a cat", "A DOG", "A CAT", {"source_language": "en", "target_language": "de", "domain": "law"}),
-        ("two big dogs run", search, "", "", ""),
         ("two big dogs run", "DEUX CHIENS", {"source_language": "", "target_language": "", "domain": ""}),
-        ("a", search, "", "fr", ""),
         ("a", "B", {"source_language": "", "target_language": "fr", "domain": ""}),
+        ("a dog", "a cat", search, "en", "de", "law"),
+        ("two big dogs run", search, "", "", ""),
+        ("a", search, "", "fr", ""),
     ]
     assert [each.name for each in found] == ["one", "two", "three"]
     assert [each.perplexity for each in found] == [pytest.approx(math.exp(n)) for n in (2, 1, 1)]
@@ -91,6 +91,19 @@ def test_a_direction_that_is_unknown_names_its_set_before_anything_is_translated
     with pytest.raises(ConfigError, match="test set 'four': unknown"):
         score_sets(cast(Any, model), [*SETS, unknown])
     assert model.asked == []
+
+
+def test_a_reference_that_is_too_long_names_its_file_before_anything_is_translated() -> None:
+    class Short(Noting):
+        def score(self, sources: Sequence[str], targets: Sequence[str], **asked: str) -> list[TargetScore]:
+            if "DEUX CHIENS" in targets:
+                raise DataError("target 1 has 3 tokens, but this model's learned positions end at 2.")
+            return super().score(sources, targets, **asked)
+
+    model = Short()
+    with pytest.raises(DataError, match=r"^c\.fr: target 1 has 3 tokens, but"):
+        score_sets(cast(Any, model), SETS, metrics=["bleu-paper"])
+    assert [len(asked) for asked in model.asked] == [5]  # the first set was scored
 
 
 def test_the_table_has_a_row_for_each_set_and_each_signature_once() -> None:

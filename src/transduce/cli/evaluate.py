@@ -250,22 +250,22 @@ def _score_options(args: argparse.Namespace) -> "ScoreOptions":
 
 def _perplexity(args: argparse.Namespace, texts: "Texts") -> dict[str, Any]:
     from transduce.evaluation.texts import require_aligned
-    from transduce.translation.forced_scores import ScoreSummary
+    from transduce.translation.set_scores import EvaluationSet, reference_scores
 
     source, reference = texts[args.source, 0], texts[args.reference[0], 1]
     require_aligned(source, [reference])
     opened = open_model(args, search=False)
     require_named_target(opened.bundle, args.target, Path(args.reference[0]))
     translator = load_translator(args, opened)
-    summary = ScoreSummary()
-    scores = translator.score(
-        source.lines,
-        reference.lines,
+    given = EvaluationSet(
+        name=source.name,
+        source=source,
+        references=[reference],
         source_language=args.source_language,
         target_language=args.target,
         domain=args.domain,
     )
-    summary.add(scores)
+    summary = reference_scores(translator, given)
     return {"perplexity": summary.perplexity, "subwords": summary.pieces}
 
 

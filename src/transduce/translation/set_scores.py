@@ -163,22 +163,15 @@ def score_sets(
 
     Raises:
         ConfigError: the model does not know a language or domain; nothing was translated.
+        DataError: a first reference is longer than the model's positions reach; nothing was translated.
         EvaluationError: the sides of a set differ in their number of lines, or a metric is unknown.
     """
+    directions = require_directions(translator, sets)
+    summaries = [reference_scores(translator, each) for each in sets]
     found = []
-    for each, direction in zip(sets, require_directions(translator, sets), strict=True):
+    for each, direction, measured in zip(sets, directions, summaries, strict=True):
         written = translate_set(translator, each, search, progress, text_options)
         hypothesis = Text(f"the translation of {each.source.name}", written)
-        measured = ScoreSummary()
-        measured.add(
-            translator.score(
-                each.source.lines,
-                each.references[0].lines,
-                source_language=each.source_language,
-                target_language=each.target_language,
-                domain=each.domain,
-            )
-        )
         chosen = score_options(each, direction, options)
         evaluation = evaluate(hypothesis, each.references, source=each.source, metrics=metrics, **chosen)
         found.append(
@@ -191,6 +184,27 @@ def score_sets(
             )
         )
     return found
+
+
+def reference_scores(translator: Translator, each: EvaluationSet) -> ScoreSummary:
+    """Returns the scores that the model gives to the first reference of a set.
+
+    Raises:
+        DataError: a line is longer than the model's positions reach.
+    """
+    summary, reference = ScoreSummary(), each.references[0]
+    try:
+        scores = translator.score(
+            each.source.lines,
+            reference.lines,
+            source_language=each.source_language,
+            target_language=each.target_language,
+            domain=each.domain,
+        )
+    except DataError as error:
+        raise DataError(f"{reference.name}: {error}") from None
+    summary.add(scores)
+    return summary
 
 
 def require_directions(translator: Translator, sets: Sequence[EvaluationSet]) -> list[Direction]:
