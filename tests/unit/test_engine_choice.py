@@ -75,7 +75,7 @@ def test_drafts_count_where_something_else_could_be_done_without(monkeypatch: py
         with pytest.raises(ConfigError, match=r"^--draft self: the ctranslate2 engine has no drafts\. Use the torch"):
             choose_engine("ctranslate2", draft="self", lack=lack)
     hide(monkeypatch, "torch")
-    with pytest.raises(MissingDependencyError, match="^--draft self: "):
+    with pytest.raises(MissingDependencyError, match=r"^--draft self: "):
         choose_engine("auto", device="cpu", draft="self", lack=far)
 
 
