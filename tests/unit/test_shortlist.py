@@ -93,6 +93,14 @@ def test_a_learned_table_holds_the_piece_itself_and_its_translation_first() -> N
     assert len(shortlist.frequent_F) == 5
 
 
+def test_a_table_is_no_wider_than_the_longest_list_of_candidates() -> None:
+    pairs = Pairs([np.array([10, 11])] * 30, [np.array([20, 21, 22])] * 30)
+    shortlist = learned(pairs).shortlist(10**12, 0)  # 4 TB for each piece of the vocabulary
+    assert shortlist.candidates_VK.shape == (_VOCAB, 4)  # a piece itself, and three translations
+    assert set(shortlist.candidates_VK[10]) == {10, 20, 21, 22}
+    assert shortlist.facts["candidates"] == 10**12
+
+
 def test_the_most_frequent_targets_are_in_every_shortlist() -> None:
     targets = [np.array(ids, np.int32) for ids in ([109, 109, 108], [109, 107], [108])]
     made = learn(Pairs([np.array([5], np.int32)] * 3, targets), _VOCAB, iterations=1)

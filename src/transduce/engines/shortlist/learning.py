@@ -65,11 +65,12 @@ class Learned:
 
     def shortlist(self, num_candidates: int, num_frequent: int) -> Shortlist:
         """Returns the table of the `num_candidates` best of each source id and the `num_frequent` of all."""
-        table_VK = np.full((len(self.same_V), num_candidates + 1), EOS, dtype=np.int32)
+        width = min(num_candidates, max(map(len, self.lexicon.targets)))
+        table_VK = np.full((len(self.same_V), width + 1), EOS, dtype=np.int32)
         for source, (same, targets) in enumerate(zip(self.same_V, self.lexicon.targets, strict=False)):
             if source > EOS:  # no source has PAD (the empty token) or BOS; EOS ends every source
                 table_VK[source, 0] = same
-                found = targets[targets != same][:num_candidates]
+                found = targets[targets != same][:width]
                 table_VK[source, 1 : 1 + len(found)] = found
         facts = {
             "pairs": self.num_pairs,
