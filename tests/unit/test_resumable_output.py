@@ -482,3 +482,16 @@ def test_an_output_is_compressed_by_its_name(name: str, unpacked: Callable[[byte
     with cli_output.open_output(tmp_path / name) as output:
         output.write("Ä\nb\n")
     assert unpacked((tmp_path / name).read_bytes()) == b"\xc3\x84\nb\n"
+
+
+def test_only_a_zst_file_needs_the_module_for_it(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['backports'] = sys.modules['compression.zstd'] = None\n"
+        "from pathlib import Path; from transduce.translation.streams import ResumableOutput\n"
+        "with ResumableOutput(Path(sys.argv[1]), {}, resume=False) as output: output.write(['a'], ['A'])"
+    )
+    for name, code in (("out", 0), ("out.gz", 0), ("out.zst", 1)):
+        done = subprocess.run([sys.executable, "-c", program, tmp_path / name], capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+    assert "zstd is not installed. A .zst file needs it" in done.stderr
+    assert (tmp_path / "out").read_text() == "A\n"

@@ -30,11 +30,6 @@ from transduce.reporting.tables import counted
 from transduce.translation.streams.journal import FORMAT, START_AGAIN, damaged, finished_journal, read_journal
 
 _STDOUT = Path("-")
-# Without a checksum, damage to a frame would not be noticed; gzip always has one.
-_ZSTD_OPTIONS: dict[int, int] = {
-    zstd.CompressionParameter.compression_level: 3,
-    zstd.CompressionParameter.checksum_flag: 1,
-}
 
 
 class StreamOutput(Protocol):
@@ -302,7 +297,9 @@ class ResumableOutput:
         if self.path.suffix == ".gz":
             return gzip.compress(data, compresslevel=6, mtime=0)
         if self.path.suffix == ".zst":
-            return zstd.compress(data, options=_ZSTD_OPTIONS)
+            # Without a checksum, damage to a frame would not be noticed; gzip always has one.
+            parameter = zstd.CompressionParameter
+            return zstd.compress(data, options={parameter.compression_level: 3, parameter.checksum_flag: 1})
         return data
 
 
