@@ -256,6 +256,16 @@ def test_who_gets_a_shortlist(bundle: Bundle, tmp_path: Path) -> None:
         uses_shortlist(without, "torch", "maybe")
 
 
+def test_what_the_other_engine_cannot_do_is_searched_in_the_shortlist_of_torch(bundle: Bundle) -> None:
+    lines, draws = ["A dog runs.", "a man with a ball"], {"temperature": 1.0, "seed": 3}
+    automatic = Translator.load(bundle.path, device="cpu", shortlist="auto")
+    narrow, whole = (Translator.load(bundle.path, engine="torch", shortlist=wish) for wish in ("auto", "off"))
+    assert automatic.translate(lines) == whole.translate(lines)  # by ctranslate2, which has none of its own
+    found = automatic.translate(lines, **draws)  # type: ignore[arg-type]
+    assert found == narrow.translate(lines, **draws) != whole.translate(lines, **draws)  # type: ignore[arg-type]
+    assert automatic.checksums == narrow.checksums
+
+
 def test_a_map_has_the_first_ordinary_piece_and_no_special_one() -> None:
     """Row by row: the piece, a tab, its candidates; that of a piece without any is left out."""
     table = np.full((7, 2), EOS, np.int32)

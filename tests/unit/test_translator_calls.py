@@ -157,7 +157,7 @@ def test_what_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     note("require_engine", None)
     note("choose_engine", choice)
     note("load_engine", "an engine")
-    note("uses_shortlist", "maybe")
+    note("reads_shortlist", "maybe")
     note("checksums_of", {"the model": "12"})
     given: dict[str, Any] = {
         "device": "cuda:1",
@@ -171,7 +171,7 @@ def test_what_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert found.bundle is not None
     assert found.bundle.path == first.path
     names = [name for name, *_ in calls]
-    assert names == ["require_engine", "choose_engine", "load_engine", "uses_shortlist", "checksums_of"]
+    assert names == ["require_engine", "choose_engine", "load_engine", "reads_shortlist", "checksums_of"]
     required, chosen, loaded, wished, read = calls
     assert required[1] == ("torch", "int8")
     assert chosen[1] == ("torch", "int8")
@@ -185,7 +185,7 @@ def test_what_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert (loaded[1][0].path, loaded[1][1]) == (first.path, choice)
     assert [each.path for each in loaded[2].pop("others")] == [second.path]
     assert loaded[2] == given
-    assert (wished[1][0].path, *wished[1][1:]) == (first.path, "told", "auto")
+    assert (wished[1][0].path, *wished[1][1:]) == (first.path, choice, "auto")
     assert (read[1][0].path, [each.path for each in read[1][1]], read[2]) == (
         first.path,
         [second.path],

@@ -162,6 +162,11 @@ def uses_shortlist(bundle: Bundle, engine: str, wish: str) -> bool:
     return wish == "on" or (wish == "auto" and ENGINES[engine].shortlist_per_line and has_shortlist(bundle))
 
 
+def reads_shortlist(bundle: Bundle, choice: EngineChoice, wish: str) -> bool:
+    """Returns whether the engine that was chosen uses the shortlist, or the one that it falls back on does."""
+    return any(uses_shortlist(bundle, name, wish) for name in (choice.name, choice.fallback) if name)
+
+
 def checksums_of(bundle: Bundle, others: Sequence[Bundle] = (), *, with_shortlist: bool = False) -> dict[str, str]:
     """Returns the SHA-256 of each file that translations depend on, by readable names."""
     found = {f"the model's {name}": digest for name, digest in bundle.checksums.items()}
@@ -192,7 +197,6 @@ def load_engine(
     """
     device = "cpu" if choice.fallback else device
     numbers = quantization or DEFAULT_QUANTIZATION
-    shortlisted = uses_shortlist(bundle, choice.name, shortlist)
 
     def load_torch() -> "TorchEngine":
         _require("torch", f"The ctranslate2 engine does without PyTorch; for the torch engine, {_no_torch()}")
@@ -200,13 +204,14 @@ def load_engine(
         from transduce.engines.torch import TorchEngine
 
         precision = cast("Precision", numbers)  # one of its quantizations
-        found = load_shortlist(bundle) if shortlisted else None
+        found = load_shortlist(bundle) if uses_shortlist(bundle, REFERENCE.name, shortlist) else None
         return TorchEngine.load(bundle, device, threads, precision, others, found, _draft_of(bundle, draft))
 
     def load_ctranslate2() -> Engine:
         _require("ctranslate2", _NO_CTRANSLATE2)
         from transduce.engines.ctranslate2 import CTranslate2Engine
 
+        shortlisted = uses_shortlist(bundle, FAST.name, shortlist)
         return CTranslate2Engine.load(bundle, device, threads, numbers, shortlisted=shortlisted)
 
     loaders: dict[str, Callable[[], Engine]] = {"torch": load_torch, "ctranslate2": load_ctranslate2}

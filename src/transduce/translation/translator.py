@@ -18,7 +18,7 @@ from transduce.config import DecodeConfig
 from transduce.config.loading import with_decode_options
 from transduce.config.schema import DecodeOptions
 from transduce.engines.interface import Engine
-from transduce.engines.loading import checksums_of, choose_engine, load_engine, require_engine, uses_shortlist
+from transduce.engines.loading import checksums_of, choose_engine, load_engine, reads_shortlist, require_engine
 from transduce.errors import BundleError
 from transduce.text import Tokenizer
 from transduce.translation.attention import attend
@@ -120,7 +120,7 @@ class Translator:
             shortlist=shortlist,
             draft=draft,
         )
-        read = checksums_of(bundle, others, with_shortlist=uses_shortlist(bundle, choice.name, shortlist))
+        read = checksums_of(bundle, others, with_shortlist=reads_shortlist(bundle, choice, shortlist))
         return cls(loaded, bundle.tokenizer, bundle.config.decode, bundle, read)
 
     def translate(
