@@ -88,6 +88,23 @@ def test_a_cache_grows_and_sentences_can_be_dropped(tmp_path: Path) -> None:
             torch.testing.assert_close(logits_BKV[row], expected_TV[120:], rtol=1e-4, atol=1e-4)
 
 
+def test_padding_behind_the_last_learned_position_changes_no_other_token(tmp_path: Path) -> None:
+    """The first sentence has two of 8 positions left, and a third token of the span is padding."""
+    model = load_model(made_bundle(tmp_path / "model", positions="learned", max_positions=8)).eval()
+    targets = [[21, 22, 23, 24, 25, 26, 27], [31, 32, 33]]
+    with torch.inference_mode():
+        state = SpanState.start(model, encoded(model, SOURCES[:2]))
+        inputs = torch.tensor([[BOS, *targets[0]], [BOS, *targets[1], *[40] * 4]])
+        _, state = step_span(model, inputs[:, :6], state)
+        state = state.accept([6, 2])
+        spans = torch.stack([torch.tensor([26, 27, 50]), inputs[1, 2:5]])
+        logits_BKV, _ = step_span(model, spans, state)
+        for row, (past, count) in enumerate(((6, 2), (2, 2))):
+            ids = torch.tensor([[*targets[row], EOS]])[:, : past + count]
+            expected_TV = model.decode(encoded(model, [SOURCES[row]]), ids)[0]
+            torch.testing.assert_close(logits_BKV[row, :count], expected_TV[past:], rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("precision", ["int8", "bfloat16"])
 def test_of_one_sentence_in_few_bits_each_bit_is_that_of_an_ordinary_step(tmp_path: Path, precision: Precision) -> None:
     bundle = made_bundle(tmp_path / "model", d_model=64, d_ff=128)

@@ -197,7 +197,7 @@ def step_span(model: Transformer, tokens_BK: Tensor, state: SpanState) -> tuple[
     else:
         position_BK = torch.tensor(state.lengths, device=device)[:, None] + torch.arange(num_tokens, device=device)
         positions_TD = model.target_positions(0, end if limit is None else min(end, limit))
-        positions_RD = positions_TD[position_BK.flatten().clamp_(max=positions_TD.size(0) - 1)]
+        positions_RD = positions_TD[position_BK.flatten().clamp(max=positions_TD.size(0) - 1)]
     make, copies = (_SingleSpanStep, num_tokens) if alone else (_SpanStep, len(state.lengths))
     step = make(position_BK, position_BK.view(-1, 1), end, together, state.memory_mask)
     past_mask = None
