@@ -8,7 +8,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -96,8 +96,18 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield page_of(file), {"title": file, "body": f"<h1>{file}</h1>{shown}"}, "page.html"
 
 
+def share_navigation(
+    trees: dict[int, str], app: Sphinx, page: str, template: str, context: dict[str, Any], _: Any
+) -> None:
+    """Makes the list of all pages once for the pages of a depth: their links are the same."""
+    if page.startswith("source/"):
+        depth, tree = page.count("/"), context["toctree"]
+        context["toctree"] = lambda **options: trees.get(depth) or trees.setdefault(depth, tree(**options))
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Registers the pages and the links."""
     app.add_post_transform(SourceLinks)
     app.connect("html-collect-pages", pages)
+    app.connect("html-page-context", partial(share_navigation, {}), priority=100)  # before the theme uses the list
     return {"parallel_read_safe": True, "parallel_write_safe": True}
