@@ -380,6 +380,20 @@ def test_a_trusted_proxy_is_believed(trusted: list[str]) -> None:
     assert seen == {"client": "203.0.113.9", "scheme": "https", "host": "translate.example.org"}
 
 
+def test_an_address_of_ipv4_is_one_at_a_socket_of_both_versions_too() -> None:
+    """With host = "::", the system writes 10.0.0.1 as ::ffff:10.0.0.1 (RFC 4291, section 2.5.5.2)."""
+    seen = seen_by_the_service(["10.0.0.0/8"], "::ffff:10.0.0.1", **FORWARDED)
+    assert seen == {"client": "203.0.113.9", "scheme": "https", "host": "translate.example.org"}
+    scope: dict[str, Any] = {"type": "http", "headers": []}
+    scope |= {"client": ("::ffff:10.0.0.1", 4000), "server": ("::ffff:10.0.0.2", 5000)}
+
+    async def application(*_: object) -> None:
+        assert (scope["client"], scope["server"]) == (("10.0.0.1", 4000), ("10.0.0.2", 5000))
+
+    unused: Any = None
+    asyncio.run(ForwardedHeaders(application, [])(scope, unused, unused))
+
+
 @pytest.mark.parametrize("trusted", [[], ["10.0.0.2"], ["10.1.0.0/16"]])
 def test_nobody_else_is_believed(trusted: list[str]) -> None:
     seen = seen_by_the_service(trusted, "10.0.0.1", **FORWARDED)

@@ -27,6 +27,9 @@ class ForwardedHeaders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
+        for end in ("client", "server"):
+            if address := scope.get(end):  # a socket at "::" writes 10.0.0.7 as ::ffff:10.0.0.7
+                scope[end] = (address[0].removeprefix("::ffff:"), address[1])
         client = scope.get("client")
         if scope["type"] == "http" and client and client[0] in self._proxies.trusted_hosts:
             record_of(scope).is_from_proxy = True
