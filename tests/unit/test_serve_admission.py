@@ -330,8 +330,37 @@ def test_a_late_request_is_told_when_the_queue_of_its_priority_has_ended(monkeyp
         late = asyncio.run(retry_after(DeadlineError(), priority))
         assert isinstance(late, DeadlineError)
         assert late.retry_after_seconds == seconds
-    assert isinstance(asyncio.run(retry_after(CancelledRequestError(), BULK)), StoppingError)
     assert model.num_lent == 0
+
+
+def test_requests_that_the_end_of_the_service_cancels_are_refused_wherever_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second long request waits until the first has shown how fast the model is."""
+    model, gate = Model(), asyncio.Event()
+    model.seconds_of = lambda _: 0.0  # type: ignore[attr-defined]
+    service = service_of(monkeypatch, model)
+    service.config = replace(service.config, server=ServerConfig(shutdown_seconds=0.05))
+    service._close = lambda: None  # type: ignore[method-assign]
+    monkeypatch.setattr("transduce.serve.service.num_tokens", lambda *_: 10_000)
+
+    async def compute(*_: object) -> None:
+        await gate.wait()
+        raise CancelledRequestError
+
+    monkeypatch.setattr(Calls, "run", compute)
+
+    async def test() -> None:
+        asking = [asyncio.create_task(service.translate(request_of("t"))) for _ in range(2)]
+        await asyncio.sleep(0)
+        await service.stop()
+        gate.set()
+        for each in asking:
+            with pytest.raises(StoppingError):
+                await each
+        with pytest.raises(StoppingError), service._ticket(request_of("the next sentences of a stream")):
+            pytest.fail("the models are closed")
+
+    asyncio.run(test())
+    assert not any(service._num_accepted.values())
 
 
 def test_the_warning_of_many_sentences_joins_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

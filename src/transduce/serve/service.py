@@ -67,6 +67,7 @@ class Service:
         self._watching: asyncio.Task[None] | None = None
         self._ready = False
         self.stopping = False  # whether the service takes no more requests
+        self._end = math.inf  # when those that it has accepted have to end, too
         self._num_accepted = dict.fromkeys(Priority, 0)
         self._tickets: set[Ticket] = set()  # of what is worked on
         self._long = LongRequests()
@@ -104,17 +105,16 @@ class Service:
         self.refuse()
         if self._watching is not None:
             self._watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watching
+            await asyncio.wait([self._watching])
         limit = self.config.server.shutdown_seconds
-        end = time.monotonic() + limit if limit else math.inf
-        while any(self._num_accepted.values()) and time.monotonic() < end:
+        self._end = time.monotonic() + limit if limit else math.inf
+        while any(self._num_accepted.values()) and time.monotonic() < self._end:
             await asyncio.sleep(_STOP_POLL_SECONDS)
         for ticket in list(self._tickets):
             ticket.cancel()
         closing = threading.Thread(target=self._close, name="closing", daemon=True)
         closing.start()
-        end = time.monotonic() + min(_CLOSE_SECONDS, max(1.0, end - time.monotonic()))
+        end = time.monotonic() + min(_CLOSE_SECONDS, max(1.0, self._end - time.monotonic()))
         while closing.is_alive() and time.monotonic() < end:
             await asyncio.sleep(_STOP_POLL_SECONDS)
         if closing.is_alive():
@@ -172,8 +172,7 @@ class Service:
         """
         route = self._models.route(request.source, request.target)
         with self._accepted(request, route), self._ticket(request) as ticket:
-            tokens = num_tokens(request.texts, route)
-            async with self._long.admitted(ticket, tokens, schedulers_of(route)):
+            async with self._long.admitted(ticket, num_tokens(request.texts, route), schedulers_of(route)):
                 return await self._run(request, route, ticket)
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
@@ -301,8 +300,7 @@ class Service:
         options = self._text_options(request)
         async with self._model(slot, ticket) as model:
             found: list[list[Translation]]
-            work = model.whole_texts(request, options)
-            if work is None:
+            if (work := model.whole_texts(request, options)) is None:
                 found = await self._threads.run(partial(model.translate, request, ticket, options), ticket)
             else:
                 tokens = estimated_tokens(request.texts)
@@ -316,8 +314,6 @@ class Service:
             await self._threads.run_shared(slot, partial(self._models.ensure_loaded, slot), ticket)
         try:
             yield model
-        except CancelledRequestError:  # not by its caller, who does not wait any more
-            raise StoppingError("The service is stopping.") from None
         except DeadlineError:
             wait = model.scheduler.expected_wait_seconds(ticket.priority)
             raise DeadlineError(max(1, math.ceil(wait))) from None
@@ -326,11 +322,15 @@ class Service:
 
     @contextlib.contextmanager
     def _ticket(self, request: TranslationRequest) -> Iterator[Ticket]:
-        """Returns a ticket for the time of the context, in which `stop` may cancel it."""
+        """Returns a ticket for the time of the context, in which `stop` may cancel it; then raises StoppingError."""
+        if time.monotonic() >= self._end:  # as for the next sentences of a stream
+            raise StoppingError("The service is stopping.")
         ticket = Ticket(request.priority, time.monotonic() + self._timeout(request))
         self._tickets.add(ticket)
         try:
             yield ticket
+        except CancelledRequestError:  # not by its caller, who does not wait any more
+            raise StoppingError("The service is stopping.") from None
         finally:
             self._tickets.discard(ticket)
             request.waiting.seconds = max(request.waiting.seconds, ticket.waited_seconds)
