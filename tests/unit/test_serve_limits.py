@@ -447,6 +447,41 @@ def test_charged_characters_are_given_back_where_nothing_was_translated(
     assert budgets.usage.of_today("weblate") == 60
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_client_that_leaves_while_it_is_charged_pays_nothing(
+    usage: Usage, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    started, gate, take = threading.Event(), threading.Event(), store.take_usage
+
+    def slowly(*arguments: Any) -> Any:
+        started.set()
+        assert gate.wait(30)
+        if fails:
+            raise StateError
+        return take(*arguments)
+
+    monkeypatch.setattr(store, "take_usage", slowly)
+    access, limited = Access(None, Budgets(usage, clock)), key(characters_per_minute=600, characters_per_day=1000)
+
+    async def translate() -> None:
+        async with access.charged(http_scope(), limited, 100):
+            pytest.fail("the client has left")
+
+    async def test() -> None:
+        charging = asyncio.create_task(translate())
+        assert await asyncio.to_thread(started.wait, 30)
+        charging.cancel()
+        asyncio.get_running_loop().call_later(0.05, gate.set)
+        with pytest.raises(asyncio.CancelledError):
+            await charging
+        await usage.save()
+
+    asyncio.run(test())
+    minute = access.budgets.minute(limited)
+    assert minute is not None
+    assert (minute.left, store.usage("weblate", DAY, DAY)) == (600, 0)
+
+
 def test_a_key_without_characters_left_is_told_when_to_come_back(budgets: Budgets, clock: Clock) -> None:
     access, scope = Access(None, budgets), http_scope()
     limited = key(characters_per_minute=60, characters_per_day=100)

@@ -1,6 +1,7 @@
 """How many characters a key may translate: a budget for each minute, and one for each day."""
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -87,10 +88,16 @@ class Usage:
             if left <= 0:
                 return None
             take = partial(self._store.take_usage, day, name, characters, left)
+            taking = asyncio.ensure_future(asyncio.to_thread(take))
             try:
-                taken, total = await asyncio.to_thread(take)
+                taken, total = await asyncio.shield(taking)
             except StateError:
                 self._on_failure()
+            except asyncio.CancelledError:  # the client left, and the store may count them yet
+                with contextlib.suppress(StateError):
+                    if (await taking)[0]:
+                        self.change(name, -characters, day)
+                raise
             else:
                 self._saved.setdefault(day, Counter())[name] = total
                 return day if taken else None
@@ -191,9 +198,12 @@ class Budgets:
         budget = self.minute(key)
         if budget is not None:
             budget.change(characters)  # first: other requests of the key come meanwhile
-        taken = await self.usage.take(key.name, characters, key.characters_per_day, day)
-        if taken is None and budget is not None:
-            budget.change(-characters)
+        taken = None
+        try:
+            taken = await self.usage.take(key.name, characters, key.characters_per_day, day)
+        finally:
+            if taken is None and budget is not None:
+                budget.change(-characters)
         return taken
 
     def refund(self, name: str, characters: int, day: str) -> None:
