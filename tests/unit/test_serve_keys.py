@@ -1,6 +1,7 @@
 """Keys of clients: the file, new keys, reloading, and what identifies a client."""
 
 import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -50,6 +51,20 @@ def test_the_file_is_for_its_owner_only_and_keeps_what_was_written_by_hand(path:
     assert "# asked for by Ms. Ü\n\n[[keys]]\n" in path.read_text(encoding="utf-8")
     assert [key.name for key in read_keys(path)] == ["a", "b"]
     assert [each.name for each in path.parent.iterdir()] == ["keys.toml"]
+
+
+def test_a_file_that_the_service_reads_as_another_user_stays_readable_to_it(path: Path) -> None:
+    add_key(path, "a")
+    if os.geteuid() == 0:
+        os.chown(path, 4711, 4712)
+    path.chmod(0o640)
+    before, link = path.stat(), path.with_name("link.toml")
+    link.symlink_to(path)
+    add_key(link, "b")
+    after = path.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+    assert link.is_symlink()
+    assert [key.name for key in read_keys(path)] == ["a", "b"]
 
 
 def test_every_key_is_compared_whichever_it_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

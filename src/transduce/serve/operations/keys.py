@@ -12,11 +12,14 @@ passwords, which can be guessed from a list; nobody can try 2^192 secrets. A slo
 and would let anyone keep the service busy with wrong keys.
 """
 
+import contextlib
 import hashlib
 import hmac
 import json
+import os
 import re
 import secrets
+import stat
 import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -161,7 +164,7 @@ def _require_different(path: Path, name: str, values: Sequence[str]) -> None:
 
 
 def add_key(path: Path, key_name: str, *, per_minute: int = 0, per_day: int = 0, bulk: bool = False) -> str:
-    """Adds a key to a file, and makes the file, for its owner only, where there is none.
+    """Adds a key to a file, and makes the file, for its owner only, where there is none; else it keeps its owner.
 
     Returns:
         The secret. It is written nowhere: whoever loses it needs a new key.
@@ -181,6 +184,12 @@ def add_key(path: Path, key_name: str, *, per_minute: int = 0, per_day: int = 0,
     if before and not before.endswith("\n"):
         before += "\n"
     gap = "\n" if before else ""
+    path = path.resolve()  # a link stays one
     with atomic_path(path, private=True) as temporary:
         temporary.write_text(f"{before}{gap}[[keys]]\n{entry}", encoding="utf-8")
+        if path.exists():  # the service may be another user than who adds the key
+            found = path.stat()
+            with contextlib.suppress(PermissionError):
+                os.chown(temporary, found.st_uid, found.st_gid)
+            temporary.chmod(stat.S_IMODE(found.st_mode))
     return secret
