@@ -19,6 +19,7 @@ from transduce.translation.pipeline.text_options import Markup, Split
 
 SEARCH_FIELDS = frozenset(field.name for field in dataclasses.fields(DecodeConfig)) - {"batch_size"}
 _MAX_TERMS = 1000  # of a request, with all choices: required, forbidden, or in its glossary
+_MAX_EXTRA_TOKENS = 2000  # each may cost a step of a search, which cannot be ended before it has its output
 _TOO_LONG = "{:,} characters, and at most {:,} are allowed."
 _FURTHER_TEXT = ("prefix", "forbidden", "required", "glossary")  # fields with further text
 _TEXT_OPTIONS = ("split", "markup", "guard", "capitals", "signs", "confidence", "alignment", "domain")
@@ -214,6 +215,7 @@ def search_options(given: Fields, config: ServeConfig) -> dict[str, Any]:
     except ConfigError as error:
         raise bad_request(str(error), "wrong_value") from None
     _require_at_most(search.get("beam_size", 1), "beam_size", config.limits.beam_size)
+    _require_at_most(search.get("max_extra_tokens", 0), "max_extra_tokens", _MAX_EXTRA_TOKENS)
     return search
 
 
