@@ -148,6 +148,26 @@ def test_a_document_is_accepted_and_charged_within_the_limits(
     assert store.documents.counts()["queued"] == (2 if error is None else 1)
 
 
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_documents_that_are_sent_at_the_same_time_keep_to_the_limits(
+    store: Store, ends: list[str], monkeypatch: pytest.MonkeyPatch, is_slow: bool
+) -> None:
+    usage = usage_of(store)
+    documents = documents_of(store, usage, ends, waiting_per_key=3)
+    if is_slow:  # they are accepted before they are read
+        monkeypatch.setattr(service_module, "_READING_SECONDS", 0)
+        documents._reader._processes.survey = lambda *_: asyncio.sleep(60)  # type: ignore[method-assign, assignment]
+
+    async def test() -> list[Any]:
+        sent = [documents.accept({}, key("one"), given(), TEXT) for _ in range(8)]
+        return await asyncio.gather(*sent, return_exceptions=True)
+
+    refused = [each for each in asyncio.run(test()) if isinstance(each, LimitError)]
+    assert len(refused) == 5
+    assert sum(store.documents.counts().values()) == 3
+    assert usage.of_today("one") == (0 if is_slow else 3 * 70)
+
+
 @pytest.mark.parametrize(("error", "end", "charged"), [(None, "done", 70), (DataError("wrong"), "failed", 0)])
 def test_how_a_document_ends_is_noted_and_decides_what_is_charged(
     store: Store, ends: list[str], error: Exception | None, end: str, charged: int

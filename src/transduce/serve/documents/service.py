@@ -13,7 +13,7 @@ from transduce.serve.operations.access import Access, LimitError
 from transduce.serve.operations.keys import Key
 from transduce.serve.requests import OverloadedError, StoppingError
 from transduce.serve.service import Service
-from transduce.serve.state.documents import DONE, FAILED, READING, DocumentStore, NewDocument, StoredDocument
+from transduce.serve.state.documents import DONE, FAILED, QUEUED, READING, DocumentStore, NewDocument, StoredDocument
 
 _READING_SECONDS = 1.0  # after which a document is accepted before it is read
 _MAX_READING = 16  # that are being received or read; further ones are refused
@@ -39,6 +39,7 @@ class Documents:
         self._reader = DocumentReader(config.limits.document_characters, access, source_of)
         self._runner = DocumentRunner(service, config, store, self._reader, note_end)
         self._num_reading = 0
+        self._adding = asyncio.Lock()
         self._stopping = False
 
     def start(self) -> None:
@@ -82,25 +83,33 @@ class Documents:
             OverloadedError: too many documents wait, or they are too large in all.
             StateError: the store fails.
         """
+        await self._require_room(key, len(content))
+        try:
+            async with asyncio.timeout(_READING_SECONDS):
+                found = await self._reader.read(given, content)
+        except TimeoutError:
+            self._access.require_characters(key)
+            made = await self._add(key, given, content, READING)
+        else:
+            async with self._access.charged(scope, key, found.num_characters):
+                made = await self._add(key, found, content, QUEUED)
+        self._runner.wake()
+        return made
+
+    async def _add(self, key: Key, document: NewDocument, content: bytes, state: str) -> StoredDocument:
+        async with self._adding:  # one after the other: documents that are sent at the same time count, too
+            await self._require_room(key, len(content))
+            return await asyncio.to_thread(self._store.add, document, content, state)
+
+    async def _require_room(self, key: Key, num_bytes: int) -> None:
         limits = self.config.documents
         occupancy = await asyncio.to_thread(self._store.occupancy, key.name)
         if key.name and occupancy.num_waiting_of_owner >= limits.waiting_per_key:
             raise LimitError(f"{occupancy.num_waiting_of_owner} documents of this key wait already.", _RETRY_SECONDS)
         if occupancy.num_waiting >= limits.waiting:
             raise OverloadedError("Too many documents wait already. Try again later.", _RETRY_SECONDS)
-        if occupancy.num_bytes + len(content) > limits.stored_bytes:
+        if occupancy.num_bytes + num_bytes > limits.stored_bytes:
             raise OverloadedError("There is no room for more documents now. Try again later.", _RETRY_SECONDS)
-        try:
-            async with asyncio.timeout(_READING_SECONDS):
-                found = await self._reader.read(given, content)
-        except TimeoutError:
-            self._access.require_characters(key)
-            made = await asyncio.to_thread(self._store.add, given, content, READING)
-        else:
-            async with self._access.charged(scope, key, found.num_characters):
-                made = await asyncio.to_thread(self._store.add, found, content)
-        self._runner.wake()
-        return made
 
     async def find(self, protocol: str, key: Key | None, document_id: str) -> StoredDocument | None:
         """Returns a document of this key; None where there is none, or where it is another's.
