@@ -178,8 +178,8 @@ class Service:
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
         """Yields the translation of one long text sentence by sentence, in order; see `translate`.
 
-        The texts together are what `translate` returns, a few sentences ahead of what is read. Text with HTML, and text
-        without `split="always"`, is one part. Each group of sentences has the request's deadline to itself.
+        Without a pivot, the texts together are what `translate` returns, a few sentences ahead of what is read. Text
+        with HTML, and text without `split="always"`, is one part. Each group of sentences has a deadline of its own.
         """
         route = self._models.route(request.source, request.target)
         with self._accepted(request, route):
