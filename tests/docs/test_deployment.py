@@ -63,7 +63,8 @@ def test_the_manifest_probes_what_the_service_has(container: dict[str, Any], con
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert ports == {"http": config.server.port, "metrics": config.server.metrics_port}
     assert kinds()["Service"]["spec"]["ports"][0]["targetPort"] in ports
-    assert container["livenessProbe"]["httpGet"] == {"path": "/health", "port": "http"}
+    # Where clients have all connections of the service, it is alive all the same.
+    assert container["livenessProbe"]["httpGet"] == {"path": "/health", "port": "metrics"}
     for name in ("startupProbe", "readinessProbe"):
         assert container[name]["httpGet"] == {"path": "/ready", "port": "http"}
     annotations = kinds()["Deployment"]["spec"]["template"]["metadata"]["annotations"]
