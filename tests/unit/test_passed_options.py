@@ -119,7 +119,7 @@ def test_serve(noting: Noting) -> None:
     assert main(["serve", "a"]) == 0
     assert logs[1][1] == {"access_log": True, "quiet": False}
     assert (served[1][0][0].server.host, served[1][0][0].server.port) == ("127.0.0.1", 5000)
-    for wrong in ("--bulk", "--characters-per-day 5", "--characters-per-minute 5", "--add-key x"):
+    for wrong in ("--bulk", "--characters-per-day 5", "--characters-per-minute 5", "--add-key x", "--max-loaded 2"):
         assert main(["serve", "a", *wrong.split()]) == 2
     assert len(served) == 2
 

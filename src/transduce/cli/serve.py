@@ -105,6 +105,8 @@ def run(args: argparse.Namespace) -> int:
     of_models = {name: getattr(args, name) for name in ("engine", "quantization", "threads", "shortlist", "draft")}
     changes = {section: _given(values) for section, values in given.items()}
     config = read_config(args.config, args.models, changes, _given(of_models), needs_models=not args.usage)
+    if args.max_loaded is not None and not config.folder.path:
+        raise ConfigError("--max-loaded is of a folder of models: give --models DIR as well.")
     if args.usage:
         return _usage(config.state.url, as_json=args.json)
     if args.check:
