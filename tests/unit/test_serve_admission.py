@@ -333,7 +333,7 @@ def test_a_late_request_is_told_when_the_queue_of_its_priority_has_ended(monkeyp
     assert model.num_lent == 0
 
 
-def test_requests_that_the_end_of_the_service_cancels_are_refused_wherever_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_that_the_end_cancels_are_refused_wherever_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second long request waits until the first has shown how fast the model is."""
     model, gate = Model(), asyncio.Event()
     model.seconds_of = lambda _: 0.0  # type: ignore[attr-defined]

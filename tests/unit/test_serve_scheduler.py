@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from transduce.config import DecodeConfig
 from transduce.errors import DataError
 from transduce.serve.calls import CancelledRequestError, Ticket
 from transduce.serve.event_loop_calls import EventLoopCalls
+from transduce.serve.operations.log import service_logs
 from transduce.serve.queued_engine import QueuedEngine
 from transduce.serve.requests import DeadlineError, ModelUnavailableError, Priority, StoppingError
 from transduce.serve.scheduler import Scheduler
@@ -191,6 +193,21 @@ def test_a_failing_engine_is_reported_and_its_worker_goes_on(
     assert any(record.exc_info and record.exc_info[1] is error for record in caplog.records)
     engine.errors = {}
     assert run(scheduler, [3]) == [6]
+
+
+@pytest.mark.parametrize("error", [KeyError("Geheim"), ValueError("Geheim"), AssertionError("Geheim")])
+def test_no_text_of_a_user_is_logged_where_the_work_fails(
+    started: Started, engine: Engine, recorder: Recorder, error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pipeline is part of the work, and errors of Python name the word that they are about."""
+    engine.errors = {3: error}
+    with service_logs(access_log=False, quiet=True):
+        with pytest.raises(ModelUnavailableError):
+            run(started(), [3])
+        until(lambda: recorder.events == ["failed"])  # after the line
+    logged = capsys.readouterr().err
+    assert "Geheim" not in logged
+    assert re.search(rf"the engine failed: {type(error).__name__} at .*test_serve_scheduler\.py:\d+ ", logged)
 
 
 def test_broken_metrics_break_nothing(

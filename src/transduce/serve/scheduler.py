@@ -13,6 +13,7 @@ from typing import Any
 
 from transduce.errors import TransduceError
 from transduce.serve.calls import Call, Ticket
+from transduce.serve.operations.log import origin
 from transduce.serve.operations.metrics import Metrics
 from transduce.serve.requests import DeadlineError, ModelUnavailableError, Priority, StoppingError
 from transduce.serve.sentence_queue import Batch, SentenceQueue
@@ -209,7 +210,9 @@ class Scheduler:
         for sentence in batch.sentences:
             sentence.call.fail(error if of_inputs else ModelUnavailableError("The model failed. Try again later."))
         if not of_inputs:
-            _log.error("%s: the engine failed: %s", self._name, error, exc_info=error)
+            # What engines raise is a RuntimeError. The message of another error may contain text of a user.
+            shown = error if isinstance(error, RuntimeError) else origin(error)
+            _log.error("%s: the engine failed: %s", self._name, shown, exc_info=error)
             self._record(self._metrics.model_event, self._name, "failed")
 
     def _report(self, batch: Batch, started: float, seconds: float) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import sys
+import traceback
 from collections.abc import Iterator
 
 from transduce.serve.operations.access_log import ACCESS_LOG
@@ -51,3 +52,12 @@ def service_logs(*, access_log: bool, quiet: bool) -> Iterator[None]:
         for logger, handlers, propagate, level in before:
             logger.handlers, logger.propagate = handlers, propagate
             logger.setLevel(level)
+
+
+def origin(error: BaseException) -> str:
+    """Returns the type of an error and of what caused it, with the lines that raised them."""
+    frames = " < ".join(
+        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(traceback.extract_tb(error.__traceback__))
+    )
+    cause = error.__cause__ or error.__context__
+    return f"{type(error).__name__} at {frames}" + (f", caused by {origin(cause)}" if cause is not None else "")

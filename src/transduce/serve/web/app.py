@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import traceback
 import uuid
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
@@ -19,6 +18,7 @@ from transduce.errors import TransduceError
 from transduce.serve.documents.service import Documents
 from transduce.serve.operations.access import AccessError
 from transduce.serve.operations.connections import MAX_HEADER_BYTES
+from transduce.serve.operations.log import origin
 from transduce.serve.operations.request_record import record_of
 from transduce.serve.service import Service
 from transduce.serve.state.store import Store
@@ -211,18 +211,9 @@ class UnexpectedErrors:
         except Exception as error:
             record = record_of(scope)
             request_id = record.request_id = record.request_id or uuid.uuid4().hex
-            _LOG.error("request %s: %s", request_id, _origin(error))
+            _LOG.error("request %s: %s", request_id, origin(error))
             if started:
                 return
             message = f"The service failed. Its log has the details under the request id {request_id}."
             response = _error_response(scope["path"], Refusal(500, "internal_error", message))
             await response(scope, receive, send)
-
-
-def _origin(error: BaseException) -> str:
-    """Returns the type of an error and of what caused it, with the lines that raised them."""
-    frames = " < ".join(
-        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(traceback.extract_tb(error.__traceback__))
-    )
-    cause = error.__cause__ or error.__context__
-    return f"{type(error).__name__} at {frames}" + (f", caused by {_origin(cause)}" if cause is not None else "")
