@@ -1,5 +1,7 @@
 """Documents in the store: claims and leases of replicas, files in pieces, nothing left behind; in both databases."""
 
+import contextlib
+import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +12,7 @@ import pytest
 
 from postgres_server import PostgresServer, postgres_server
 from transduce.serve.state import documents as module
+from transduce.serve.state import sqlite as sqlite_module
 from transduce.serve.state.database import StateError
 from transduce.serve.state.documents import READING, TRANSLATING, DocumentStore, NewDocument, StoredDocument
 from transduce.serve.state.store import Store, open_store
@@ -293,5 +296,29 @@ def test_nothing_of_a_deleted_document_stays_in_the_file(tmp_path: Path) -> None
     secret = b"a secret document " * 1000
     made = store.documents.add(given(), secret)
     store.documents.delete("transduce", "one", made.id)
-    store.close()  # which empties the write-ahead log
-    assert b"secret" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"secret" not in _all_bytes(tmp_path)
+    made = store.documents.add(given(), secret)
+    assert b"secret" in _all_bytes(tmp_path)
+    store.documents.claim(TRANSLATING, "a", 60)
+    store.documents.finish(made.id, "a", [], 60)
+    assert b"secret" not in _all_bytes(tmp_path)
+    store.close()
+
+
+def test_a_deleted_document_is_erased_once_no_other_process_reads_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_module, "_BUSY_SECONDS", 0.01)
+    store = open_store(str(tmp_path / "serve.db"))
+    for is_read in (True, False):
+        made = store.documents.add(given(), b"a secret document")
+        with contextlib.closing(sqlite3.connect(tmp_path / "serve.db")) as other:
+            other.execute("BEGIN")
+            other.execute("SELECT count(*) FROM documents" if is_read else "SELECT 1").fetchone()
+            store.documents.delete("transduce", "one", made.id)
+        assert (b"secret" in _all_bytes(tmp_path)) == is_read
+    store.close()
+
+
+def _all_bytes(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir())

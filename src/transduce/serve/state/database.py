@@ -118,6 +118,10 @@ class Database(ABC):
         """Runs one statement in a transaction of its own; see `run`."""
         return self.run(lambda run: run(statement, *values))
 
+    def erase_deleted(self) -> None:
+        """Erases what was deleted from the log of a database that is a file; servers keep their own."""
+        return
+
     def close(self) -> None:
         """Closes the connection; the next call makes it again."""
         with self._in_turn():

@@ -254,7 +254,9 @@ class DocumentStore:
             )
             return True
 
-        return self._database.run(work)
+        if ended := self._database.run(work):
+            self._database.erase_deleted()
+        return ended
 
     def _deleted(self, condition: str, *values: object) -> list[StoredDocument]:
         def work(run: Statement) -> list[StoredDocument]:
@@ -264,7 +266,9 @@ class DocumentStore:
                 run("DELETE FROM document_chunks WHERE document = ?", document.id)
             return deleted
 
-        return self._database.run(work)
+        if deleted := self._database.run(work):
+            self._database.erase_deleted()
+        return deleted
 
 
 def _changed(run: Statement, document_id: str, runner: str, changes: str, *values: object) -> str:

@@ -1,11 +1,12 @@
 """State in an SQLite file, for one machine: several processes may share it, but no network file system can hold it."""
 
+import contextlib
 import sqlite3
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from transduce.serve.state.database import Database, Row
+from transduce.serve.state.database import Database, Row, StateError
 
 _LOG_SUFFIXES = ("-wal", "-shm")  # SQLite's names for the write-ahead log and its index
 _BUSY_SECONDS = 3.0  # how long a transaction waits for another process
@@ -69,6 +70,12 @@ class SqliteDatabase(Database):
             error = sqlite3.DatabaseError(found.splitlines()[-1])
             error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise error
+
+    def erase_deleted(self) -> None:
+        """Empties the write-ahead log, unless another process reads it; then a later call does."""
+        with contextlib.suppress(StateError, sqlite3.Error), self._in_turn():
+            if self._connection is not None:
+                self.execute(self._connection, "PRAGMA wal_checkpoint(TRUNCATE)")
 
     def reason(self, error: Exception) -> str:
         """Returns why the database cannot be used at the start, and what to do."""
