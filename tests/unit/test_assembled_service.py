@@ -115,6 +115,7 @@ def test_parts_are_made_as_they_are_configured(
     application = Application(config)
     metrics = application.metrics
     assert application.documents._note_end == metrics.document_ended
+    assert application.documents._reader._note_characters == metrics.translated
     assert application.usage._on_failure == metrics.store_failures.inc
     assert application.store._database.shown == "in memory"
     client = TestClient(application.asgi)

@@ -28,6 +28,7 @@ from transduce.serve.documents.translation import CancelledDocumentError, Docume
 from transduce.serve.operations.access import Access, DayLimitError, LimitError, MinuteLimitError
 from transduce.serve.operations.keys import Key, KeyRing, add_key
 from transduce.serve.operations.limits import Budgets, Usage
+from transduce.serve.operations.metrics import Metrics
 from transduce.serve.requests import (
     ModelUnavailableError,
     OverloadedError,
@@ -559,7 +560,8 @@ def test_the_end_of_the_service_puts_a_document_back_that_is_read_and_the_next_r
 def test_what_is_charged_late_counts_on_the_day_when_the_document_came(store: Store, tmp_path: Path) -> None:
     usage = Usage(store, lambda: None, lambda: "2026-01-03")
     access = Access(ring(tmp_path, characters_per_day=100), Budgets(usage))
-    reader = DocumentReader(99, access, source_of)
+    metrics = Metrics()
+    reader = DocumentReader(99, access, source_of, metrics.translated)
     document = replace(stored(), created=datetime(2026, 1, 2, 23, 59, tzinfo=UTC))
     asyncio.run(reader.charge(document, 70))
     assert (usage.known("one", "2026-01-02"), usage.of_today("one")) == (70, 0)
@@ -568,6 +570,7 @@ def test_what_is_charged_late_counts_on_the_day_when_the_document_came(store: St
         asyncio.run(reader.charge(document, 1))
     reader.refund(document, 70)
     assert (usage.known("one", "2026-01-02"), usage.of_today("one")) == (70, 0)
+    assert b'transduce_characters_total{protocol="transduce"} 140.0\n' in metrics.exposition()[0]
 
 
 # --- the replica that translates ------------------------------------------------------------------------------

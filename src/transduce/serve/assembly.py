@@ -55,7 +55,13 @@ class Application:
         self.detector = Detector()
         backend = Backend(self.service, config, access, self.detector)
         self.documents = Documents(
-            self.service, config, self.store.documents, access, backend.source_of, self.metrics.document_ended
+            self.service,
+            config,
+            self.store.documents,
+            access,
+            backend.source_of,
+            self.metrics.document_ended,
+            self.metrics.translated,
         )
         routes = build_app(backend, self.store, self.documents)
         if not config.server.metrics_port:

@@ -13,9 +13,23 @@ SourceOf = Callable[[str, str, str], Awaitable[str]]  # of a text, its source or
 class DocumentReader:
     """Reads documents, and charges their keys."""
 
-    def __init__(self, max_characters: int, access: Access, source_of: SourceOf) -> None:
-        """Takes the limit of a document, the keys, and a function that finds a language and checks the pair."""
+    def __init__(
+        self,
+        max_characters: int,
+        access: Access,
+        source_of: SourceOf,
+        note_characters: Callable[[str, int], None] = lambda *_: None,
+    ) -> None:
+        """Takes what it needs.
+
+        Args:
+            max_characters: of a document.
+            access: the keys.
+            source_of: finds a language, and checks the pair.
+            note_characters: is called with a protocol, and the characters that `charge` has charged for it.
+        """
         self._max_characters, self._access, self._source_of = max_characters, access, source_of
+        self._note_characters = note_characters
         self._processes = SurveyProcesses()
 
     async def read(self, given: NewDocument, content: bytes) -> NewDocument:
@@ -40,6 +54,7 @@ class DocumentReader:
             DayLimitError: it has no characters left of that day.
         """
         await self._access.charge(self._access.key_named(document.owner), characters, _day(document))
+        self._note_characters(document.protocol, characters)
 
     def refund(self, document: StoredDocument, characters: int) -> None:
         """Refunds characters of a document, on the day when it came."""

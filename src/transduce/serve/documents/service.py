@@ -33,10 +33,15 @@ class Documents:
         access: Access,
         source_of: SourceOf,
         note_end: Callable[[str], None] = lambda _: None,
+        note_characters: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
-        """Takes what it needs; `note_end` is called for each document with how it ended, for metrics."""
+        """Takes what it needs.
+
+        For metrics, `note_end` is called for each document with how it ended, and `note_characters` with protocol and
+        characters of each that is charged after it was accepted.
+        """
         self.config, self._store, self._access, self._note_end = config, store, access, note_end
-        self._reader = DocumentReader(config.limits.document_characters, access, source_of)
+        self._reader = DocumentReader(config.limits.document_characters, access, source_of, note_characters)
         self._runner = DocumentRunner(service, config, store, self._reader, note_end)
         self._num_reading = 0
         self._adding = asyncio.Lock()

@@ -81,7 +81,11 @@ class Metrics:
         self._of(self._requests, *labels, status).inc()
         self._of(self._seconds, *labels).observe(seconds)
         if characters:
-            self._of(self._characters, labels[0]).inc(characters)
+            self.translated(labels[0], characters)
+
+    def translated(self, protocol: str, characters: int) -> None:
+        """Counts characters that were charged."""
+        self._of(self._characters, protocol).inc(characters)
 
     def document_ended(self, end: str) -> None:
         """Counts a document that was "done", "failed", "cancelled" or "expired"."""
