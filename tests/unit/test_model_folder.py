@@ -148,22 +148,32 @@ def test_imports_of_packages_that_are_gone_are_deleted_and_nothing_else(tmp_path
     assert {path.name for path in imports(folder / ".transduce")} == {"notes", second.model.parent.name}
 
 
-def test_nothing_is_deleted_where_a_package_cannot_be_read(
-    tmp_path: Path, imported: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("function", ["_key", "find_package"])
+@pytest.mark.parametrize("inside", ["", "more"])
+def test_the_import_of_a_package_that_cannot_be_read_stays(
+    tmp_path: Path,
+    imported: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    function: str,
+    inside: str,
 ) -> None:
-    folder = tmp_path / "all"
-    package(folder / "en-de"), package(folder / "en-fr", "french")
-    first, second = found(folder)
-    key = module._key
+    folder = tmp_path / "all" / inside
+    package(folder / "en-de"), package(folder / "en-fr", "french"), package(folder / "gone", "other")
+    first, second, third = found(tmp_path / "all")
+    shutil.rmtree(folder / "gone")
+    read = getattr(module, function)
 
     def unreadable(path: Path) -> str:
         if path.name == "en-de":
             raise PermissionError(13, "Permission denied", str(path / "weights"))
-        return key(path)
+        result: str = read(path)
+        return result
 
-    monkeypatch.setattr(module, "_key", unreadable)
-    assert found(folder) == [second]
+    monkeypatch.setattr(module, function, unreadable)
+    assert found(tmp_path / "all") == [second]
     assert first.model.exists()
+    assert not third.model.exists()
     [line] = caplog.messages
     assert line.startswith("left out:")
     assert str(folder / "en-de" / "weights") in line

@@ -71,20 +71,21 @@ def find_models(config: FolderConfig) -> list[FoundModel]:
     folder = Path(config.path)
     if not _is_readable(folder):
         raise ConfigError(f"{folder}: no such folder of models, or it cannot be read.")
-    found, packages, is_whole = [], [], True
+    found, packages, unread = [], [], set[str]()
     for path, format_ in _contents(folder):
         if not format_:
             found.append(FoundModel(path, path))
             continue
         try:
+            if isinstance(format_, OSError):
+                raise format_
             packages.append(_Package(path, format_, _key(path)))
         except OSError as error:
             leave_out(path, error)
-            is_whole = False
+            unread.add(_Package(path, "", "").name)
     roots = _roots(folder, packages)
-    if is_whole:  # else an import may be of a package that is out of reach for the moment
-        for root in roots:
-            _delete_stale(root, {package.key for package in packages})
+    for root in roots:
+        _delete_stale(root, {package.key for package in packages}, unread)
     known = {package: _find_import(package, roots) for package in packages}
     found += [FoundModel(package.path, model) for package, model in known.items() if model is not None]
     missing = [package for package, model in known.items() if model is None]
@@ -107,8 +108,8 @@ def by_preference(path: Path) -> list[int | str]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", path.name)]
 
 
-def _contents(folder: Path, *, deeper: bool = True) -> Iterator[tuple[Path, str]]:
-    """Yields what may be served, and its format; "" for a model folder of ours."""
+def _contents(folder: Path, *, deeper: bool = True) -> Iterator[tuple[Path, str | OSError]]:
+    """Yields what may be served, and its format: "" for a model folder of ours, the error where it cannot be read."""
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or not (path.is_dir() or path.suffix in _ARCHIVES):
             continue
@@ -118,7 +119,9 @@ def _contents(folder: Path, *, deeper: bool = True) -> Iterator[tuple[Path, str]
             continue
         try:
             format_ = find_package(path)
-        except (TransduceError, OSError) as error:
+        except OSError as error:
+            yield path, error
+        except TransduceError as error:
             inside = list(_contents(path, deeper=False)) if deeper and _is_readable(path) else []
             yield from inside
             if deeper and not inside:
@@ -197,9 +200,9 @@ def _alone(root: Path) -> Iterator[None]:
         time.sleep(_POLL_SECONDS)
 
 
-def _delete_stale(root: Path, current: set[str]) -> None:
-    """Deletes the imports of packages that are gone, or have changed."""
+def _delete_stale(root: Path, current: set[str], unread: set[str]) -> None:
+    """Deletes the imports of packages that are gone or have changed; not of those that cannot be read for a moment."""
     for folder in root.iterdir() if root.is_dir() and not root.is_symlink() else ():
         is_ours = _KEY.fullmatch(folder.name) is not None and folder.is_dir() and not folder.is_symlink()
-        if is_ours and folder.name not in current:
+        if is_ours and folder.name not in current and not any((folder / name).exists() for name in unread):
             shutil.rmtree(folder, ignore_errors=True)  # another process may delete it at the same time
