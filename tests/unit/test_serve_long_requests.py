@@ -111,7 +111,8 @@ def test_of_the_first_requests_of_all_one_shows_how_fast_the_engine_is() -> None
         await asyncio.sleep(0.2)
         assert len(requests._open) == 1
         speed.seconds_per_token = 0.001
-        await asyncio.sleep(0.2)
+        while not (len(requests._open) == 2 and sum(each.done() for each in asking) == 2):
+            await asyncio.sleep(0.01)
         ended.set()
         outcomes = await asyncio.gather(*asking, return_exceptions=True)
         assert [type(each) for each in outcomes] == [type(None), type(None), OverloadedError, OverloadedError]
