@@ -149,12 +149,13 @@ class Parser:
         """Yields the parse of each sentence, for input of any length in bounded memory."""
         if isinstance(sentences, str):  # each character would be a sentence
             raise TypeError("Give an iterable of sentences: for a single one, [sentence].")
-        given, read, bound = itertools.tee(map(sentence_words, sentences), 3)
+        # Without constraints there is no third reader, which would keep all sentences waiting for it.
+        given, read, *bound = itertools.tee(map(sentence_words, sentences), 2 if self._pieces is None else 3)
         outputs = self.translator.stream(
             (self._read(" ".join(words)) for words in read),
             options=options,
             text_options=_WHOLE_SENTENCES,
-            constraints=map(self._constraints, bound) if self._pieces is not None else None,
+            constraints=map(self._constraints, *bound) if bound else None,
         )
         for words, [best] in zip(given, outputs, strict=True):
             tree, repaired = from_output(best.text, words) if words else (None, False)

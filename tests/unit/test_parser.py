@@ -1,6 +1,8 @@
 """`Parser` over an engine that says what it is told to: what becomes of words and of outputs."""
 
 import dataclasses
+import itertools
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,25 @@ def test_stream_reads_no_further_than_it_must(parser: Parser) -> None:
 
     next(parser.stream(endless()))
     assert 0 < num_read <= 100
+
+
+def test_without_constraints_a_stream_keeps_no_sentence(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Words(list[str]):
+        """Words of which it can be known whether they are still in memory."""
+
+    made: list[weakref.ref[Words]] = []
+
+    def sentence_words(sentence: str) -> Words:
+        words = Words(sentence.split())
+        made.append(weakref.ref(words))
+        return words
+
+    monkeypatch.setattr("transduce.parser.sentence_words", sentence_words)
+    parses = parser.stream(itertools.repeat("Rain falls"))
+    for _ in range(1000):
+        next(parses)
+    assert len(made) >= 1000
+    assert sum(words() is not None for words in made) <= 200  # those of one window
 
 
 def test_search_options_reach_the_engine(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:
