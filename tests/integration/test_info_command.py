@@ -55,6 +55,11 @@ def test_a_run_shows_its_progress_and_best_score(tmp_path: Path, capsys: pytest.
     assert "| updates left out, not finite | 2; see quarantine.jsonl |" in text
     assert data(capsys, run)["progress"] == {**progress, "max_steps": 120, "seconds_left": 5490.0}
 
+    progress |= {"best_score": -5.25, "best_by": "perplexity"}  # kept so that higher is better
+    (run / "checkpoints" / "step-00000030" / "state.json").write_text(json.dumps({"format": 1, "progress": progress}))
+    assert "| best perplexity | 5.25 at step 20 |" in shown(capsys, run)
+    assert data(capsys, run)["progress"]["best_score"] == 5.25
+
     (run / "checkpoints" / "step-00000030" / "state.json").write_text('{"format": 1, "progress": {}}')
     assert main(["info", str(run)]) == 4
     assert "step-00000030" in capsys.readouterr().err

@@ -4,9 +4,9 @@ import errno
 import json
 import math
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -15,8 +15,10 @@ from transduce.cli.arguments import decode_changes, require_both
 from transduce.cli.constraint_files import ConstraintFiles
 from transduce.cli.failures import report
 from transduce.cli.options import add_number, real, whole
+from transduce.config import TrainConfig
 from transduce.errors import ConfigError, DataError, EvaluationError
 from transduce.files import sha256
+from transduce.training.progress import Progress
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.forced_scores import TargetScore
 from transduce.translation.pipeline import TextOptions
@@ -241,23 +243,23 @@ def test_options_of_translating_that_do_not_go_together(given: dict[str, Any], m
 
 
 def test_progress_of_a_run_in_words() -> None:
-    progress = SimpleNamespace(step=50, epoch=1, seconds=3909, skipped_steps=2, best_score=31.234, best_by="bleu_mean")
-    progress.best_step, progress.seconds_left = 40, lambda max_steps: max_steps / 2
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in _progress(progress, 200)]
+    progress = Progress(50, 1, seconds=3909, skipped_steps=2, best_score=31.234, best_by="bleu_mean", best_step=40)
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in _progress(progress)]
     assert rows[2:] == [
         ["steps", "50 of 200 (25%)"],
         ["epoch", "2"],
         ["time spent", "1:05:09"],
-        ["time left, at the speed so far", "0:01:40"],
+        ["time left, at the speed so far", "3:15:27"],
         ["updates left out, not finite", "2; see quarantine.jsonl"],
         ["best bleu mean", "31.23 at step 40"],
     ]
-    progress.skipped_steps, progress.best_score, progress.seconds_left = 0, None, lambda _: None
-    assert len(_progress(progress, 0)) == 5
+    perplexity = replace(progress, best_score=-6.543, best_by="perplexity")
+    assert _progress(perplexity)[-1] == "| best perplexity | 6.54 at step 40 |"
+    assert len(_progress(Progress())) == 5
 
 
-def _progress(progress: Any, max_steps: int) -> list[str]:
-    return info._progress_text(cast(Any, progress), max_steps).split("\n")
+def _progress(progress: Progress) -> list[str]:
+    return info._progress_text(progress, TrainConfig(max_steps=200)).split("\n")
 
 
 def test_options_that_belong_together() -> None:

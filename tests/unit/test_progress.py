@@ -51,10 +51,21 @@ def test_an_update_is_made_where_loss_and_gradient_are_finite(loss: Any, norm: A
 
 
 def test_the_time_left_is_that_of_the_steps_left() -> None:
-    assert [Progress(step=step, seconds=10).seconds_left(10) for step in (4, 10, 12)] == [15, 0, 0]
-    assert Progress().seconds_left(10) == 0
+    train = TrainConfig(max_steps=10)
+    assert [Progress(step=step, seconds=10).seconds_left(train) for step in (4, 10, 12)] == [15, 0, 0]
+    assert Progress().seconds_left(train) == 0
     seen = Progress(step=4, seconds=10, target_tokens=70).metrics()
     assert seen == {"steps": 4, "training_seconds": 10, "target_tokens_seen": 70}
+    # After 4 steps in 120 seconds, 996 steps would take 29,880; a minute of 3 is left; 3 times the operations so far.
+    begun = Progress(step=4, seconds=120, cost=CostAccount(flops=100, steps=4))
+    for limits, expected in (
+        ({}, 29880),
+        ({"max_minutes": 3.0}, 60),
+        ({"max_minutes": 1.0}, 0),
+        ({"max_flops": 400.0}, 360),
+        ({"max_flops": 400.0, "max_minutes": 3.0}, 60),
+    ):
+        assert begun.seconds_left(TrainConfig(max_steps=1000, **limits)) == expected
     counted = Progress(cost=CostAccount(flops=5, steps=1)).metrics()
     assert (counted["training_flops"], counted["training_flops_steps"]) == (5, 1)
 

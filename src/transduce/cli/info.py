@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.bundle import Bundle
 from transduce.cli.options import add_settings, add_switch, add_text
 from transduce.cli.output import print_report
-from transduce.config import Config, apply_settings, load_recipe, preset, preset_names, to_dict
+from transduce.config import Config, TrainConfig, apply_settings, load_recipe, preset, preset_names, to_dict
 from transduce.config.differences import differences
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.loading import recipe_start
@@ -108,9 +108,9 @@ def _as_json(subject: _Subject, count: int) -> dict[str, Any]:
     if subject.num_bytes is not None:
         values["bytes"] = subject.num_bytes
     if (progress := subject.progress) is not None:
-        max_steps = subject.config.train.max_steps
-        shown = {key: getattr(progress, key) for key in _PROGRESS}
-        values["progress"] = shown | {"max_steps": max_steps, "seconds_left": progress.seconds_left(max_steps)}
+        train = subject.config.train
+        shown = {key: getattr(progress, key) for key in _PROGRESS} | {"best_score": _best_score(progress)}
+        values["progress"] = shown | {"max_steps": train.max_steps, "seconds_left": progress.seconds_left(train)}
     if subject.start is not None:
         name, start = subject.start
         values["preset"] = name
@@ -123,7 +123,7 @@ def _as_text(name: str, subject: _Subject, count: int) -> str:
     on_disk = "" if subject.num_bytes is None else f", {mebibytes(subject.num_bytes)} on disk"
     parts = [f"{name}: {subject.kind}, {count:,} parameters ({count / 1e6:.2f} M){on_disk}"]
     if subject.progress is not None:
-        parts.append(_progress_text(subject.progress, subject.config.train.max_steps))
+        parts.append(_progress_text(subject.progress, subject.config.train))
     parts.append(_estimate_text(subject.config))
     if subject.config.init.model and subject.kind != "model folder":
         parts.append(describe_rate(subject.config))
@@ -170,18 +170,24 @@ def _estimate_text(config: Config) -> str:
     return f"estimates, for {batch} in sentences of {SENTENCE_TOKENS}:\n\n{table(('what', 'estimate'), rows)}"
 
 
-def _progress_text(progress: "Progress", max_steps: int) -> str:
-    share = progress.step / max(1, max_steps)
-    rows = [("steps", f"{progress.step:,} of {max_steps:,} ({share:.0%})"), ("epoch", str(progress.epoch + 1))]
+def _progress_text(progress: "Progress", train: TrainConfig) -> str:
+    share = progress.step / train.max_steps
+    rows = [("steps", f"{progress.step:,} of {train.max_steps:,} ({share:.0%})"), ("epoch", str(progress.epoch + 1))]
     rows.append(("time spent", clock(progress.seconds)))
-    if seconds_left := progress.seconds_left(max_steps):
+    if seconds_left := progress.seconds_left(train):
         rows.append(("time left, at the speed so far", clock(seconds_left)))
     if progress.skipped_steps:
         rows.append(("updates left out, not finite", f"{progress.skipped_steps:,}; see quarantine.jsonl"))
-    if progress.best_score is not None:
+    if (best_score := _best_score(progress)) is not None:
         measure = str(progress.best_by).replace("_", " ") or "score"
-        rows.append((f"best {measure}", f"{progress.best_score:.2f} at step {progress.best_step:,}"))
+        rows.append((f"best {measure}", f"{best_score:.2f} at step {progress.best_step:,}"))
     return table(("progress by the last checkpoint", ""), rows)
+
+
+def _best_score(progress: "Progress") -> float | None:
+    """Returns the best score as it was measured."""
+    is_negated = progress.best_by == "perplexity" and progress.best_score is not None
+    return -progress.best_score if is_negated else progress.best_score
 
 
 def _difference_text(name: str, start: Config, config: Config) -> str:

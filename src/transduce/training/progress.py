@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce import files
+from transduce.config import TrainConfig
 from transduce.config.checked_json import digest, format_problem, without_checksum, write_checked
 from transduce.errors import BundleError, require_resources
 from transduce.training.cost import CostAccount
@@ -42,7 +43,7 @@ class Progress:
     target_tokens: int = 0  # seen so far
     seconds: float = 0.0  # of training so far, in all sessions together
     skipped_steps: int = 0  # updates left out because the loss or a gradient was not finite
-    best_score: float | None = None
+    best_score: float | None = None  # higher is better: a perplexity has the sign changed
     best_by: str = ""  # the measure of `best_score`
     best_step: int = 0
     validations_since_best: int = 0
@@ -59,9 +60,14 @@ class Progress:
             **self.cost.metrics(),
         }
 
-    def seconds_left(self, max_steps: int) -> float:
-        """Returns the time that the steps up to `max_steps` take at the mean speed so far."""
-        return max(0, max_steps - self.step) * self.seconds / max(1, self.step)
+    def seconds_left(self, train: TrainConfig) -> float:
+        """Returns the time to the first limit of steps, minutes and operations, at the mean speed so far."""
+        limits = [(train.max_steps - self.step) * self.seconds / max(1, self.step)]
+        if train.max_minutes:
+            limits.append(60 * train.max_minutes - self.seconds)
+        if train.max_flops and self.cost.flops:
+            limits.append((train.max_flops / self.cost.flops - 1) * self.seconds)
+        return max(0.0, min(limits))
 
 
 def averageable_checkpoints(run: Path) -> list[Path]:
