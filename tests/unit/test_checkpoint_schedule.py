@@ -79,6 +79,10 @@ def test_every_step_may_have_a_checkpoint_and_where_only_steps_count_nobody_is_a
     assert never.due(1, asked.append) is None  # type: ignore[arg-type]
     assert asked == []
     assert [each.last_kind(5) for each in (by_steps, never)] == [CheckpointKind.REGULAR, CheckpointKind.FINAL]
+    by_steps.written(CheckpointKind.RESUME_ONLY, 5)
+    assert by_steps.last_kind(5) == CheckpointKind.REGULAR
+    by_steps.written(CheckpointKind.REGULAR, 5)
+    assert by_steps.last_kind(5) is None  # it is not written twice
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,6 @@ def test_updates_checkpoints_and_validations_in_their_order(tmp_path: Path) -> N
         "update 6",
         "scheduled 6",
         "validation 6",
-        "scheduled 6",
         "logged to 6",
         "written",
     ]

@@ -58,10 +58,11 @@ class CheckpointSchedule:
             return CheckpointKind.RESUME_ONLY if self._config.checkpoint_steps else CheckpointKind.REGULAR
         return None
 
-    def last_kind(self, step: int) -> CheckpointKind:
-        """Returns the kind of the checkpoint at the end of training."""
-        is_regular = self._is_due_by_steps(step) or self._regular_step == step
-        return CheckpointKind.REGULAR if is_regular else CheckpointKind.FINAL
+    def last_kind(self, step: int) -> CheckpointKind | None:
+        """Returns the kind of the checkpoint to write where training ends; None if there is a regular one already."""
+        if self._regular_step == step:
+            return None
+        return CheckpointKind.REGULAR if self._is_due_by_steps(step) else CheckpointKind.FINAL
 
     def written(self, kind: CheckpointKind, step: int) -> None:
         """Records that a checkpoint was written after `step`."""

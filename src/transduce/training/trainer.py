@@ -195,7 +195,8 @@ class Trainer:
                     if stopped:
                         self.log.end(self.progress)
                         return Outcome(End.SIGNAL, self.progress, stop.received, self.ranks.is_main)
-                self._checkpoint(self.checkpoint_schedule.last_kind(self.progress.step))
+                if (kind := self.checkpoint_schedule.last_kind(self.progress.step)) is not None:
+                    self._checkpoint(kind)
                 self.log.end(self.progress)
                 if not self._is_validated():
                     self._validate()
