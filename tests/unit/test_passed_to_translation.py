@@ -230,7 +230,14 @@ def test_evaluate_files(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFi
     (_, further) = calls[1]
     assert (further["source"], further["training"], further["language"]) == (None, {}, "de")
     assert further["metrics"] == ["bleu", "chrf"]
+    perplexity = ["--model", "m", "--source", source, "--reference", first]
+    assert main(["evaluate", *perplexity]) == 0
     for wrong in (
+        [*perplexity, "--paper"],
+        [*perplexity, "--metrics", "chrf"],
+        [*perplexity, "--tokenized"],
+        [*perplexity, "--lowercase"],
+        [*perplexity, "--intervals"],
         ["--source", source],
         [*given, "--sets", "a"],
         [*given, "--beam-size", "2"],

@@ -55,7 +55,7 @@ from transduce.cli.open_model import (
     open_translator,
     require_named_target,
 )
-from transduce.cli.options import add_path, add_switch, add_text
+from transduce.cli.options import add_path, add_switch, add_text, option_name
 from transduce.cli.output import print_report, warn
 from transduce.data.tmx import is_tmx
 from transduce.errors import EvaluationError
@@ -116,6 +116,9 @@ def run(args: argparse.Namespace) -> int:
         raise EvaluationError("Nothing to compare with: add --reference FILE.")
     if args.model is not None and args.source is None:
         raise EvaluationError("--model measures the perplexity of the reference given the source: add --source FILE.")
+    for name in ("metrics", "paper", "tokenized", "lowercase", "intervals"):
+        if args.hypothesis is None and getattr(args, name) != args.parser.get_default(name):
+            raise EvaluationError(f"{option_name(name)} is for translations: add --hypothesis FILE, or --translate.")
     sides = [(name, 1) for name in (args.hypothesis, *args.reference) if name is not None]
     if args.source is not None:
         sides.append((args.source, 0))
