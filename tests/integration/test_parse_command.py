@@ -64,6 +64,17 @@ def test_score_needs_the_same_sentences_of_both_parsers(capsys: pytest.CaptureFi
     assert "standard input ('-') can be only one of the files" in capsys.readouterr().err
 
 
+def test_standard_input_has_its_name_in_errors(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standard_input(monkeypatch, f"{_PARSED[0]}\n")
+    assert main(["parse", "score", "--reference", "gold", "--hypothesis", "parsed", "--compare", "-"]) == 3
+    assert "gold has 2 lines and standard input has 1: " in capsys.readouterr().err
+    standard_input(monkeypatch, f"{_PARSED[0]}\n")
+    assert main(["parse", "draw", "--number", "2"]) == 3
+    assert "standard input: there is no tree number 2" in capsys.readouterr().err
+
+
 def test_score_per_sentence_with_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.prm").write_text("DELETE_LABEL NP\nCUTOFF_LEN 2\n", encoding="utf-8")
     main(

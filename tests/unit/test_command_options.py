@@ -1,6 +1,7 @@
 """What commands make of their options, and the rows and sentences that they print."""
 
 import errno
+import io
 import json
 import math
 from argparse import ArgumentParser, Namespace
@@ -147,6 +148,18 @@ def test_constraints_of_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="prefix: has fewer lines than the input"):
         next(found)
     assert ConstraintFiles(_files(tmp_path)).constraints() is None
+
+
+def test_a_file_from_standard_input_has_its_name_in_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"A\nB\n")))
+    args = _files(tmp_path)
+    args.prefix = Path("-")
+    files = ConstraintFiles(args)
+    found = files.constraints()
+    assert found is not None
+    next(found)
+    with pytest.raises(DataError, match=r"^standard input: has more lines than the input"):
+        files.check_end()
 
 
 def test_files_for_all_lines_have_no_end(tmp_path: Path) -> None:

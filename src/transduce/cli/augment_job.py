@@ -62,7 +62,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     """
     from transduce.augmentation import CorpusJob
     from transduce.augmentation.made_corpus import LEFT_OUT
-    from transduce.data.readers import STDIN, require_file
+    from transduce.data.readers import STDIN, require_file, shown_name
     from transduce.translation.directions import Directions
     from transduce.translation.pipeline import TextOptions
 
@@ -99,7 +99,7 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
         _report(made)
     if not made.num_pairs:
         why = f"{made.folder / LEFT_OUT} says why each line was left out" if made.num_lines else "it has no lines"
-        raise DataError(f"{args.text}: gave no pairs: {why}.")
+        raise DataError(f"{shown_name(args.text)}: gave no pairs: {why}.")
     say("to train on these pairs, add to the recipe:", quiet=args.quiet)
     print(made.recipe_lines(tag))
     return 0

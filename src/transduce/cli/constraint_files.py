@@ -16,7 +16,7 @@ class ConstraintFiles:
 
     def __init__(self, args: argparse.Namespace) -> None:
         """Opens the files that the options name."""
-        from transduce.data.readers import STDIN, read_lines
+        from transduce.data.readers import STDIN, read_lines, shown_name
         from transduce.files import sha256
         from transduce.translation.constraints.glossary import read_glossary
 
@@ -30,7 +30,7 @@ class ConstraintFiles:
         self.glossary = read_glossary(args.glossary) if args.glossary is not None else None
         self._always = tuple(line for line in read_lines(args.forbid) if line.strip()) if args.forbid else ()
         by_line = ("prefix", "forbid_by_line", "require_by_line")
-        self._by_line = {name: (named[name], read_lines(named[name])) for name in by_line if name in named}
+        self._by_line = {name: (shown_name(named[name]), read_lines(named[name])) for name in by_line if name in named}
         # Constraints by line count as part of the lines. A pipe is known by its name only: it cannot be read twice.
         for_all = {name: named[name] for name in ("forbid", "glossary") if name in named}
         checksums = {name: sha256(path) if path.is_file() else str(path) for name, path in for_all.items()}
@@ -44,13 +44,13 @@ class ConstraintFiles:
         from transduce.translation.constraints.line_constraints import Constraints
         from transduce.translation.constraints.required_terms import choices_of
 
-        names = " and ".join(str(path) for path, _ in self._by_line.values())
+        names = " and ".join(file for file, _ in self._by_line.values())
         for number in itertools.count(1):
             line = {name: next(lines, None) for name, (_, lines) in self._by_line.items()}
             for name, text in line.items():
                 if text is None:
-                    path, _ = self._by_line[name]
-                    raise DataError(f"{path}: has fewer lines than the input: give one for each, empty for none.")
+                    file, _ = self._by_line[name]
+                    raise DataError(f"{file}: has fewer lines than the input: give one for each, empty for none.")
             phrases, terms = ((line.get(name) or "").split("\t") for name in ("forbid_by_line", "require_by_line"))
             forbidden = (*self._always, *(phrase for phrase in phrases if phrase.strip()))
             required = choices_of(term.split("|") for term in terms if term.strip())
@@ -61,6 +61,6 @@ class ConstraintFiles:
 
     def check_end(self) -> None:
         """Raises DataError if a file has lines left when the input has ended."""
-        for path, lines in self._by_line.values():
+        for file, lines in self._by_line.values():
             if next(lines, None) is not None:
-                raise DataError(f"{path}: has more lines than the input: give one for each, empty for none.")
+                raise DataError(f"{file}: has more lines than the input: give one for each, empty for none.")

@@ -86,6 +86,7 @@ def _pieces(args: argparse.Namespace, form: str) -> Iterator[str]:
 
 
 def _trees(args: argparse.Namespace) -> Iterator["Tree"]:
+    from transduce.data.readers import shown_name
     from transduce.data.treebank_reader import read_treebank
     from transduce.treebank import normalise
 
@@ -93,7 +94,7 @@ def _trees(args: argparse.Namespace) -> Iterator["Tree"]:
     if args.number is not None:
         chosen = list(islice(trees, args.number - 1, args.number))
         if not chosen:
-            raise DataError(f"{args.trees}: there is no tree number {args.number}; the first is 1.")
+            raise DataError(f"{shown_name(args.trees)}: there is no tree number {args.number}; the first is 1.")
         trees = iter(chosen)
     for tree in trees:
         shown = normalise(tree) if args.normalise else tree

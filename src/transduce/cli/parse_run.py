@@ -74,7 +74,7 @@ class _Counts:
 def run(args: argparse.Namespace) -> int:
     """Parses, and returns the exit code."""
     from transduce.data.progress import progress_bar
-    from transduce.data.readers import read_lines
+    from transduce.data.readers import read_lines, shown_name
     from transduce.data.treebank_reader import read_normalised
     from transduce.parser import Parser
     from transduce.treebank.pairs import tree_words
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         for number, parse in enumerate(parser.stream(sentences, options=opened.options), start=1):
             if parse.source_truncated:
                 limit = parser.translator.engine.max_source_tokens
-                warn_truncated(f"{args.source}, sentence {number}", limit, "parsed")
+                warn_truncated(f"{shown_name(args.source)}, sentence {number}", limit, "parsed")
             counts.add(parse)
             left_out = parse.tree is None or (args.only_well_formed and parse.repaired)
             output.write("\n" if left_out else f"{parse.tree}\n")

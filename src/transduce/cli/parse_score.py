@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
             gold,
             list(read_lines(args.compare)),
             parameters,
-            names=(names[0], str(args.compare)),
+            names=(names[0], shown_name(args.compare)),
             gold_punctuation=args.gold_punctuation,
             max_words=args.max_words,
         )

@@ -80,13 +80,13 @@ def run(args: argparse.Namespace) -> int:
                     domain=args.domain,
                 )
             except DataError as error:
-                raise DataError(f"{args.target}, from line {number + 1:,} on: {error}") from None
+                raise DataError(f"{shown_name(args.target)}, from line {number + 1:,} on: {error}") from None
             summary.add(scores)
             for each in scores:
                 number += 1
                 if each.source_truncated:
                     limit = translator.engine.max_source_tokens
-                    warn_truncated(f"{args.source}, line {number}", limit, "read")
+                    warn_truncated(f"{shown_name(args.source)}, line {number}", limit, "read")
                 output.writelines(_rows(number, each, tokens=args.tokens, as_json=args.json))
         if not number:
             raise DataError(f"{shown_name(args.source)} has no lines: there is nothing to score.")
