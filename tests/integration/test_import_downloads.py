@@ -339,6 +339,8 @@ def test_listing_reads_no_weights(tmp_path: Path) -> None:
         (["--list", "x", "--output", "y"], "--list DIR imports nothing"),
         (["x"], "--output MODEL"),
         (["--json"], "--list"),
+        (["x", "--output", "y", "--no-compare", "--max-difference", "0.1"], "--max-difference is for the comparison"),
+        (["x", "--output", "y", "--no-compare", "--force"], "--force is for the comparison"),
     ],
 )
 def test_options_that_do_not_go_together(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:

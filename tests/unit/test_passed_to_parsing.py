@@ -148,4 +148,7 @@ def test_parse_draw(noting: Noting, tmp_path: Path, capsysbinary: pytest.Capture
         assert main(["parse", "draw", trees, "--output", str(tmp_path / f"x{name}"), "--format", other]) == 2
     assert main(["parse", "draw", trees, "--output", str(picture)]) == 3
     assert main(["parse", "draw", trees, "--output", str(tmp_path / "o.png"), "--format", "svg"]) == 2
+    for made in (["--format", "svg"], ["--format", "brackets"], ["--output", str(tmp_path / "w.svg")]):
+        assert main(["parse", "draw", trees, "--width", "40", *made]) == 2
+    assert not (tmp_path / "w.svg").exists()
     assert main(["parse", "draw", trees, "--number", "4"]) == 3

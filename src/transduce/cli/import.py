@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_overwrite
 from transduce.cli.export import add_certificate, comparison_options
-from transduce.cli.options import add_choice, add_path, add_switch, add_text
+from transduce.cli.options import add_choice, add_path, add_switch, add_text, option_name
 from transduce.cli.output import print_report, warn
 
 if TYPE_CHECKING:
@@ -85,6 +85,9 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--json is for --list.")
     if args.path is None or args.output is None:
         raise ConfigError("PATH and --output MODEL are needed; --list DIR needs neither.")
+    for name in ("source", "reference", "sample", "threshold", "max_difference", "force"):
+        if args.no_compare and getattr(args, name) != args.parser.get_default(name):
+            raise ConfigError(f"{option_name(name)} is for the comparison: leave it out, or leave out --no-compare.")
     if args.revision and args.path.exists():
         raise ConfigError(f"--revision is for a model of the hub; {args.path} is here.")
     require_replaceable(args.output, is_export=False, overwrite=args.overwrite)  # before a long download

@@ -50,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
     """Draws the trees, and returns the exit code."""
     require_output(args)
     form = _format(args.format, args.output)
+    if args.width is not None and form != "text":
+        raise ConfigError(f"--width is for trees as text: leave it out, or leave out what makes {form}.")
     with open_output(args.output) as output:
         output.writelines(_pieces(args, form))
     return 0
