@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import math
+import os
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -253,6 +254,24 @@ def test_options_of_translating_that_do_not_go_together(given: dict[str, Any], m
     assert not evaluate._translates(Namespace(**none | {"source": "a", "reference": ["b"]}))
     with pytest.raises(EvaluationError, match=message):
         evaluate._translates(Namespace(**none | given))
+
+
+@pytest.mark.parametrize("last_seen", [0, 1])
+def test_the_size_of_a_run_whose_files_are_removed_meanwhile(
+    last_seen: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("stays", "goes"):
+        (tmp_path / name).write_bytes(b"12345")
+    seen, stat = [0], Path.stat
+
+    def found(path: Path, **options: Any) -> os.stat_result:
+        seen[0] += path.name == "goes"
+        if path.name == "goes" and seen[0] > last_seen:
+            raise FileNotFoundError(path)
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", found)
+    assert info._size(tmp_path) == 5 + 5 * last_seen
 
 
 def test_progress_of_a_run_in_words() -> None:

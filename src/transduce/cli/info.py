@@ -20,7 +20,9 @@ examples:
 """
 
 import argparse
+import contextlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -224,7 +226,12 @@ def _prepared_text(name: str, facts: dict[str, Any]) -> str:
 
 def _size(path: Path) -> int:
     """Returns the size of a folder's files in bytes."""
-    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # a training removes old checkpoints meanwhile
+                total += Path(folder, name).stat().st_size
+    return total
 
 
 def _find(name: str, settings: Sequence[str]) -> _Subject:
