@@ -223,6 +223,7 @@ def test_the_papers_bleu_is_of_one_language(
         (["--beam-size", "0"], 2, "--beam-size 0"),
         (["--length-penalty=-1"], 2, "--length-penalty -1: must be a number from 0 to 10"),
         (["--metric", "blue"], 3, "unknown metric 'blue'"),
+        (["--metric", "bleu-intl", "--tokenized"], 3, "bleu-intl tokenises by itself"),
     ],
 )
 def test_bad_arguments_are_named(

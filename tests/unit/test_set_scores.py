@@ -10,12 +10,13 @@ import pytest
 
 from transduce.config import DataConfig, DecodeConfig
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
-from transduce.errors import ConfigError, DataError
+from transduce.errors import ConfigError, DataError, EvaluationError
 from transduce.evaluation import Evaluation, Score, Text
 from transduce.translation.directions import Direction
 from transduce.translation.forced_scores import TargetScore
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
+from transduce.translation.robustness import score_robustness
 from transduce.translation.set_scores import EvaluationSet, SetScores, read_test_sets, score_sets, scores_table
 
 
@@ -173,3 +174,12 @@ def test_sets_of_a_recipe_are_read_once_in_the_order_in_which_they_are_named(tmp
         read_test_sets(replace(data, test_sets=()))
     with pytest.raises(ConfigError, match="parse score"):
         read_test_sets(DataConfig(format="trees", train=(("a.trees",),)))
+
+
+@pytest.mark.parametrize("score", [score_sets, score_robustness])
+@pytest.mark.parametrize(("metric", "message"), [("bluu", "Did you mean 'bleu'"), ("bleu-intl", "tokenises by itself")])
+def test_a_wrong_metric_is_refused_before_anything_is_translated(score: Any, metric: str, message: str) -> None:
+    translator = Noting()
+    with pytest.raises(EvaluationError, match=message):
+        score(translator, SETS, metrics=[metric], options={"tokenized": True})
+    assert translator.asked == []

@@ -48,13 +48,12 @@ def _score(
     tokenized: bool = False,
     **options: Unpack[MetricOptions],
 ) -> Score:
+    require_metrics([metric], tokenized=tokenized)
     match metric:
         case "chrf" | "chrf++":
             return chrf(hypotheses, references, word_order=2 if metric == "chrf++" else 0, **options)
         case "bleu-paper":
             return paper_bleu(hypotheses, references, language=language, tokenized=tokenized, **options)
-        case "bleu-intl" if tokenized:
-            raise EvaluationError("bleu-intl tokenises by itself: leave out --tokenized, or use the metric 'bleu'.")
         case "bleu" if tokenized:
             return tokenized_bleu(hypotheses, references, **options)
         case _:
@@ -65,6 +64,15 @@ METRICS: dict[str, Callable[..., Score]] = {
     name: partial(_score, name) for name in ("bleu", "bleu-intl", "bleu-paper", "chrf", "chrf++")
 }
 """Each takes the hypotheses, the references, and `ScoreOptions` as keywords."""
+
+
+def require_metrics(names: Sequence[str], *, tokenized: bool = False) -> None:
+    """Raises EvaluationError if a metric is unknown, or tokenises text that is tokenised already: before long work."""
+    for name in names:
+        if name not in METRICS:
+            raise EvaluationError(f"unknown metric {name!r}: use {', '.join(METRICS)}.{suggestion(name, METRICS)}")
+    if tokenized and "bleu-intl" in names:
+        raise EvaluationError("bleu-intl tokenises by itself: leave out --tokenized, or use the metric 'bleu'.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,14 +131,12 @@ def evaluate(
     Raises:
         EvaluationError: Line counts differ, there is nothing to score, or a metric is unknown.
     """
-    for name in metrics:
-        if name not in METRICS:
-            raise EvaluationError(f"unknown metric {name!r}: use {', '.join(METRICS)}.{suggestion(name, METRICS)}")
+    tokenized, lowercase = options.get("tokenized", False), options.get("lowercase", False)
+    require_metrics(metrics, tokenized=tokenized)
     if not metrics or not references:
         raise EvaluationError("nothing to compute: name at least one metric and one reference.")
     sources = [source] if source else []
     require_aligned(hypothesis, [*references, *sources])
-    tokenized, lowercase = options.get("tokenized", False), options.get("lowercase", False)
     warnings = text_warnings(hypothesis, references, tokenized=tokenized, lowercase=lowercase)
     share = copied_share(hypothesis, source) if source else None
     if source and share is not None:

@@ -12,7 +12,7 @@ from typing import Any
 from transduce.config import DecodeConfig
 from transduce.data.modifiers.perturbations import Version, versions
 from transduce.evaluation import Score, Text, evaluate
-from transduce.evaluation.evaluation import ScoreOptions
+from transduce.evaluation.evaluation import ScoreOptions, require_metrics
 from transduce.reporting.tables import table
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.guard import repeats
@@ -64,6 +64,7 @@ def score_robustness(
 
     For the arguments and errors see `transduce.translation.set_scores.score_sets`.
     """
+    require_metrics(metrics, tokenized=(options or {}).get("tokenized", False))
     found = []
     for each, direction in zip(sets, require_directions(translator, sets), strict=True):
         chosen = score_options(each, direction, options)

@@ -17,7 +17,7 @@ from transduce.data.progress import progress_bar
 from transduce.data.swapped_sides import side_names
 from transduce.errors import ConfigError, DataError, suggestion
 from transduce.evaluation import Evaluation, Score, Text, evaluate
-from transduce.evaluation.evaluation import ScoreOptions
+from transduce.evaluation.evaluation import ScoreOptions, require_metrics
 from transduce.evaluation.texts import require_aligned
 from transduce.reporting.tables import short, table
 from transduce.translation.directions import Direction
@@ -164,8 +164,10 @@ def score_sets(
     Raises:
         ConfigError: the model does not know a language or domain; nothing was translated.
         DataError: a first reference is longer than the model's positions reach; nothing was translated.
-        EvaluationError: the sides of a set differ in their number of lines, or a metric is unknown.
+        EvaluationError: the sides of a set differ in their number of lines, a metric is unknown, or tokenises text
+            that is tokenised already; nothing was translated.
     """
+    require_metrics(metrics, tokenized=(options or {}).get("tokenized", False))
     directions = require_directions(translator, sets)
     summaries = [reference_scores(translator, each) for each in sets]
     found = []

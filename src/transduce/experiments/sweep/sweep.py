@@ -13,8 +13,9 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import Config, DataConfig
 from transduce.engines.torch import TorchEngine
-from transduce.errors import BundleError, ConfigError, EvaluationError, suggestion
-from transduce.evaluation import METRICS, Text, evaluate
+from transduce.errors import BundleError, ConfigError
+from transduce.evaluation import Text, evaluate
+from transduce.evaluation.evaluation import require_metrics
 from transduce.evaluation.texts import require_aligned
 from transduce.experiments import store
 from transduce.experiments.store import RESULTS, TABLE
@@ -49,8 +50,7 @@ class Task:
     domain: str = ""  # for a model that was trained on domains
 
     def __post_init__(self) -> None:
-        if self.metric not in METRICS:
-            raise EvaluationError(f"unknown metric {self.metric!r}.{suggestion(self.metric, METRICS)}")
+        require_metrics([self.metric], tokenized=self.tokenized)
 
     @property
     def comparability(self) -> Comparability:
