@@ -110,6 +110,7 @@ def test_heads_are_chosen_over_all_of_a_sample() -> None:
     second = np.array([[dull, dull], [sharp, sharp]])  # heads 2.1 and 2.2 here
     assert choose_heads("best:2", [first, second]) == [Head(2, 1), Head(1, 1)]
     assert choose_heads("best", [first, second]) == [Head(2, 1), Head(1, 1), Head(2, 2)]
+    assert choose_heads("best", [first[:1, :1]]) == [Head(1, 1)]  # a model of a single head
     assert choose_heads("1.2", [first]) == [Head(1, 2)]
     for text in ("best:0", "best:5", "best:", "best:x"):
         with pytest.raises(ConfigError, match="from 1 to 4"):

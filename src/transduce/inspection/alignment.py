@@ -69,9 +69,10 @@ def choose_heads(text: str, sample: Sequence[np.ndarray]) -> list[Head]:
     name, colon, number = text.partition(":")
     if name != "best":
         return parse_heads(text, num_layers, num_heads)
-    count = int(number) if number.isdecimal() else 0 if colon else BEST_HEADS
-    if not 1 <= count <= num_layers * num_heads:
-        raise ConfigError(f"heads '{text}': the number of best heads must be from 1 to {num_layers * num_heads}.")
+    most = num_layers * num_heads
+    count = int(number) if number.isdecimal() else 0 if colon else min(BEST_HEADS, most)
+    if not 1 <= count <= most:
+        raise ConfigError(f"heads '{text}': the number of best heads must be from 1 to {most}.")
     return best_heads(np.mean([alignment_scores(weights) for weights in sample], axis=0), count)
 
 
