@@ -36,6 +36,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(*arguments: str) -> int:
     parser = argparse.ArgumentParser()
     evaluate.configure(parser)
+    parser.set_defaults(parser=parser)
     return evaluate.run(parser.parse_args(arguments))
 
 
@@ -93,6 +94,20 @@ def test_scores_and_perplexity_are_one_result(
     assert (result["subwords"], result["copied_share"]) == (count, 0.0)
     assert result["scores"].keys() == {"bleu", "chrf"}
     assert alone == {"warnings": [], "perplexity": result["perplexity"], "subwords": count}
+
+
+def test_perplexity_of_a_parser_is_that_of_the_words_that_it_reads(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Treebanks write round brackets as -LRB- and -RRB-, and one space between words."""
+    parser = str(Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0" / "parser")
+    Path("brackets").write_text("(S (NP NN NN )NP )S\n")
+    found = []
+    for name, text in (("typed", "f(x)  falls\n"), ("read", "f-LRB-x-RRB- falls\n")):
+        Path(name).write_text(text)
+        assert run("--model", parser, "--engine", "torch", "--source", name, "--reference", "brackets", "--json") == 0
+        found.append(json.loads(capsys.readouterr().out)["perplexity"])
+    assert found[0] == found[1]
 
 
 def test_perplexity_of_files_that_are_not_aligned(files: Path) -> None:

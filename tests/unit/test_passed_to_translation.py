@@ -13,7 +13,7 @@ import pytest
 from noted_calls import Calls, Noting
 from transduce.cli import document, evaluate, score, translate
 from transduce.cli.main import main
-from transduce.config import DecodeConfig
+from transduce.config import DataConfig, DecodeConfig
 from transduce.errors import DataError
 from transduce.translation.documents import DocumentJob, Languages
 from transduce.translation.forced_scores import TargetScore
@@ -193,7 +193,8 @@ def test_score(
 def test_evaluate_files(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evaluation = SimpleNamespace(warnings=("odd",), to_text=lambda: "scores", to_dict=lambda: {"bleu": 1})
     calls = noting("transduce.evaluation.evaluate", evaluation)
-    opened = noting((evaluate, "open_model"), SimpleNamespace(bundle="bundle"))
+    bundle = SimpleNamespace(config=SimpleNamespace(data=DataConfig()), tokenizer=None)
+    opened = noting((evaluate, "open_model"), SimpleNamespace(bundle=bundle))
     named = noting((evaluate, "require_named_target"))
     asked: Calls = []
 
@@ -221,7 +222,7 @@ def test_evaluate_files(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFi
     }
     languages = {"source_language": "en", "target_language": "fr", "domain": "law"}
     assert asked == [((["a", "b"], ["a", "b"]), languages)]
-    assert (opened[0][1], named[0][0]) == ({"search": False}, ("bundle", "fr", Path(first)))
+    assert (opened[0][1], named[0][0]) == ({"search": False}, (bundle, "fr", Path(first)))
     shown = capsys.readouterr()
     assert shown.out == "perplexity 1.000 per subword of m (2 subwords, EOS counted)\nscores\n"
     assert "transduce: warning: odd\n" in shown.err

@@ -252,6 +252,7 @@ def _score_options(args: argparse.Namespace) -> "ScoreOptions":
 
 
 def _perplexity(args: argparse.Namespace, texts: "Texts") -> dict[str, Any]:
+    from transduce.data.treebank_reader import sentence_reader
     from transduce.evaluation.texts import require_aligned
     from transduce.translation.set_scores import EvaluationSet, reference_scores
 
@@ -260,9 +261,10 @@ def _perplexity(args: argparse.Namespace, texts: "Texts") -> dict[str, Any]:
     opened = open_model(args, search=False)
     require_named_target(opened.bundle, args.target, Path(args.reference[0]))
     translator = load_translator(args, opened)
+    read = sentence_reader(opened.bundle.config.data, opened.bundle.tokenizer)
     given = EvaluationSet(
         name=source.name,
-        source=source,
+        source=dataclasses.replace(source, lines=list(map(read, source.lines))),
         references=[reference],
         source_language=args.source_language,
         target_language=args.target,
