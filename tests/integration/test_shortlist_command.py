@@ -71,6 +71,10 @@ def test_json_and_a_text_of_its_own_to_measure_on(
     assert (found["pairs"], found["coverage"]["pairs"]) == (60, 60)
     assert found["coverage"]["share_of_tokens"] == 1.0  # it has learned from them
     assert [row["num_candidates"] for row in found["coverages"]] == [10, 20, 50, 100, 200]
+    Path(corpus[0]).with_name("blank").write_text("\n\n")
+    blank = str(Path(corpus[0]).with_name("blank"))
+    assert learn(model, corpus, "--test-source", blank, "--test-reference", blank, "--overwrite") == 3
+    assert f"{blank} and {blank} have no pair of lines with text." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])

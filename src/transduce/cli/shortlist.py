@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import add_overwrite, require_both
 from transduce.cli.options import add_number, add_path, add_switch, whole
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ def _pairs(args: argparse.Namespace, bundle: "Bundle") -> "tuple[Pairs, Pairs]":
         pairs, other = learning.read_files((args.source, args.target), tokenizer, most, progress=shown), None
     if args.test_source is not None:
         other = learning.read_files((args.test_source, args.test_reference), tokenizer, most)
+        if not len(other):
+            raise DataError(f"{args.test_source} and {args.test_reference} have no pair of lines with text.")
     return (pairs, other) if other is not None and len(other) else learning.hold_out(pairs)
 
 
