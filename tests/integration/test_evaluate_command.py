@@ -15,7 +15,7 @@ import sacrebleu
 from made_models import made_bundle
 from transduce.cli import evaluate
 from transduce.data.first_recipe import language_of
-from transduce.errors import DataError, EvaluationError
+from transduce.errors import ConfigError, DataError, EvaluationError
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
@@ -230,13 +230,13 @@ def test_bad_input(files: Path) -> None:
     Path("empty").write_bytes(b"")
     with pytest.raises(EvaluationError, match="empty has no lines"):
         run("--hypothesis", "empty", "--reference", "empty")
-    with pytest.raises(EvaluationError, match="standard input"):
+    with pytest.raises(ConfigError, match="standard input"):
         run("--hypothesis", "-", "--reference", "-")
-    with pytest.raises(EvaluationError, match="standard input"):
+    with pytest.raises(ConfigError, match="standard input"):
         run("--model", "anything", "--source", "-", "--reference", "-")
-    with pytest.raises(EvaluationError, match="add --source"):
+    with pytest.raises(ConfigError, match="add --source"):
         run("--model", "anything", "--reference", "test.de")
-    with pytest.raises(EvaluationError, match="Nothing to score"):
+    with pytest.raises(ConfigError, match="Nothing to score"):
         run("--reference", "test.de")
     with pytest.raises(EvaluationError, match=r"unknown metric 'bluu'.*Did you mean 'bleu'"):
         run("--hypothesis", "test.out", "--reference", "test.de", "--metrics", "bluu")

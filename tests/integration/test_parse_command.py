@@ -60,7 +60,7 @@ def test_score_needs_the_same_sentences_of_both_parsers(capsys: pytest.CaptureFi
     command = ["parse", "score", "--reference", "gold", "--hypothesis", "parsed", "--compare", "short"]
     assert main(command) == 3
     assert "short" in capsys.readouterr().err
-    assert main(["parse", "score", "--reference", "gold", "--hypothesis", "-", "--compare", "-"]) == 3
+    assert main(["parse", "score", "--reference", "gold", "--hypothesis", "-", "--compare", "-"]) == 2
     assert "standard input ('-') can be only one of the files" in capsys.readouterr().err
 
 
@@ -174,7 +174,7 @@ def test_score_stops_at_too_many_errors_and_says_how_to_go_on(capsys: pytest.Cap
     ("arguments", "exit_code", "message"),
     [
         (["--reference", "gold", "--hypothesis", "none"], 3, "none: no such file"),
-        (["--reference", "-", "--hypothesis", "-"], 3, "standard input"),
+        (["--reference", "-", "--hypothesis", "-"], 2, "standard input"),
         (["--reference", "gold", "--hypothesis", "a.mrg"], 3, "gold has 2 lines and a.mrg has 6"),
         (["--reference", "gold", "--hypothesis", "parsed", "--parameters", "gold"], 2, "gold, line 1: unknown keyword"),
     ],

@@ -18,7 +18,7 @@ from transduce.cli.constraint_files import ConstraintFiles
 from transduce.cli.failures import report
 from transduce.cli.options import add_number, real, whole
 from transduce.config import TrainConfig
-from transduce.errors import ConfigError, DataError, EvaluationError
+from transduce.errors import ConfigError, DataError
 from transduce.files import sha256
 from transduce.training.progress import Progress
 from transduce.translation.constraints.line_constraints import Constraints
@@ -252,7 +252,7 @@ def test_options_of_translating_that_do_not_go_together(given: dict[str, Any], m
     assert evaluate._translates(Namespace(**none))
     assert evaluate._translates(Namespace(**none | {"translate": True, "source": "a", "reference": ["b"]}))
     assert not evaluate._translates(Namespace(**none | {"source": "a", "reference": ["b"]}))
-    with pytest.raises(EvaluationError, match=message):
+    with pytest.raises(ConfigError, match=message):
         evaluate._translates(Namespace(**none | given))
 
 

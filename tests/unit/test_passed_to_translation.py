@@ -244,7 +244,7 @@ def test_evaluate_files(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFi
         [*given, "--beam-size", "2"],
         [*given, "--model", "m"],
     ):
-        assert main(wrong if wrong[0] == "evaluate" else ["evaluate", *wrong]) == 3
+        assert main(wrong if wrong[0] == "evaluate" else ["evaluate", *wrong]) == 2
 
 
 def test_evaluate_sets(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,7 +58,7 @@ from transduce.cli.open_model import (
 from transduce.cli.options import add_path, add_switch, add_text, option_name
 from transduce.cli.output import print_report, warn
 from transduce.data.tmx import is_tmx
-from transduce.errors import EvaluationError
+from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
@@ -106,19 +106,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Scores the files and prints the report."""
     if args.model is None and args.hypothesis is None:
-        raise EvaluationError("Nothing to score: give --hypothesis FILE, or --model MODEL.")
+        raise ConfigError("Nothing to score: give --hypothesis FILE, or --model MODEL.")
     names = [name for name in (args.hypothesis, *args.reference, args.source) if name is not None]
     if [*names, *map(str, args.train)].count(_STANDARD_INPUT) > 1:
-        raise EvaluationError("standard input ('-') can be only one of the files.")
+        raise ConfigError("standard input ('-') can be only one of the files.")
     if _translates(args):
         return _evaluate_sets(args)
     if not args.reference:
-        raise EvaluationError("Nothing to compare with: add --reference FILE.")
+        raise ConfigError("Nothing to compare with: add --reference FILE.")
     if args.model is not None and args.source is None:
-        raise EvaluationError("--model measures the perplexity of the reference given the source: add --source FILE.")
+        raise ConfigError("--model measures the perplexity of the reference given the source: add --source FILE.")
     for name in ("metrics", "paper", "tokenized", "lowercase", "intervals"):
         if args.hypothesis is None and getattr(args, name) != args.parser.get_default(name):
-            raise EvaluationError(f"{option_name(name)} is for translations: add --hypothesis FILE, or --translate.")
+            raise ConfigError(f"{option_name(name)} is for translations: add --hypothesis FILE, or --translate.")
     sides = [(name, 1) for name in (args.hypothesis, *args.reference) if name is not None]
     if args.source is not None:
         sides.append((args.source, 0))
@@ -147,23 +147,23 @@ def _translates(args: argparse.Namespace) -> bool:
     whole_recipe = args.model is not None and not (args.hypothesis or args.reference or args.source)
     of_recipe = {"--sets": args.sets, "--recipe": args.recipe, "--corpus": args.corpus}
     if not whole_recipe and (given := next((name for name, value in of_recipe.items() if value), "")):
-        raise EvaluationError(f"{given} is for the test sets of a recipe: give --model MODEL without files.")
+        raise ConfigError(f"{given} is for the test sets of a recipe: give --model MODEL without files.")
     if args.translate and (args.model is None or args.source is None or not args.reference or args.hypothesis):
-        raise EvaluationError("--translate needs --model, --source and --reference, and no --hypothesis.")
+        raise ConfigError("--translate needs --model, --source and --reference, and no --hypothesis.")
     if whole_recipe and (args.target or args.domain or args.source_language):
-        raise EvaluationError(
+        raise ConfigError(
             "--target, --domain and --source-language are for --source: each test set of the recipe says its own."
         )
     translates = whole_recipe or args.translate
     if args.robustness and not translates:
-        raise EvaluationError("--robustness translates: give --model MODEL without files, or add --translate.")
+        raise ConfigError("--robustness translates: give --model MODEL without files, or add --translate.")
     for name in ("capitals", "signs"):
         if getattr(args, name) and not translates:
-            raise EvaluationError(f"--{name} is for translating: give --model MODEL without files, or add --translate.")
+            raise ConfigError(f"--{name} is for translating: give --model MODEL without files, or add --translate.")
     if args.robustness and args.train:
-        raise EvaluationError("--train looks for test lines as they are: leave it out with --robustness.")
+        raise ConfigError("--train looks for test lines as they are: leave it out with --robustness.")
     if not translates and any(value is not None for value in decode_changes(args).values()):
-        raise EvaluationError("Options of the search are for translating: add --translate.")
+        raise ConfigError("Options of the search are for translating: add --translate.")
     return translates
 
 

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.options import add_number, add_path, add_switch, whole
 from transduce.cli.output import print_report, warn
-from transduce.errors import EvaluationError
+from transduce.errors import ConfigError, EvaluationError
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
     files = [args.reference, args.hypothesis]
     if [*files, args.compare].count(STDIN) > 1:
-        raise EvaluationError("standard input ('-') can be only one of the files.")
+        raise ConfigError("standard input ('-') can be only one of the files.")
     parameters = COLLINS if args.parameters is None else read_bracket_parameters(args.parameters)
     if args.max_errors is not None:
         parameters = replace(parameters, max_errors=args.max_errors)
