@@ -188,8 +188,8 @@ def _progress_text(progress: "Progress", train: TrainConfig) -> str:
 
 def _best_score(progress: "Progress") -> float | None:
     """Returns the best score as it was measured."""
-    is_negated = progress.best_by == "perplexity" and progress.best_score is not None
-    return -progress.best_score if is_negated else progress.best_score
+    score = progress.best_score
+    return -score if score is not None and progress.best_by == "perplexity" else score
 
 
 def _difference_text(name: str, start: Config, config: Config) -> str:
