@@ -141,6 +141,7 @@ MARKDOWN = {
     "role": ("see {ref}`a dog` now\n", "SEE {ref}`a dog` NOW\n"),
     "line ends": ("a dog\r\nruns\r\n\r\nfar", "A DOG\r\nRUNS\r\n\r\nFAR"),
     "wrapped": ("a dog runs\nfar\n", "A DOG RUNS\nFAR\n"),
+    "wrapped before code": ("> a dog runs far and\n> with `code`\n", "> A DOG RUNS FAR AND\n> WITH `code`\n"),
     "empty": ("", ""),
 }
 TEXTS = {

@@ -320,7 +320,7 @@ def _wrapped(width: int, between: Sequence[str], text: str) -> str:
         unbroken = re.sub(ends, " ", part)  # code may have been wrapped too
         whole = _FORMULA.sub(lambda match: match[0].replace(" ", "\0"), unbroken)  # a "=" at its start is no heading
         parts[2 * i] = between[0].join(_escaped_start(line.replace("\0", " ")) for line in rewrapped(whole, width))
-    return "".join(parts)
+    return "".join(parts) + text[len(text.rstrip()) :]  # code or a picture may follow
 
 
 def _escaped_cell(text: str) -> str:
