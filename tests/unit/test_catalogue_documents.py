@@ -47,6 +47,11 @@ CATALOGUES = {
         '/* a "note" = "x"; */\n"a dog" = "Hi \\"you\\",\\n%1$@";\r\n// b = "c";\nKey.a="a \\U00e9";\n"only"; "n"=5;\n',
         '/* a "note" = "x"; */\n"a dog" = "HI \\"YOU\\",\\n%1$@";\r\n// b = "c";\nKey.a="A É";\n"only"; "n"=5;\n',
     ),
+    "an emoji as genstrings writes it": (
+        "a.strings",
+        '"a" = "a dog \\Ud83d\\Udc36";\n',
+        '"a" = "A DOG \U0001f436";\n',
+    ),
     "cells": (
         "a.csv",
         'id,name,made,sum\r\nA-1x,"a ""big"" dog, old",2026-11-26T10:00Z,=SUM(A1)\r\n,"two\nlines",,-3.5\r\n\r\nx',

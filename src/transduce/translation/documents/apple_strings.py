@@ -36,7 +36,8 @@ def read_strings(text: str) -> Iterator[Piece]:
             yield text[position : entry.start("value")]
             # Both programs and translators write line breaks either way.
             escapes = {_character(match): match[0] for match in _ESCAPE.finditer(value)} | _ESCAPES
-            plain = _ESCAPE.sub(_character, value[1:-1])
+            units = _ESCAPE.sub(_character, value[1:-1])  # genstrings writes an emoji as two escapes
+            plain = units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
             yield from message_pieces(plain, value, partial(_written, escapes))
             yield text[entry.end("value") : entry.end()]
         position = entry.end()
