@@ -164,6 +164,9 @@ def test_what_is_unpacked_of_an_archive_is_bounded_in_all(monkeypatch: pytest.Mo
 
 def test_encodings_that_documents_declare() -> None:
     assert decode(b'<meta charset="iso-8859-9">\xdd\x80', "a", "html").text.endswith("\u0130\u20ac")  # as browsers do
+    for name in ("utf-16", "utf-16le", "utf-16be"):  # which the declaration itself is not in: UTF-8, as for browsers
+        page = f'<meta charset="{name}"><p>a dög'.encode()
+        assert decode(page, "a", "html").text == page.decode()
     for data, declared_by, message in (
         (b"a\x00b", "", "is not text: it has null characters"),
         (b'<?xml version="1.0" encoding="iso-2022-jp"?>\x1b(Ba', "xml", "cannot be written in its encoding"),

@@ -79,6 +79,8 @@ def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
         found = codecs.lookup(encoding).name
         if found in _REFUSED:
             raise LookupError
+        if declared is not None and found.startswith("utf-16"):  # in which nobody could have read the declaration
+            encoding = found = "utf-8"
         if declared_by == "html" and found in _OF_BROWSERS and _is_text(body, _OF_BROWSERS[found]):
             encoding = _OF_BROWSERS[found]
         text = body.decode(encoding)
