@@ -385,6 +385,25 @@ def test_a_line_is_wrapped_where_the_next_word_would_not_have_fitted() -> None:
     assert seen(f"{longest}\n- runs\n") == [longest, "runs"]  # an item of a list
 
 
+def test_lines_that_are_sentences_are_not_joined() -> None:
+    """The second line has 57 characters, the longest: it may be wrapped, or not."""
+    lines = ["A dog runs.", "Two dogs run over the green grass to the man with a ball.", "He sleeps!", "The end."]
+    assert len(lines[1]) == 57
+    doubled = translated("\n".join(lines).encode(), "a.txt", lambda text: f"{text} {text}").decode()
+    assert doubled.splitlines() == [f"{line} {line}" for line in lines]
+    wrapped = [lines[1].removesuffix("."), "that all of them want. The man sleeps, and so do they now.", "The end."]
+    assert seen("\n".join(wrapped)) == [f"{wrapped[0]} that all of them want.", wrapped[1][23:], "The end."]
+    doubled = translated("\n".join(wrapped).encode(), "a.txt", lambda text: f"{text} {text}").decode()
+    assert max(map(len, doubled.splitlines())) <= max(map(len, wrapped))
+
+
+def test_lines_without_spaces_are_wrapped_only_where_they_are_full() -> None:
+    title, paragraph, full = "狗的故事", "狗" * 58, "狗" * 60
+    lines = [title, paragraph, "狗", full]
+    assert seen("\n".join(lines)) == lines
+    assert seen(f"{full}\n{title}\n") == [f"{full} {title}"]
+
+
 def test_a_wrapped_item_keeps_its_indents() -> None:
     first, second = "a" * 50 + " dog", "b" * 50 + " cat"
     found = translated(f"1. {first}\n   {second}\n   runs\n".encode(), "a.txt", str.upper).decode()

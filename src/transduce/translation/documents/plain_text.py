@@ -3,12 +3,15 @@
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from transduce.translation.documents.segments import Piece, SegmentBuilder, encoded_with, text_pieces
+from transduce.translation.pipeline.sentences import NO_SPACES
 
 # Some editors write two returns before a line feed, and old ones a return alone.
 _LINE = re.compile(r"(?P<text>[^\r\n]*+)(?P<end>\r{0,2}\n|\r|\Z)")
 _MARKER = re.compile(r"\s*(?:(?:[-*•–—]|\d{1,3}[.)])[ \t]+)?")
+_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*\s*\Z")
 _GAP = re.compile(r"(\t+|(?<! ) {3,})")
 _MAX_LINES = 10_000  # of a paragraph: what is longer is read in parts
 _MIN_WIDTH, _MAX_WIDTH = 50, 120  # characters of the longest line of a wrapped paragraph
@@ -85,12 +88,17 @@ def _columns(line: str) -> Iterator[Piece]:
 def _wrapped_groups(lines: Sequence[tuple[str, str]]) -> Iterator[Sequence[tuple[str, str]]]:
     """Yields groups of lines that are one paragraph.
 
-    Lines are wrapped where the first word of each would not have fitted on the line before.
+    Lines are wrapped where the first word of each would not have fitted on the line before. Where all of these end a
+    sentence, each line has a sentence of its own.
     """
     group: list[tuple[str, str]] = []
     width = max((len(line) for line, _ in lines), default=0)
-    for line in lines:
-        if group and not (_MIN_WIDTH <= width <= _MAX_WIDTH and _continues(group[-1][0], line[0], width)):
+    continues = [_continues(line, following, width) for (line, _), (following, _) in pairwise(lines)]
+    ends = (_SENTENCE_END.search(line) for line, _ in lines)
+    is_wrapped = any(each and not end for each, end in zip(continues, ends, strict=False))
+    is_wrapped = is_wrapped and _MIN_WIDTH <= width <= _MAX_WIDTH
+    for line, continues_group in zip(lines, [False, *continues], strict=False):
+        if group and not (is_wrapped and continues_group):
             yield group
             group = []
         group.append(line)
@@ -101,4 +109,6 @@ def _wrapped_groups(lines: Sequence[tuple[str, str]]) -> Iterator[Sequence[tuple
 def _continues(line: str, following: str, width: int) -> bool:
     marker = _MARKER.match(following)
     is_item = marker is not None and bool(marker[0].strip())
-    return not is_item and len(line.rstrip()) + 1 + len(following.split(maxsplit=1)[0]) > width
+    word = following.split(maxsplit=1)[0]
+    unspaced = NO_SPACES.search(word)  # after which a line may end: in Chinese, the "word" is a whole line
+    return not is_item and len(line.rstrip()) + 1 + (unspaced.end() if unspaced else len(word)) > width
