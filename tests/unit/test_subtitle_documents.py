@@ -34,6 +34,7 @@ CUES = {
     "colours": (['<font color="#ff0 0">a dog</font> runs'], ['<font color="#ff0 0">A DOG</font> RUNS']),
     "music": (["♪♪", "A dog & <3"], ["♪♪", "A DOG & <3"]),
     "empty": (["", "A dog."], ["", "A DOG."]),
+    "numbers": (["a big dog and", "<i>3</i>,", "2, 1"], ["A BIG DOG AND", "<i>3</i>,", "2, 1"]),
     "with empty lines": (
         ["A dog\n\nruns\n \n- 7 dogs\n\n12", "\nA man walks.\n\nThe end."],
         ["A DOG\n\nRUNS\n \n- 7 DOGS\n\n12", "\nA MAN WALKS.\n\nTHE END."],
@@ -133,21 +134,21 @@ def test_elements_end_with_their_cue() -> None:
     found = translated(source.encode(), "a.srt", lambda _: "hund").decode()  # a word for two cues: it is cut anew
     assert found.count("<i>") == found.count("</i>")
     open_i, close_i, end = Tag("open", 1), Tag("close", 1), Tag("point", 2)
-    cues = subtitles._cut(["a ", open_i, "big ", end, "dog", close_i, " runs"], {end}, [9, 9])
+    cues = subtitles._cut(["a ", open_i, "big ", end, "dog", close_i, " runs"], {end}, ["x" * 9, "x" * 9])
     assert subtitles._closed(cues) == [["a ", open_i, "big ", close_i], [open_i, "dog", close_i, " runs"]]
     assert subtitles._closed([["a ", open_i, " "], ["dog", close_i]]) == [["a ", " "], [open_i, "dog", close_i]]
     assert subtitles._closed([["a ", open_i], ["dog"]]) == [["a ", open_i], ["dog"]]  # nothing closes it in the source
-    cues = subtitles._cut([open_i, "a", close_i, " ", end], {end}, [1, 1])
+    cues = subtitles._cut([open_i, "a", close_i, " ", end], {end}, ["x", "x"])
     assert [item for cue in cues for item in cue] == [open_i, "a", close_i, " "]  # the space is not lost
 
 
 def test_a_cue_without_words_gets_its_share() -> None:
     end = Tag("point", 1)
-    assert subtitles._cut(["one two three four ", end, "…"], {end}, [10, 10]) == [
+    assert subtitles._cut(["one two three four ", end, "…"], {end}, ["x" * 10, "x" * 10]) == [
         ["one ", "two "],
         ["three ", "four ", "…"],
     ]
-    assert subtitles._cut(["one two ", end, "three four"], {end}, [9, 1]) == [["one two "], ["three four"]]
+    assert subtitles._cut(["one two ", end, "three four"], {end}, ["x" * 9, "x"]) == [["one two "], ["three four"]]
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def _sentence(
         inside = [i for i, end in enumerate(ends) if end in tags]  # the others are before or after the text
         first = inside[0] if inside else 0
         speeches = sentence[first : first + len(inside) + 1] if inside else [max(sentence, key=lambda s: len(s.lines))]
-        cues = _closed(_cut(items, set(ends), [sum(map(len, speech.lines)) for speech in speeches]))
+        cues = _closed(_cut(items, set(ends), ["".join(speech.lines) for speech in speeches]))
         for i, (cue, speech) in enumerate(zip(cues, speeches, strict=True)):
             yield speech.before if i else ""
             text = written_with(encode, tags, cue).strip()
@@ -173,16 +173,22 @@ def _sentence(
     yield from builder.pieces(render)
 
 
-def _cut(items: Sequence[Item], ends: Collection[Item], sizes: Sequence[int]) -> list[list[Item]]:
-    """Returns the items of each cue: cut at the ends, or if that leaves one without words, in proportion to `sizes`."""
+def _cut(items: Sequence[Item], ends: Collection[Item], sources: Sequence[str]) -> list[list[Item]]:
+    """Returns the items of each cue: cut at the ends, or if that leaves one without words, in proportion to `sources`.
+
+    A cue whose source is a number or sign needs no words.
+    """
     cues: list[list[Item]] = [[]]
     for item in items:
         if item in ends:
             cues.append([])
         else:
             cues[-1].append(item)
-    if all(any(isinstance(item, str) and has_words(item) for item in cue) for cue in cues):
+    texts = ("".join(item for item in cue if isinstance(item, str)) for cue in cues)
+    needs_words = (has_words(INLINE_TAG.sub("", source)) for source in sources)
+    if all(has_words(text) if needs else text.strip() for text, needs in zip(texts, needs_words, strict=True)):
         return cues
+    sizes = [len(source) for source in sources]
     words = [part for item in items if item not in ends for part in _words(item)]
     total = sum(len(word) for word in words if isinstance(word, str)) or 1
     shares = [sum(sizes[: i + 1]) / max(sum(sizes), 1) for i in range(len(sizes))]
