@@ -102,6 +102,21 @@ def test_encodings_are_those_of_browsers() -> None:
         translated(b"<meta charset=punycode><p>a dog", "page.html")
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p translate=no>keep<p>dog<p>dog",
+        "<ul><li class=notranslate>keep<ul><li>keep</ul>keep<li>dog</ul>dog",
+        "<table><tr><td translate=no>keep<td>dog<tr translate=no><td>keep<td>keep<tr><td>dog</table>",
+        "<dl><dt translate=no>keep<dd>dog</dl>",
+        "<p>dog <span class=notranslate>keep</p><p>dog</p>",
+        "<div translate=no><p>keep</span><div>keep</div></p>keep</div>dog",
+    ],
+)
+def test_an_element_without_an_end_tag_ends_as_in_browsers(page: str) -> None:
+    assert translated(page.encode(), "page.html").decode() == page.replace("dog", "DOG")
+
+
 def test_a_byte_order_mark_is_kept() -> None:
     page = "<p>a dog</p>".encode("utf-16")
     assert translated(page, "page.html").decode("utf-16") == "<p>A DOG</p>"

@@ -6,6 +6,7 @@ space for the model; a paragraph that is translated has no line breaks of its so
 
 import html
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from transduce.translation.documents.languages import Languages, followed
@@ -17,6 +18,18 @@ _COPIED = frozenset(
     ("code", "kbd", "math", "pre", "samp", "script", "style", "svg", "template", "textarea", "tt", "var")
 )
 _RAW = frozenset(("script", "style", "textarea"))  # in these, tags mean nothing
+# What follows an element of which the end tag may be left out, and what such elements are in.
+_CELLS, _TERMS = ("td", "th", "tr", "tbody", "tfoot"), ("dt", "dd")
+_FOLLOWING = {
+    "li": ("li",),
+    "dt": _TERMS,
+    "dd": _TERMS,
+    "td": _CELLS,
+    "th": _CELLS,
+    "tr": _CELLS[2:],
+    "option": ("option",),
+}
+_HOLD_ITEMS = ("dl", "menu", "ol", "select", "table", "ul")
 _TRANSLATED_ATTRIBUTES = frozenset(("alt", "aria-label", "placeholder", "title"))
 _BUTTONS = re.compile(r"\btype\s*=\s*[\"']?(?:button|reset|submit)\b", re.IGNORECASE)
 _DESCRIPTION = re.compile(
@@ -90,17 +103,33 @@ def is_copied(tag: str, name: str) -> bool:
 
 
 def end_of(text: str, start: int, name: str) -> int | None:
-    """Returns where an element ends that begins before `start`; None if it does not."""
+    """Returns where an element ends that begins before `start`; None if it does not.
+
+    As in browsers, the end of a block around it ends it too, and the next item ends an item without an end tag.
+    """
     if name in _RAW:
         close = re.compile(rf"</{name}\b[^>]*(?:>|\Z)", re.IGNORECASE).search(text, start)
         return close.end() if close else None
-    depth = 1
+    num_open: Counter[str] = Counter()
     for match in _TOKEN.finditer(text, start):
-        if (match["name"] or "").lower() == name and not match[0].endswith("/>"):
-            depth += -1 if match["slash"] else 1
-            if depth == 0:
-                return match.end()
+        tag = (match["name"] or "").lower()
+        if match["slash"] and num_open[tag]:
+            num_open[tag] -= 1
+        elif match["slash"] and tag == name:
+            return match.end()
+        elif match["slash"]:
+            if is_block_tag(tag) and (tag != "p" or not is_block_tag(name)):  # others are often left over
+                return match.start()
+        elif _follows(tag, name) and not any(num_open[each] for each in _HOLD_ITEMS):
+            return match.start()
+        elif tag and not is_void_element(tag) and not match[0].endswith("/>"):
+            num_open[tag] += 1
     return None
+
+
+def _follows(tag: str, name: str) -> bool:
+    """Returns whether the beginning of an element is the end of one before it that has no end tag."""
+    return (is_block_tag(tag) and tag != "br") if name == "p" else tag in _FOLLOWING.get(name, ())
 
 
 class _Page:
