@@ -16,7 +16,7 @@ _ATTRIBUTES = r"""(?:"[^"]*"|'[^']*'|[^<>"'])*"""
 REFERENCE = re.compile(
     r"(?P<comment><!--.*?-->|<!\[CDATA\[.*?\]\]>|<[!?][^>]*>)"
     rf"|(?P<raw><(?P<n>script|style)\b{_ATTRIBUTES}>.*?</(?P=n)\s*>)"
-    rf"|(?P<kept><(?P<m>[A-Za-z][\w:.-]*)\stranslate=\"no\"{_ATTRIBUTES}>.*?</(?P=m)\s*>)"
+    rf"|(?P<kept><(?P<m>[A-Za-z][\w:.-]*)\stranslate=\"no\"{_ATTRIBUTES}(?<!/)>.*?</(?P=m)\s*>)"
     rf"|(?P<tag></?[A-Za-z][\w:.-]*{_ATTRIBUTES}>)",
     re.DOTALL,
 )
@@ -26,6 +26,17 @@ _PIECES = (
 )
 
 
+def nested_end(text: str, match: re.Match[str]) -> int:
+    """Returns the end of an element that may hold others of its name; if not all of them end, the first end."""
+    depth = 0
+    for tag in re.finditer(rf"<(?P<slash>/?)(?P<name>[A-Za-z][\w:.-]*){_ATTRIBUTES}>", text[match.start() :]):
+        if tag["name"].lower() == match["m"].lower() and (tag["slash"] or not tag[0].endswith("/>")):
+            depth += -1 if tag["slash"] else 1
+            if not depth:
+                return match.start() + tag.end()
+    return match.end()
+
+
 def found_by(text: str, *, reference: bool) -> list[tuple[str, int, int]]:
     """Returns all tags of a text, with where they begin and end."""
     tags, position, found = Tags(text), 0, []
@@ -33,7 +44,7 @@ def found_by(text: str, *, reference: bool) -> list[tuple[str, int, int]]:
         if reference:
             match = REFERENCE.match(text, start)
             kind = next(kind for kind in ("comment", "raw", "kept", "tag") if match[kind]) if match else ""
-            at = (kind, match.end()) if match else None
+            at = (kind, nested_end(text, match) if kind == "kept" else match.end()) if match else None
         else:
             at = tags.at(start)
         position = at[1] if at else start + 1
@@ -54,8 +65,11 @@ def test_tags_end_where_the_plain_pattern_says(text: str) -> None:
         ("<A TRANSLATE=NO>x</a >", "kept"),
         ('<a/translate="no">x</a>', "kept"),  # browsers read a slash between attributes as a space
         ('<a title="translate=no" b="">x</a>', "tag"),
+        ('<a translate="no">x<A>y</A><a/>z</a>', "kept"),
+        ('<a translate="no">x<a>y</a>', "kept"),  # of two, one has no end
         ('<a translate="nothing">x</a>', "tag"),
         ("<a translate=no>x", "tag"),
+        ('<a translate="no"/>x<a>y</a>', "tag"),
         ("<STYLE>a > b</style>", "raw"),
         ("<!-->", "comment"),
         ("<![CDATA[ a > b ]]>", "comment"),

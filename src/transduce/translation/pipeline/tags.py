@@ -6,7 +6,7 @@ All of them are found in time that is linear in the length of any text. Quantifi
 
 import re
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 
 from transduce.translation.pipeline.found import Kind
@@ -44,6 +44,7 @@ class Tags:
         self._text = text
         self._missing: set[str] = set()  # ends of comments that the rest of the text does not have
         self._closing_tags: dict[str, list[tuple[int, int]]] | None = None  # by name, once one is searched for
+        self._ends: dict[int, int] | None = None  # of elements, by where their first tag ends, once one is searched for
 
     def at(self, start: int) -> tuple[str, int] | None:
         """Returns what begins with the "<" at `start`, and where it ends; None if the "<" is text.
@@ -62,7 +63,8 @@ class Tags:
             raw = _RAW.match(tag["name"])
             if raw and (end := self._element_end(raw[0], tag.end())) is not None:
                 return "raw", end
-            if _is_untranslated(tag["attributes"]) and (end := self._element_end(tag["name"], tag.end())) is not None:
+            is_kept = _is_untranslated(tag["attributes"]) and not is_void(tag[0])
+            if is_kept and (end := self._nested_end(tag)) is not None:
                 return "kept", end
         return "tag", tag.end()
 
@@ -75,6 +77,19 @@ class Tags:
             self._missing.add(closing)
             return None
         return found + len(closing)
+
+    def _nested_end(self, tag: re.Match[str]) -> int | None:
+        """Returns the end of an element that may hold others of its name; if not all of them end, the first end."""
+        if self._ends is None:
+            self._ends = {}
+            opened: defaultdict[str, list[int]] = defaultdict(list)
+            for match in _TAG.finditer(self._text, tag.start()):
+                name = match["name"].lower()
+                if match["slash"] and opened[name]:
+                    self._ends[opened[name].pop()] = match.end()
+                elif not match["slash"] and not is_void(match[0]):
+                    opened[name].append(match.end())
+        return self._ends.get(tag.end()) or self._element_end(tag["name"], tag.end())
 
     def _element_end(self, name: str, start: int) -> int | None:
         """Returns the end of the first closing tag of this name from `start` on."""
