@@ -120,6 +120,7 @@ def test_placeholders_only() -> None:
     [
         ("<p>The <b>dog</b> of {name} &amp; me.</p>", "<p>THE <b>DOG</b> OF {name} &amp; ME.</p>"),
         ("10&nbsp;km and %1$s, see www.a.de/x.", "10&nbsp;KM AND %1$s, SEE www.a.de/x."),
+        ("&nbsp; a&nbsp; dog &nbsp;<b>runs</b> &lrm; far", "&nbsp; A&nbsp; DOG &nbsp;<b>RUNS</b> &lrm; FAR"),
         (
             "a <br/> b<br>c <img src='x>y'> {n, plural, one {#}} d",
             "A <br/> B<br>C <img src='x>y'> {n, plural, one {#}} D",

@@ -221,16 +221,16 @@ def _boundary(gap: str, marks: Sequence[Mark], previous: str, following: str) ->
     """
     written, rest, wants_space, first = "", gap, False, not previous
     for index, mark in enumerate(marks):
-        is_word = mark.kind in ("placeholder", "literal", "point")
+        is_word = mark.kind in ("placeholder", "literal", "point", "space")
         # Inside a text, the words around a tag have their own white space.
         before, after = mark.spaced if is_word or first or not following else (False, False)
         if index == 0:
             before = before or _is_parted(mark.next_to[0], previous)
         if index == len(marks) - 1:
             after = after or _is_parted(mark.next_to[1], following)
-        if mark.kind == "space":  # it is white space itself
+        if mark.kind == "space":  # it is white space itself, next to which there may be more
             rest = ""
-        elif rest and (mark.kind == "open" or (is_word and (before or not after))):
+        if rest and (mark.kind == "open" or (is_word and (before or not after))):
             written, rest = written + rest, ""
         elif (wants_space or before) and not rest and mark.kind != "close" and (written or not first):
             written += " "
