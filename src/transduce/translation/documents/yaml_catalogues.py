@@ -85,7 +85,7 @@ def _block(source: str, value: str) -> Iterator[Piece]:
     def encode(text: str) -> str:
         lines = text.rstrip("\n")
         if _BREAKS.search(lines):  # YAML 1.1 reads them as line ends
-            return _double_quoted(lines + value[len(value.rstrip("\n")) :])
+            return _double_quoted(lines + value[len(value.rstrip()) :])
         style = header
         if header.startswith(">"):
             if re.search(r"^[ \t]", lines, re.MULTILINE):  # such lines are not joined
@@ -94,7 +94,7 @@ def _block(source: str, value: str) -> Iterator[Piece]:
                 lines = re.sub(r"\n+", lambda match: match[0] + "\n", lines)
         return style.rstrip("\r") + end + end.join(indent + line if line else "" for line in lines.split("\n"))
 
-    return message_pieces(value.rstrip("\n"), source, encode)
+    return message_pieces(value.rstrip(), source, encode)  # as `source` is
 
 
 def _written(style: str | None, in_flow: bool, text: str) -> str:
