@@ -58,6 +58,7 @@ CATALOGUES = {
         'id,name,made,sum\r\nA-1x,"A ""BIG"" DOG, OLD",2026-11-26T10:00Z,=SUM(A1)\r\n,"TWO\nLINES",,-3.5\r\n\r\nX',
     ),
     "semicolons": ("a.csv", "a dog, old;1,5\n\na cat;2,5", "A DOG, OLD;1,5\n\nA CAT;2,5"),
+    "commas between tabs": ("a.tsv", "a dog, b\t=1, c\n", "A DOG, B\t=1, c\n"),
     "quotation marks within": ("a.tsv", 'a 5" dog\tx\n', 'A 5" DOG\tX\n'),
 }
 

@@ -42,7 +42,7 @@ def read_csv(data: bytes, name: str, _: Languages, columns: Sequence[str] = ()) 
 
     Args:
         data: the file; its cells are separated by ",", ";", tabs or "|", or by what a line "sep=;" before them names.
-        name: of the file, for errors.
+        name: of the file, for errors; of one that ends in ".tsv", tabs separate the cells.
         columns: what the first line calls those that are translated, or their numbers from 1; the first line is then
             copied, unless `ALL` is among them. All if there are none, or only `ALL`. If there are none, the first line
             is copied where it seems to have the names of the columns, with a remark.
@@ -53,7 +53,7 @@ def read_csv(data: bytes, name: str, _: Languages, columns: Sequence[str] = ()) 
     """
     decoded = decode(data, name)
     directive = _DIRECTIVE.match(decoded.text)
-    delimiter, start = (directive["sign"], directive.end()) if directive else (_delimiter(decoded.text), 0)
+    delimiter, start = (directive["sign"], directive.end()) if directive else (_delimiter(decoded.text, name), 0)
     cells = _cells(decoded.text, delimiter, start)
     names = [each for each in columns if each != ALL]
     has_names, remark = ALL not in columns, ""
@@ -104,8 +104,10 @@ def _has_names(rows: Sequence[Sequence[str]]) -> tuple[bool, str]:
     return False, NAMES_UNKNOWN
 
 
-def _delimiter(text: str) -> str:
-    """Returns the sign that the first lines have equally often, or else the first line most often."""
+def _delimiter(text: str, name: str) -> str:
+    """Returns the sign that the first lines have equally often, or else the first most often; in TSV a tab."""
+    if name.lower().endswith(".tsv") and "\t" in text:
+        return "\t"
     lines = re.sub(r'"(?:[^"]|"")*+"', "", text[:_HEAD_CHARACTERS]).strip().splitlines()[:_HEAD_LINES] or [""]
 
     def key(sign: str) -> tuple[bool, int]:
