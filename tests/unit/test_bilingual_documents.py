@@ -282,6 +282,14 @@ def test_tmx() -> None:
         translated(TMX.encode(), "a.tmx")
 
 
+@pytest.mark.parametrize("empty", ['<seg x="y"/>', '<seg x="y"></seg>', '<seg x="y"> </seg>'])
+def test_an_empty_text_of_a_tmx_unit_is_filled(empty: str) -> None:
+    given = f"""<tmx version="1.4"><header srclang="en"/><body><tu>
+ <tuv xml:lang="en"><seg>a dog</seg></tuv><tuv xml:lang="de-AT"><note>x</note>{empty}</tuv></tu></body></tmx>"""
+    found = translated(given.encode(), "a.tmx", languages=Languages("en", "de")).decode()
+    assert found == given.replace(empty, '<seg x="y">A DOG</seg>')
+
+
 @pytest.mark.parametrize("text", [xliff(UNITS["inline"][0]), TMX, HEADER + ENTRIES["plural"][0]])
 @given(data=st.data())
 def test_damaged_files(text: str, data: st.DataObject) -> None:

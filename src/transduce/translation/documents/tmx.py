@@ -50,13 +50,20 @@ def _read_unit(inline: InlineReader, languages: Languages, unit: Node) -> Iterat
     if not languages.source:
         sources = variants[:1]
     texts = [child for source in sources[:1] for child in source.children if child.name == "seg"]
-    if not texts or any(is_same_language(code, languages.target) for code in codes):
+    given = [each for each, code in zip(variants, codes, strict=True) if is_same_language(code, languages.target)]
+    slots = [child for each in given for child in each.children if child.name == "seg"]
+    if not texts or (given and not slots) or any(document.inner(slot).strip() for slot in slots):
         yield document.source(unit)
         return
-    indent = document.indent(unit, variants[0])
-    end = variants[-1].end
-    prefix = document.start_tag(variants[0]).removeprefix("<").partition("tuv")[0]
-    language = escape_text(languages.target).replace('"', "&quot;")
-    before = f'{document.text[unit.start : end]}{indent}<{prefix}tuv xml:lang="{language}"><{prefix}seg>'
-    after = f"</{prefix}seg></{prefix}tuv>{document.text[end : unit.end]}"
+    if slots:
+        tag = document.start_tag(slots[0]).removesuffix(">").removesuffix("/").rstrip()
+        before = f"{document.text[unit.start : slots[0].start]}{tag}>"
+        after = f"</{document.written_name(slots[0])}>{document.text[slots[0].end : unit.end]}"
+    else:
+        indent = document.indent(unit, variants[0])
+        end = variants[-1].end
+        prefix = document.start_tag(variants[0]).removeprefix("<").partition("tuv")[0]
+        language = escape_text(languages.target).replace('"', "&quot;")
+        before = f'{document.text[unit.start : end]}{indent}<{prefix}tuv xml:lang="{language}"><{prefix}seg>'
+        after = f"</{prefix}seg></{prefix}tuv>{document.text[end : unit.end]}"
     yield from inline.filled(texts[0], before, after, document.source(unit))
