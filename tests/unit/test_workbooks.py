@@ -25,6 +25,8 @@ def _workbook() -> bytes:
         sheet.data_validation("D1", {"validate": "list", "source": ["open", "closed"]})
         heads = [{"header": "the name"}, {"header": "the size"}]
         sheet.add_table("A5:B6", {"columns": heads, "data": [["a cat", 2]]})
+        sheet.write_row("A8", ["one\r\ntwo _x0041_", "kept"])
+        made.define_name("choice", '=IF(1,"Kept")')
         sheet.write_comment("A1", "a note")
         sheet.insert_textbox("F3", "a text box")
         chart = made.add_chart({"type": "bar"})
@@ -38,9 +40,9 @@ def test_only_texts_of_a_workbook_are_translated() -> None:
     given = _workbook()
     found = translated(given, "a.xlsx")
     strings = member(found, "xl/sharedStrings.xml")
-    for text in ("A DOG &amp; CAT", " THE END\nOF IT ", "A CAT", " BIG DOG "):
+    for text in ("A DOG &amp; CAT", " THE END\nOF IT ", "A CAT", " BIG DOG ", "ONE_x000D_\nTWO _X0041_"):
         assert f">{text}</t>" in strings
-    for text in ("yes", "open", "done", "late", "A-1x", "the name", "the size"):  # named, or codes
+    for text in ("yes", "open", "done", "late", "A-1x", "the name", "the size", "kept"):  # named, or codes
         assert f">{text}</t>" in strings
     assert ">A NOTE</t>" in member(found, "xl/comments1.xml")
     chart = member(found, "xl/charts/chart1.xml")
@@ -51,6 +53,8 @@ def test_only_texts_of_a_workbook_are_translated() -> None:
     for name in ("xl/workbook.xml", "xl/worksheets/sheet1.xml", "xl/tables/table1.xml", "xl/styles.xml"):
         assert member(found, name) == member(given, name)
     assert translated(given, "a.xlsx", same) == given
+    longer = member(translated(given, "a.xlsx", lambda text: f"{text} end"), "xl/sharedStrings.xml")
+    assert ">one end_x000D_\ntwo _x005F_x0041_ end</t>" in longer
 
 
 def test_words_in_an_element_that_the_format_does_not_have_stay() -> None:

@@ -16,7 +16,7 @@ from dataclasses import field as dataclass_field
 from functools import partial
 from itertools import takewhile
 
-from transduce.translation.documents.segments import Item, Piece, SegmentBuilder, Tag, Tags
+from transduce.translation.documents.segments import Encode, Item, Piece, SegmentBuilder, Tag, Tags
 from transduce.translation.documents.xml_tree import Node, XmlDocument, escape_text
 
 _LINK = re.compile(r"<\w+:instrText\b[^<>]*>\s*HYPERLINK\b")
@@ -38,6 +38,7 @@ class RunNames:
     characters: Mapping[str, str] = dataclass_field(default_factory=dict)  # elements that mean text
     field: str = ""  # is at the beginning and the end of a field
     text_attributes: str = ""  # of new text
+    escape: Encode = escape_text  # writes the characters of text
     code: re.Pattern[str] = re.compile(r"(?!)")  # in properties of paragraphs and runs that are code, and copied
     # What two runs of equal properties may differ in: the language, for example.
     irrelevant: re.Pattern[str] = re.compile(r"(?!)")
@@ -82,7 +83,7 @@ class ParagraphReader:
         yield self._document.start_tag(paragraph)
         group = _Group(SegmentBuilder(), self._base(paragraph.children), {})
         self._add_children(paragraph.children, group, group.base)
-        yield from group.builder.pieces(partial(_rendered, group))
+        yield from group.builder.pieces(partial(_rendered, group, self._names.escape))
         yield self._document.end_tag(paragraph)
 
     def _base(self, children: Sequence[Node]) -> _Envelope | None:
@@ -270,7 +271,9 @@ class ParagraphReader:
                 builder.text(part, source, joined=is_joined)
 
 
-def _rendered(group: _Group, tags: Tags, around: Sequence[int], items: Sequence[Item]) -> Iterator[Piece]:
+def _rendered(
+    group: _Group, escape: Encode, tags: Tags, around: Sequence[int], items: Sequence[Item]
+) -> Iterator[Piece]:
     """Yields the runs of a translation."""
     # In a paragraph of links alone, text between them gets the properties of the first.
     base = group.base or next((each for each in group.of_tags.values() if each is not None), None)
@@ -284,4 +287,4 @@ def _rendered(group: _Group, tags: Tags, around: Sequence[int], items: Sequence[
                 path.pop()
         else:
             envelope = next(each for each in reversed(path) if each is not None)
-            yield envelope.before + escape_text(item) + envelope.after
+            yield envelope.before + escape(item) + envelope.after

@@ -26,6 +26,19 @@ _PREFIXES = dict.fromkeys(
     ),
     "",
 )
+# Characters that XML does not keep, such as a return before a line feed; and "_" where it would begin such a code.
+_CODE = re.compile(r"_x(?P<code>(?!D[89A-F])[0-9A-F]{4})_", re.IGNORECASE)
+_CODED = re.compile(r"\r|_(?=x[0-9A-Fa-f]{4}_)")
+
+
+def _decoded(text: str) -> str:
+    return _CODE.sub(lambda match: chr(int(match["code"], 16)), text)
+
+
+def _escaped(text: str) -> str:
+    return _CODED.sub(lambda match: f"_x{ord(match[0]):04X}_", escape_text(text))
+
+
 _CELL = RunNames(
     paragraph="si",
     run="r",
@@ -34,12 +47,13 @@ _CELL = RunNames(
     text="t",
     containers=frozenset(),
     text_attributes=' xml:space="preserve"',
+    escape=_escaped,
 )
 _MAIN = re.compile(r"(?:spreadsheetml\.\w+|ms-excel\.\w+\.macroEnabled)\.main\+xml$")
 _TEXT = re.compile(r"spreadsheetml\.(?:sharedStrings|comments)\+xml$|ms-excel\.threadedcomments\+xml$")
 _SHEET = re.compile(r"spreadsheetml\.(?:worksheet|table|pivotCacheDefinition)\+xml$")
 _INLINE = re.compile(rb"[\"']inlineStr[\"']")
-_FORMULA = re.compile(r"<(?:\w+:)?(?:f|formula\d?)\b[^<>]*(?<!/)>([^<]*)")
+_FORMULA = re.compile(r"<(?:\w+:)?(?:f|formula\d?|definedName)\b[^<>]*(?<!/)>([^<]*)")
 _LITERAL = re.compile(r'"((?:[^"]|"")*+)"')
 _NAMED = re.compile(
     r"<(?:\w+:)?(?:tableColumn|cacheField)\b[^<>]*?\sname=\"([^\"]*)\""
@@ -56,7 +70,7 @@ def workbook_members(archive: Archive, languages: Languages) -> Mapping[str, Rea
         member = archive.member(name)
         if _TEXT.search(content):
             cells.append(name)
-        elif _SHEET.search(content) and member is not None:
+        elif (_SHEET.search(content) or _MAIN.search(content)) and member is not None:
             data = archive.read(member)
             named |= _names(XmlDocument(data, archive.name_of(member)).text)
             if _INLINE.search(data):
@@ -72,13 +86,19 @@ def _names(text: str) -> set[str]:
     literals = [each.replace('""', '"') for formula in formulas for each in _LITERAL.findall(formula)]
     choices = [choice.strip() for each in literals for choice in each.split(",")]
     criteria = [each.lstrip("<>=") for each in literals]  # COUNTIF(A:A,"<>Done")
-    # A line break within a heading is written as a code.
-    headings = [html.unescape(one or other).replace("_x000a_", "\n") for one, other in _NAMED.findall(text)]
+    headings = [_decoded(html.unescape(one or other)) for one, other in _NAMED.findall(text)]
     return {each.lower() for each in (*literals, *choices, *criteria, *headings)}  # Excel ignores case
 
 
+class _Cells(XmlDocument):
+    """A document whose texts have codes of characters."""
+
+    def characters(self, node: Node) -> str:
+        return _decoded(super().characters(node))
+
+
 def _read(named: frozenset[str], data: bytes, name: str) -> Content:
-    document = XmlDocument(data, name, _PREFIXES)
+    document = _Cells(data, name, _PREFIXES)
     runs = ParagraphReader(document, _CELL)
 
     def read(cell: Node) -> Iterator[Piece]:
@@ -94,7 +114,7 @@ def _read(named: frozenset[str], data: bytes, name: str) -> Content:
             text = texts[0]
             inner = document.inner(text)
             yield document.text[cell.start : text.inner_start]
-            yield from text_pieces("".join(map(document.characters, text.children)), inner, escape_text)
+            yield from text_pieces("".join(map(document.characters, text.children)), inner, _escaped)
             yield document.text[text.inner_end : cell.end]
 
     return Content(document.decoded.encode, document.pieces({"si", "is", "text"}, read))
