@@ -80,6 +80,7 @@ YAML = {
     "folded": ("a: >-\n  one\n  two\n\n  three\n", "a: >-\n  ONE TWO\n\n  THREE\n"),
     "indented by hand": ("- |2+\n    a\n   b\n\n", "- |2+\n    A\n   B\n\n"),
     "white space at the end": ("a: |\n  one  \nb: |\n  two\n   \nc: d\n", "a: |\n  ONE  \nb: |\n  TWO\n   \nc: D\n"),
+    "lines that returns end": ("a: |\r  one\r  two\rb: c\r", "a: |\r  ONE\r  TWO\rb: C\r"),
     "several lines": ("a: one\n  two\nb: c\n", "a: ONE TWO\nb: C\n"),
 }
 

@@ -11,6 +11,7 @@ from functools import partial
 import yaml
 
 from transduce.translation.documents.messages import message_pieces
+from transduce.translation.documents.plain_text import lines_of
 from transduce.translation.documents.segments import Piece, SegmentError
 
 # The parser in C, where PyYAML has it, is ten times as fast; it counts characters too.
@@ -76,11 +77,10 @@ def _values(text: str, keys: Collection[str] | None) -> Iterator[tuple[yaml.Scal
 
 def _block(source: str, value: str) -> Iterator[Piece]:
     """Yields the pieces of a text of several lines after "|" or ">"."""
-    header, _sep, body = source.partition("\n")
-    first = next(line for line in [*body.split("\n"), "x"] if line.strip())
+    (header, end), *body = lines_of(source)
+    first = next(line for line, _ in [*body, ("x", "")] if line.strip())
     words = next((line for line in value.split("\n") if line.strip()), "")
     indent = first[: len(first) - len(first.lstrip(" ")) - (len(words) - len(words.lstrip(" ")))]
-    end = "\r\n" if header.endswith("\r") else "\n"
 
     def encode(text: str) -> str:
         lines = text.rstrip("\n")
@@ -92,7 +92,7 @@ def _block(source: str, value: str) -> Iterator[Piece]:
                 style = "|" + header[1:]
             else:
                 lines = re.sub(r"\n+", lambda match: match[0] + "\n", lines)
-        return style.rstrip("\r") + end + end.join(indent + line if line else "" for line in lines.split("\n"))
+        return style + end + end.join(indent + line if line else "" for line in lines.split("\n"))
 
     return message_pieces(value.rstrip(), source, encode)  # as `source` is
 
