@@ -120,6 +120,9 @@ def test_placeholders_only() -> None:
     [
         ("<p>The <b>dog</b> of {name} &amp; me.</p>", "<p>THE <b>DOG</b> OF {name} &amp; ME.</p>"),
         ("10&nbsp;km and %1$s, see www.a.de/x.", "10&nbsp;KM AND %1$s, SEE www.a.de/x."),
+        ("a <a href='x'><img src='y'></a> dog", "A <a href='x'><img src='y'></a> DOG"),
+        ("a <b><i>{x}</i></b> <i>{y}</i> <b>dog</b>", "A <b><i>{x}</i></b> <i>{y}</i> <b>DOG</b>"),
+        ("a<b>{x}</b> dog <i>{y}</i>, <i>{z}</i>runs", "A<b>{x}</b> DOG <i>{y}</i>, <i>{z}</i>RUNS"),
         ("&nbsp; a&nbsp; dog &nbsp;<b>runs</b> &lrm; far", "&nbsp; A&nbsp; DOG &nbsp;<b>RUNS</b> &lrm; FAR"),
         (
             "a <br/> b<br>c <img src='x>y'> {n, plural, one {#}} d",

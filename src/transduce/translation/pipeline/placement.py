@@ -7,6 +7,7 @@ No mark is lost.
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ _DECAY = 0.6  # of a source word's influence on the position of a mark, for each
 # attend to their noun. By attention alone, 0.5 gave 17 wrong elements of 60 on Multi30k, 0.6 gave 12. Higher values may
 # leave out inner words of long elements; that was not measured.
 _CLEAR_SHARE = 0.6
+_WORDS = ("placeholder", "literal", "point", "space")  # kinds of marks that stand between words, as a word does
 _CLOSING = frozenset(".,;:!?…)]}»”’%。，、！？")
 
 
@@ -220,25 +222,41 @@ def _boundary(gap: str, marks: Sequence[Mark], previous: str, following: str) ->
         following: the atom after it; "" at the end.
     """
     written, rest, wants_space, first = "", gap, False, not previous
+    around = _around_words(marks)
+    num_spaced = [0, *accumulate(mark.spaced[1] for mark in marks)]
+    last = -1  # of the element around this mark
     for index, mark in enumerate(marks):
-        is_word = mark.kind in ("placeholder", "literal", "point", "space")
+        is_word = mark.kind in _WORDS or index in around
         # Inside a text, the words around a tag have their own white space.
         before, after = mark.spaced if is_word or first or not following else (False, False)
         if index == 0:
             before = before or _is_parted(mark.next_to[0], previous)
         if index == len(marks) - 1:
             after = after or _is_parted(mark.next_to[1], following)
+        is_opening = mark.kind == "open"
+        last = max(last, around.get(index, index))
+        is_followed = after or num_spaced[max(last, index) + 1] > num_spaced[index + 1]
         if mark.kind == "space":  # it is white space itself, next to which there may be more
             rest = ""
-        if rest and (mark.kind == "open" or (is_word and (before or not after))):
+        if rest and ((is_opening and not is_word) or (is_word and (before or not is_followed))):
             written, rest = written + rest, ""
         elif (wants_space or before) and not rest and mark.kind != "close" and (written or not first):
             written += " "
         written += mark.text
-        wants_space = after if is_word else mark.kind == "close" and (wants_space or (first and after))
+        is_pending = mark.kind == "close" and (wants_space or (first and after))
+        wants_space = is_pending or (is_word and after)
     if rest:
         return written + rest
     return written + (" " if wants_space and following and following[0] not in _CLOSING else "")
+
+
+def _around_words(marks: Sequence[Mark]) -> dict[int, int]:
+    """Returns for each tag of an element that holds an item or the like, but no word, the index of its partner."""
+    if not any(mark.kind == "close" for mark in marks):
+        return {}
+    num_words = [0, *accumulate(mark.kind in _WORDS for mark in marks)]
+    pairs = partners((mark.kind, mark.text) for mark in marks).items()
+    return {index: partner for index, partner in pairs if num_words[index] != num_words[partner]}
 
 
 def _is_parted(touching: str, word: str) -> bool:
