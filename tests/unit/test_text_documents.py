@@ -133,6 +133,10 @@ MARKDOWN = {
         "<div title='dog'>\na <b>dog</b>\n</div>\n\nb <kbd>c</kbd>\n",
         "<div title='DOG'>\nA <b>DOG</b>\n</div>\n\nB <kbd>c</kbd>\n",
     ),
+    "html in a quotation": (
+        "> <div>\n> a <b>dog</b>\n> </div>\n>\n> <pre>\n> dog\n>\n> dog\n> </pre>\n> b\n>\n> <!--\n> dog\n\nc\n",
+        "> <div>\n> A <b>DOG</b>\n> </div>\n>\n> <pre>\n> dog\n>\n> dog\n> </pre>\n> B\n>\n> <!--\n> dog\n\nC\n",
+    ),
     "comment": ("<!-- a dog -->\n\na <!-- b --> c\n", "<!-- a dog -->\n\nA <!-- b --> C\n"),
     "hard break": ("one  \ntwo\\\nthree\n", "ONE  \nTWO\\\nTHREE\n"),
     "formulas": ("if $x_1$ costs $5 or $6\n\n$$\na dog\n$$\n", "IF $x_1$ COSTS $5 OR $6\n\n$$\na dog\n$$\n"),

@@ -37,6 +37,7 @@ _HEADING_END = re.compile(r"(?:(?<![ \t])[ \t]++#++)?(?:(?<![ \t])[ \t]++)?(?:\{
 _RULE = re.compile(r"[ \t>]*(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*|-+[ \t]*)\Z")
 _DEFINITION = re.compile(r"[ \t]{0,3}\[(?P<label>[^\]\^][^\]]*)\]:[ \t]*\S")
 _HTML_BLOCK = re.compile(r"<(?:[!?]|/?(?P<name>[A-Za-z][\w-]*)(?=[\s/>]|\Z))")
+_END_TAGS = {name: f"</{name}" for name in ("pre", "script", "style")}  # of HTML that empty lines do not end
 _DELIMITERS = re.compile(r"[ \t>]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+\Z")
 _GRID = re.compile(r"\+(?:[-=:]+\+)+\s*\Z")  # tables of Pandoc, whose columns are aligned by hand
 _COLUMNS = re.compile(r"[ \t]*-{2,}(?:[ \t]+-{2,})+[ \t]*\Z")
@@ -164,7 +165,11 @@ class _Reader:
         if (heading := _HEADING.match(rest)) is not None:
             return self._heading(prefix, heading)
         if not self.paragraph and (tag := _HTML_BLOCK.match(rest)) is not None and _begins_html(tag["name"]):
-            return self._html((tag["name"] or "").lower(), rest)
+            last = "-->" if rest.startswith("<!--") else _END_TAGS.get((tag["name"] or "").lower(), "")
+            if ">" not in prefix:
+                return self._html(last)
+            if last:
+                return [self._copied(self._end_in_quotation(last))]
         following = self.lines[self.position + 1][0] if self.position + 1 < len(self.lines) else ""
         if "|" in rest and "|" in following and _DELIMITERS.match(following):
             return self._table(prefix)
@@ -216,10 +221,17 @@ class _Reader:
         lines = range(start, len(self.lines))
         return next((i for i in lines if not self.lines[i][0].strip()), len(self.lines))
 
-    def _html(self, name: str, rest: str) -> Iterator[Piece]:
-        """Yields the pieces of a block of HTML, which an empty line ends, or its end tag if it has no text."""
+    def _end_in_quotation(self, last: str) -> int:
+        """Returns the number of lines up to the one with `last`, or to the end of the quotation."""
+        for i in range(self.position, len(self.lines)):
+            line = self.lines[i][0].lower()
+            if last in line or not line.lstrip().startswith(">"):
+                return i + (last in line)
+        return len(self.lines)
+
+    def _html(self, last: str) -> Iterator[Piece]:
+        """Yields the pieces of a block of HTML, which `last` ends, or else an empty line."""
         start = self.position
-        last = "-->" if rest.startswith("<!--") else f"</{name}" if name in ("pre", "script", "style") else ""
         lines = range(start, len(self.lines)) if last and last not in self.unended else ()
         end = next((i for i in lines if last in self.lines[i][0].lower()), None)
         if end is None:
