@@ -133,6 +133,14 @@ MARKDOWN = {
         "<div title='dog'>\na <b>dog</b>\n</div>\n\nb <kbd>c</kbd>\n",
         "<div title='DOG'>\nA <b>DOG</b>\n</div>\n\nB <kbd>c</kbd>\n",
     ),
+    "quotation in a list": (
+        "- > a dog\n  > runs\n- [ ] x\n1. > - > b\n\n   > c\n",
+        "- > A DOG\n  > RUNS\n- [ ] X\n1. > - > B\n\n   > C\n",
+    ),
+    "html in a list": (
+        "- <div>a</div>\n  <div>b\n  dog</div>\n- two\n- three\n\n- <pre>dog\n\n  dog</pre>\n- c\n",
+        "- <div>A</div>\n  <div>B DOG</div>\n- TWO\n- THREE\n\n- <pre>dog\n\n  dog</pre>\n- C\n",
+    ),
     "html in a quotation": (
         "> <div>\n> a <b>dog</b>\n> </div>\n>\n> <pre>\n> dog\n>\n> dog\n> </pre>\n> b\n>\n> <!--\n> dog\n\nc\n",
         "> <div>\n> A <b>DOG</b>\n> </div>\n>\n> <pre>\n> dog\n>\n> dog\n> </pre>\n> B\n>\n> <!--\n> dog\n\nC\n",

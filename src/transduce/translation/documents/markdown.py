@@ -5,6 +5,7 @@ Blocks of HTML are read as HTML. A paragraph that was wrapped is wrapped again, 
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -18,7 +19,7 @@ from transduce.translation.documents.yaml_catalogues import read_yaml
 from transduce.translation.pipeline.tags import is_block_tag
 
 _PREFIX = re.compile(
-    r"(?:[ \t]*>[ \t]?)*(?P<item>[ \t]*(?:[-+*:]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?)*"
+    r"(?:[ \t]*>[ \t]?)*(?P<item>[ \t]*(?:[-+*:]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+|(?:[ \t]*>[ \t]?)+)?)*"
     r"(?P<note>\[\^[^\]\s]+\]:[ \t]*)?(?P<callout>\[![\w-]+\][-+]?)?[ \t]*"
 )
 _MARKED = re.compile(r"[-+*:>\d\[]")  # in a prefix: a new block begins, unless it is that of a quotation
@@ -88,7 +89,7 @@ class _Reader:
             elif (title := _ADMONITION.match(line)) is not None:  # the first line of a note of MkDocs
                 yield from self._end_paragraph()
                 yield from self._inline(title["marks"], title["title"], title["end"] + end)
-                self.content_indent = _indent(line) + _CODE_INDENT
+                self.content_indent = int(_indent(line)) + _CODE_INDENT
                 self.position += 1
             elif (block := self._block(prefix[0], rest)) is not None:
                 yield from self._end_paragraph()
@@ -158,16 +159,15 @@ class _Reader:
                 return [self._copied(self._fence_end(prefix, fence["fence"]))]
             if (formula := self._formula(fence)) is not None:
                 return [formula]
-        if not self.paragraph and _GRID.match(rest):
-            return [AlignedByHand(self._copied(self._block_end(self.position)))]
-        if not self.paragraph and _MODULE.match(rest):
-            return [self._copied(self._block_end(self.position))]
+        kind = AlignedByHand if _GRID.match(rest) else str if _MODULE.match(rest) else None
+        if kind is not None and not self.paragraph:
+            return [kind(self._copied(self._block_end(self.position)))]
         if (heading := _HEADING.match(rest)) is not None:
             return self._heading(prefix, heading)
         if not self.paragraph and (tag := _HTML_BLOCK.match(rest)) is not None and _begins_html(tag["name"]):
             last = "-->" if rest.startswith("<!--") else _END_TAGS.get((tag["name"] or "").lower(), "")
             if ">" not in prefix:
-                return self._html(last)
+                return self._html(prefix, last)
             if last:
                 return [self._copied(self._end_in_quotation(last))]
         following = self.lines[self.position + 1][0] if self.position + 1 < len(self.lines) else ""
@@ -179,17 +179,20 @@ class _Reader:
         """Returns the number of lines up to the end of a block of code, which ends with its item of a list."""
         if mark[0] == ":":  # within colons is Markdown
             return self.position + 1
-        width = len(prefix.partition("[")[0].expandtabs(4))
-        indent = width if _MARKED.search(prefix) else self.content_indent
-        is_in_item = ">" not in prefix and width >= indent
+        indent = self._item_indent(prefix)
         for i in range(self.position + 1, len(self.lines)):
-            line = self.lines[i][0]
-            if is_in_item and line.strip() and _indent(line) < indent:
+            line = self.lines[i][0].strip(" \t>")
+            if _indent(self.lines[i][0]) < indent:
                 return i
-            line = line.strip(" \t>")
             if line.startswith(mark) and not line.strip(mark[0]):
                 return i + 1
         return len(self.lines)
+
+    def _item_indent(self, prefix: str) -> int:
+        """Returns how far the lines of the item of a list that a block is in are indented; 0 if it is in none."""
+        width = len(prefix.partition("[")[0].expandtabs(4))
+        indent = width if _MARKED.search(prefix) else self.content_indent
+        return indent if ">" not in prefix and width >= indent else 0
 
     def _formula(self, fence: re.Match[str]) -> str | None:
         """Returns a formula that is displayed, up to its closing mark; reading continues after it.
@@ -223,23 +226,22 @@ class _Reader:
 
     def _end_in_quotation(self, last: str) -> int:
         """Returns the number of lines up to the one with `last`, or to the end of the quotation."""
-        for i in range(self.position, len(self.lines)):
-            line = self.lines[i][0].lower()
-            if last in line or not line.lstrip().startswith(">"):
-                return i + (last in line)
-        return len(self.lines)
+        lines = ((i, self.lines[i][0].lower()) for i in range(self.position, len(self.lines)))
+        ends = (i + (last in line) for i, line in lines if last in line or not line.lstrip().startswith(">"))
+        return next(ends, len(self.lines))
 
-    def _html(self, last: str) -> Iterator[Piece]:
-        """Yields the pieces of a block of HTML, which `last` ends, or else an empty line."""
-        start = self.position
-        lines = range(start, len(self.lines)) if last and last not in self.unended else ()
+    def _html(self, prefix: str, last: str) -> Iterator[Piece]:
+        """Yields the pieces of a block of HTML, which `last` ends, or else an empty line, or its item of a list."""
+        lines = range(self.position, len(self.lines)) if last and last not in self.unended else ()
         end = next((i for i in lines if last in self.lines[i][0].lower()), None)
         if end is None:
             self.unended.add(last)
         if end is not None and last == "-->":  # a comment ends with its line: code may follow
             end += 1
         else:
-            end = self._block_end(start if end is None else end)
+            end = self._block_end(self.position if end is None else end)
+        indent = self._item_indent(prefix)
+        end = next((i for i in range(self.position + 1, end) if _indent(self.lines[i][0]) < indent), end)
         yield from read_html(self._copied(end))
 
     def _heading(self, prefix: str, heading: re.Match[str]) -> Iterator[Piece]:
@@ -310,9 +312,10 @@ def _has_text(after: str) -> bool:
     return has_words(_LABEL.sub("", after))
 
 
-def _indent(line: str) -> int:
+def _indent(line: str) -> float:
+    """Returns how far a line is indented; an empty one as far as any."""
     line = line.expandtabs(4)
-    return len(line) - len(line.lstrip())
+    return len(line) - len(line.lstrip()) if line.strip() else math.inf
 
 
 def read_markdown(text: str) -> Iterator[Piece]:
