@@ -133,6 +133,10 @@ MARKDOWN = {
         "<div title='dog'>\na <b>dog</b>\n</div>\n\nb <kbd>c</kbd>\n",
         "<div title='DOG'>\nA <b>DOG</b>\n</div>\n\nB <kbd>c</kbd>\n",
     ),
+    "quotation right after text": (
+        "a big dog runs:\n> two dogs\n> > b\n",
+        "A BIG DOG RUNS:\n> TWO DOGS\n> > B\n",
+    ),
     "quotation in a list": (
         "- > a dog\n  > runs\n- [ ] x\n1. > - > b\n\n   > c\n",
         "- > A DOG\n  > RUNS\n- [ ] X\n1. > - > B\n\n   > C\n",

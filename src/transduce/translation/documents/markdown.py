@@ -100,8 +100,8 @@ class _Reader:
 
     def _text(self, prefix: re.Match[str], rest: str, end: str) -> Iterator[Piece]:
         """Adds a line of text to the paragraph, or to a new one."""
-        marks = prefix[0].replace(">", "") if self.paragraph else prefix[0]
-        if _MARKED.search(marks):
+        depth = self.paragraph[0][0].count(">") if self.paragraph else 0  # fewer marks may continue a quotation
+        if prefix[0].count(">") > depth or _MARKED.search(prefix[0].replace(">", "")):
             if ":" in (prefix["item"] or ""):  # a definition: each line before it is a term
                 yield from self._terms()
             yield from self._end_paragraph()
