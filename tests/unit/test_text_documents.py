@@ -133,6 +133,10 @@ MARKDOWN = {
         "<div title='dog'>\na <b>dog</b>\n</div>\n\nb <kbd>c</kbd>\n",
         "<div title='DOG'>\nA <b>DOG</b>\n</div>\n\nB <kbd>c</kbd>\n",
     ),
+    "definitions of links, and none": (
+        "[a]: x.md\n[b]: <x y> 'dog'\n[c]: x (dog)\n[d]: x.md {.dog}\n\n[Ann]: a dog runs\n",
+        "[a]: x.md\n[b]: <x y> 'DOG'\n[c]: x (dog)\n[d]: x.md {.dog}\n\n[ANN]: A DOG RUNS\n",
+    ),
     "quotation right after text": (
         "a big dog runs:\n> two dogs\n> > b\n",
         "A BIG DOG RUNS:\n> TWO DOGS\n> > B\n",

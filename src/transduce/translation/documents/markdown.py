@@ -36,7 +36,7 @@ _ADMONITION = re.compile(
 _HEADING = re.compile(r"(?P<marks>#{1,6}[ \t]+)(?P<text>.*)\Z")
 _HEADING_END = re.compile(r"(?:(?<![ \t])[ \t]++#++)?(?:(?<![ \t])[ \t]++)?(?:\{[^{}]*\}[ \t]*+)?\Z")
 _RULE = re.compile(r"[ \t>]*(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*|-+[ \t]*)\Z")
-_DEFINITION = re.compile(r"[ \t]{0,3}\[(?P<label>[^\]\^][^\]]*)\]:[ \t]*\S")
+_DEFINITION = re.compile(r" {0,3}\[(?P<label>[^\]\^][^\]]*)\]:\s*(?:<[^<>]*>|\S++)\s*(?:(?<=\s)(?:[\"'({]|\w+=)|\Z)")
 _HTML_BLOCK = re.compile(r"<(?:[!?]|/?(?P<name>[A-Za-z][\w-]*)(?=[\s/>]|\Z))")
 _END_TAGS = {name: f"</{name}" for name in ("pre", "script", "style")}  # of HTML that empty lines do not end
 _DELIMITERS = re.compile(r"[ \t>]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+\Z")
