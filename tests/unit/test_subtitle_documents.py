@@ -50,6 +50,22 @@ def test_srt(name: str, newline: str) -> None:
     assert translated(source.encode(), "a.srt", same).decode() == source
 
 
+def test_a_line_of_spaces_ends_no_cue_of_vtt() -> None:
+    """YouTube begins cues with one."""
+    cues = (
+        "00:01.000 --> 00:02.000\n \na dog\n",
+        "00:02.000 --> 00:02.010\nruns\n \n",
+        "keep\n \nkeep\n",
+        "00:03.000 -->\nfar\n \naway\n",
+    )
+    source = "WEBVTT\n\n" + "\n".join(cues)
+    expected = source
+    for text in ("a dog", "runs", "far", "away"):
+        expected = expected.replace(text, text.upper())
+    assert translated(source.encode(), "a.vtt").decode() == expected
+    assert translated(source.encode(), "a.vtt", same).decode() == source
+
+
 def test_vtt() -> None:
     source = (
         "WEBVTT - a dog\n\nSTYLE\n::cue { color: red }\n\nNOTE a dog\n\nfirst\n00:01.000 --> 00:02.000 align:start\n"

@@ -115,7 +115,9 @@ def _speeches(text: str, *, may_be_empty: bool) -> Iterator[_Speech]:
                 before = [speech.before + number + end_of_line]
             speech = None
         before.append(line + end)
-        in_cue, has_cue = is_time, has_cue or is_time
+        # In WebVTT, a line of white space ends no cue: YouTube begins cues with one.
+        in_cue = is_time or (in_cue and line != "" and not may_be_empty)
+        has_cue = has_cue or is_time
         if len(before) >= _MAX_LINES and not in_cue:
             yield _Speech([], "".join(before))
             before = []
