@@ -371,6 +371,7 @@ def test_any_text_stays_as_it_is_if_the_model_changes_nothing(text: str) -> None
         "\\begin{a}\n",
         "\\begin{a} ",
         "- ~~~\na\n",
+        "- <div>\na\n",
     ],
 )
 def test_many_marks_end_soon(token: str) -> None:

@@ -219,10 +219,10 @@ class _Reader:
                 return self._copied(i + 1)
         return None
 
-    def _block_end(self, start: int) -> int:
-        """Returns the number of lines up to the next empty one."""
-        lines = range(start, len(self.lines))
-        return next((i for i in lines if not self.lines[i][0].strip()), len(self.lines))
+    def _block_end(self, start: int, indent: int = 0) -> int:
+        """Returns the number of lines up to the next empty one, or one that is indented less."""
+        ends = (i for i in range(start, len(self.lines)) if not indent <= _indent(self.lines[i][0]) < math.inf)
+        return next((i for i in ends if i > start or not self.lines[i][0].strip()), len(self.lines))
 
     def _end_in_quotation(self, last: str) -> int:
         """Returns the number of lines up to the one with `last`, or to the end of the quotation."""
@@ -239,9 +239,7 @@ class _Reader:
         if end is not None and last == "-->":  # a comment ends with its line: code may follow
             end += 1
         else:
-            end = self._block_end(self.position if end is None else end)
-        indent = self._item_indent(prefix)
-        end = next((i for i in range(self.position + 1, end) if _indent(self.lines[i][0]) < indent), end)
+            end = self._block_end(self.position if end is None else end, self._item_indent(prefix))
         yield from read_html(self._copied(end))
 
     def _heading(self, prefix: str, heading: re.Match[str]) -> Iterator[Piece]:

@@ -23,7 +23,7 @@ _DECAY = 0.6  # of a source word's influence on the position of a mark, for each
 # attend to their noun. By attention alone, 0.5 gave 17 wrong elements of 60 on Multi30k, 0.6 gave 12. Higher values may
 # leave out inner words of long elements; that was not measured.
 _CLEAR_SHARE = 0.6
-_WORDS = ("placeholder", "literal", "point", "space")  # kinds of marks that stand between words, as a word does
+_WORDS = ("placeholder", "literal", "point", "space")  # kinds of marks that are between words, as a word is
 _CLOSING = frozenset(".,;:!?…)]}»”’%。，、！？")
 
 
