@@ -16,7 +16,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.transduce-ready
 REPORT := build/tests.xml
 DOCS_READY := $(VENV)/.docs-ready
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_OPTIONS)
+# Python compiles a module where it is first imported: most of 14,000 never are, and pip would do them one by one.
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile $(PIP_OPTIONS)
 TORCH := $(shell grep '^torch==' constraints.txt)
 comma := ,
 EXTRAS := $(if $(TORCH),train$(comma))demo,figures,hub,huggingface,onnx,serve,postgres,dev
