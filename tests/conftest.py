@@ -1,5 +1,6 @@
 """What several tests need: the folder of other people's data, where there is one; the attention of a pair."""
 
+import gc
 import importlib.util
 import logging
 import os
@@ -89,6 +90,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         slow = {item.path for item in items if item.get_closest_marker("slow")}
         items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keeps the collector of garbage away from the tests' modules: each of its hundreds of rounds would go over them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
