@@ -1,6 +1,7 @@
 """The layout of docs/decisions/0007: few rooms, in layers, without cycles; what is added touches few files."""
 
 import ast
+import gc
 import sys
 import tomllib
 import traceback
@@ -59,7 +60,17 @@ _OTHER_DESCRIPTIONS = {"export/torch_description.py", "export/torch_reading.py",
 @cache
 def trees() -> dict[Path, ast.Module]:
     """Returns the syntax tree of each module."""
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(_SOURCE.rglob("*.py"))}
+    gc.disable()  # collections would go through all trees again and again, which takes longer than to read them
+    try:
+        return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(_SOURCE.rglob("*.py"))}
+    finally:
+        gc.enable()
+
+
+@cache
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
+    """Returns all nodes of a tree: several tests go through the same ones."""
+    return [*ast.walk(tree)]
 
 
 def name_of(path: Path) -> str:
@@ -96,7 +107,7 @@ def imports() -> dict[str, set[str]]:
         modules[".".join(["transduce", *parts]).removesuffix(".__init__")] = tree
     found: dict[str, set[str]] = {name: set() for name in modules}
     for name, tree in modules.items():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.Import):
                 found[name] |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -198,7 +209,7 @@ def test_no_function_has_many_parameters() -> None:
 
 def compared(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """Yields attribute and text for each comparison of the one with the other, `in` and `match` included."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         sides: list[ast.AST]
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -243,7 +254,7 @@ def words() -> dict[str, Words]:
     found = {name_of(path): Words(set(), set()) for path in trees()}
     for path, tree in trees().items():
         of_module = found[name_of(path)]
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.Constant):
                 if isinstance(node.value, str):
                     of_module.texts.add(node.value)
@@ -274,7 +285,7 @@ def test_an_optimiser_touches_two_files() -> None:
 
 def engines_asked_for(tree: ast.AST) -> set[str]:
     """Returns the names of engines that something is compared with."""
-    compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    compared = [node for node in nodes_of(tree) if isinstance(node, ast.Compare)]
     constants = [side for node in compared for side in (node.left, *node.comparators) if isinstance(side, ast.Constant)]
     return {constant.value for constant in constants if constant.value in ENGINES}
 
