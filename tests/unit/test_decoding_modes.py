@@ -70,6 +70,10 @@ _MODES = {
     "top-k, top-p": replace(_BASE, temperature=0.7, top_k=8, top_p=0.9, seed=3, no_repeat_ngram=3),
 }
 _CONSTRAINED = {"free": False, "constrained": True}
+# Each way with one model and with two, and free and constrained; and so both numbers of models.
+_EVERY_TWO = [
+    (mode, num_models, (num_models + row) % 2 == 0) for row, mode in enumerate(_MODES) for num_models in (1, 2)
+]
 
 
 def _n_best(options: DecodeConfig) -> int:
@@ -83,27 +87,24 @@ def _texts(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], bool]]]:
 @pytest.mark.parametrize("constrained", _CONSTRAINED.values(), ids=_CONSTRAINED)
 @pytest.mark.parametrize("options", _MODES.values(), ids=_MODES)
 def test_batch_size_changes_nothing(engine: TorchEngine, options: DecodeConfig, constrained: bool) -> None:
-    sources = _sources(32)
-    conditions = _conditions(32) if constrained else None
-    by_size = [
-        engine.translate(sources, replace(options, batch_size=size), _n_best(options), conditions) for size in (32, 7)
-    ]
-    assert _texts(by_size[0]) == _texts(by_size[1])
-    some = list(range(0, 32, 5))
+    sources = _sources(20)
+    conditions = _conditions(20) if constrained else None
+    whole = engine.translate(sources, replace(options, batch_size=20), _n_best(options), conditions)
+    some = list(range(0, 20, 5))
     of_some = [conditions[place] for place in some] if conditions else None
     alone = replace(options, batch_size=1)
     one_by_one = engine.translate([sources[place] for place in some], alone, _n_best(options), of_some)
-    assert _texts(one_by_one) == _texts([by_size[0][place] for place in some])
-    order = list(reversed(range(32)))
+    assert _texts(one_by_one) == _texts([whole[place] for place in some])
+    order = list(reversed(range(20)))
     moved = [conditions[place] for place in order] if conditions else None
-    shuffled = engine.translate([sources[place] for place in order], options, _n_best(options), moved)
-    assert _texts(shuffled) == _texts([by_size[0][place] for place in order])
+    few = replace(options, batch_size=7)
+    shuffled = engine.translate([sources[place] for place in order], few, _n_best(options), moved)
+    assert _texts(shuffled) == _texts([whole[place] for place in order])
 
 
-@pytest.mark.parametrize("constrained", _CONSTRAINED.values(), ids=_CONSTRAINED)
-@pytest.mark.parametrize("options", _MODES.values(), ids=_MODES)
-@pytest.mark.parametrize("num_models", [1, 2])
-def test_log_probabilities_are_forced_scores(num_models: int, options: DecodeConfig, constrained: bool) -> None:
+@pytest.mark.parametrize(("mode", "num_models", "constrained"), _EVERY_TWO)
+def test_log_probabilities_are_forced_scores(mode: str, num_models: int, constrained: bool) -> None:
+    options = _MODES[mode]
     engine = TorchEngine(_model(), others=[_model(seed) for seed in range(1, num_models)])
     sources = _sources(12)
     found = engine.translate(sources, options, _n_best(options), _conditions(12) if constrained else None)
