@@ -18,7 +18,7 @@ from transduce.data.demo_corpus import Line, Part, generate, make_demo_corpus
 from transduce.errors import ConfigError, MissingDependencyError
 from transduce.experiments.demo import Translated
 
-SIZES: dict[Part, int] = {"train": 12_000, "validation": 300, "test": 600}
+SIZES: dict[Part, int] = {"train": 6000, "validation": 150, "test": 300}
 Corpus = dict[Part, list[Line]]
 
 
@@ -159,7 +159,7 @@ def test_no_slot_gives_one_source_two_targets(pair: tuple[str, str]) -> None:
     for slot, forms in slots.items():
         targets: dict[str, str] = {}
         for form in forms:
-            for _ in range(400):
+            for _ in range(250):
                 text, translation = form.render(form.draw(random))
                 assert targets.setdefault(text, translation) == translation, f"{slot} {form.name}: {text}"
 
