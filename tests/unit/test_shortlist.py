@@ -336,7 +336,7 @@ def test_a_search_is_that_of_the_whole_vocabulary_with_the_rest_at_no_probabilit
 ) -> None:
     engine = TorchEngine.load(bundle, device="cpu", shortlist=load_shortlist(bundle))
     plain = TorchEngine.load(bundle, device="cpu")
-    sources = [source for source in made_sources(12) if source]
+    sources = [source for source in made_sources(9) if source]
     n_best = 3 if options.beam_size > 1 or options.temperature else 1
     for source, found in zip(sources, engine.translate(sources, options, n_best), strict=True):
         expected = translate_masked(plain, source, options, n_best)
@@ -349,13 +349,12 @@ def test_a_search_is_that_of_the_whole_vocabulary_with_the_rest_at_no_probabilit
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_a_translation_depends_on_its_own_line_only(bundle: Bundle, precision: str) -> None:
     engine = TorchEngine.load(bundle, device="cpu", precision=precision, shortlist=load_shortlist(bundle))  # type: ignore[arg-type]
-    sources = made_sources(30, seed=4)
+    sources = made_sources(16, seed=4)
     order = random.Random(5).sample(range(len(sources)), k=len(sources))
     alone = engine.translate(sources, replace(_OPTIONS, batch_size=1), 4)
-    for size in (7, 64):
-        assert_same(alone, engine.translate(sources, replace(_OPTIONS, batch_size=size), 4))
-        shuffled = engine.translate([sources[place] for place in order], replace(_OPTIONS, batch_size=size), 4)
-        assert_same([alone[place] for place in order], shuffled)
+    assert_same(alone, engine.translate(sources, replace(_OPTIONS, batch_size=64), 4))
+    shuffled = engine.translate([sources[place] for place in order], replace(_OPTIONS, batch_size=5), 4)
+    assert_same([alone[place] for place in order], shuffled)
 
 
 def test_many_outputs_that_are_drawn_keep_to_the_part_of_their_own_source(bundle: Bundle) -> None:
