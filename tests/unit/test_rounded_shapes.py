@@ -63,7 +63,7 @@ def test_losses_and_gradients_are_those_of_batches_as_they_are(name: str, guided
         )
         guidance.watch(model)
         precision = 1e-5  # it computes in float32
-    for count in (1, 5, 67, 141):  # from one sentence to some that only fill up
+    for count in (1, 5, 67) if guided else (1, 5, 67, 141):  # from one sentence to some that only fill up
         rows = np.arange(count)
         losses, gradients = _loss_and_gradients(model, collate(store, rows, CPU), guidance)
         model.rounded_shapes = True
