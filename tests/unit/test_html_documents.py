@@ -131,7 +131,7 @@ def test_other_encodings_are_refused(page: bytes) -> None:
 
 @pytest.mark.parametrize("tag", ["<b>", "<div>", "<code>", "<a title='x'>", "< ", '<a b="', "<!--", "</b>", "&nbsp;"])
 def test_many_tags_end_soon(tag: str) -> None:
-    assert translated(f"<p>a dog {tag * 20_000}".encode(), "page.html").startswith(b"<p>A DOG")
+    assert translated(f"<p>a dog {tag * 10_000}".encode(), "page.html").startswith(b"<p>A DOG")
 
 
 @pytest.mark.parametrize("tags", ["<b>" * 3000, "<b></b>" * 3000, f"{'<b>' * 200}dog{'</b>' * 200} cat"])

@@ -430,7 +430,7 @@ def test_a_mark_between_article_and_noun_stays_there() -> None:
     assert boundaries(weights, range(4)) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("num_source", "num_target"), [(30, 30), (200, 200), (20, 60), (1000, 1000)])
+@pytest.mark.parametrize(("num_source", "num_target"), [(30, 30), (200, 200), (20, 60), (500, 500)])
 def test_by_order_alone_a_mark_stays_at_its_share_of_the_words(num_source: int, num_target: int) -> None:
     """Near the ends, fewer words are on one side of a mark than on the other."""
     source, target = "dog " * num_source, "Hund " * num_target
@@ -455,7 +455,7 @@ def test_by_order_alone_marks_stay_in_each_of_two_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [*(sign * 25_000 for sign in ("{", "<!--", "<![CDATA[", "<b", "a.")), "%" + "0" * 100_000]
+    "line", [*(sign * 12_000 for sign in ("{", "<!--", "<![CDATA[", "<b", "a.")), "%" + "0" * 50_000]
 )
 def test_signs_that_begin_nothing_are_text_however_many_there_are(line: str) -> None:
     assert plain(line) == [line]
@@ -477,12 +477,12 @@ def test_braces_end_where_counting_them_one_by_one_says(line: str) -> None:
 
 
 def test_tags_by_the_thousand_find_their_partners_and_places() -> None:
-    line = "<i>" + "<b>" * 10_000 + "x" + "</u>" * 10_000 + "</i> . " * 10_000
+    line = "<i>" + "<b>" * 5000 + "x" + "</u>" * 5000 + "</i> . " * 5000
     [text] = marks.read_markup(line, "html")
     assert isinstance(text, marks.MarkedText)
-    assert partners((mark.kind, mark.text) for mark in text.marks) == {0: 20_001, 20_001: 0}
-    assert text.plain == "x " + "." * 10_000
-    assert [mark.index for mark in text.marks[20_001:]] == [1, *range(3, 10_002)]
+    assert partners((mark.kind, mark.text) for mark in text.marks) == {0: 10_001, 10_001: 0}
+    assert text.plain == "x " + "." * 5000
+    assert [mark.index for mark in text.marks[10_001:]] == [1, *range(3, 5002)]
 
 
 def test_an_element_that_is_not_translated_and_never_closed_is_a_tag() -> None:
