@@ -72,7 +72,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Par
     return store_of(tmp_path_factory.mktemp("store"), tokenizer, sentences(200, 6))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(
     seed=st.integers(0, 2**62 - 1),
     epoch=st.integers(0, 1000),
