@@ -131,7 +131,7 @@ def test_work_of_a_killed_worker_is_done_by_the_others_or_here_with_one_warning(
     workers: Workers, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first, second = both(workers)
-    during = workers.submit(sleep, 3)
+    during = workers.submit(sleep, 1.5)
     time.sleep(0.5)
     os.kill(first, signal.SIGKILL)
     assert {workers.submit(process_id)() for _ in range(6)} <= {second, os.getpid()}
