@@ -94,13 +94,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keeps the collector of garbage away from the tests' modules: each of its hundreds of rounds would go over them."""
+    """Keeps the collector of garbage away from the tests' modules: each of its hundreds of rounds would cross them."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(10_000, 10, 10)  # tests that make many objects took up to twice as long
         gc.enable()
 
 
