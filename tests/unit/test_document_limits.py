@@ -16,7 +16,7 @@ from text_engine import same
 from transduce.errors import DataError
 from transduce.translation.documents import Languages, markdown_inline
 
-_N = 200_000  # characters: in quadratic time each of these takes minutes
+_N = 100_000  # characters: in quadratic time each of these takes half a minute or more
 _SPACE = " " * _N
 SLOW: dict[str, Callable[[], tuple[str, bytes]]] = {
     "space in a tag": lambda: ("a.docx", word(f"<w:p{_SPACE * 20}>{run('dog')}</w:p>")),
@@ -37,26 +37,26 @@ SLOW: dict[str, Callable[[], tuple[str, bytes]]] = {
     "space in a link": lambda: ("a.md", f"[a]({_SPACE}x y\n".encode()),
     "space in a paragraph": lambda: ("a.md", f"a dog{_SPACE}b\n".encode()),
     "brackets": lambda: ("a.md", f"{'[' * (_N // 4)}a{']' * (_N // 4)}".encode()),
-    "comments": lambda: ("a.md", b"a <!--" * 10_000),
+    "comments": lambda: ("a.md", b"a <!--" * 5_000),
     "space before a speaker": lambda: ("a.srt", f"1\n00:00:01,000 --> 00:00:02,000\n{_SPACE}dog\n".encode()),
     "long addresses": lambda: (
         "a.srt",
         ("1\n00:00:01,000 --> 00:00:02,000\n" + " ".join(f"http://{c * _N}" for c in "ab") + "\nhttp://cd dog\n")
         .encode(),
     ),
-    "a message of many lines": lambda: ("a.po", b'msgid ""\n' + b'"1 "\n' * 300_000 + b'msgstr ""\n'),
-    "comments of a catalogue": lambda: ("a.po", b"# a\n" * 300_000),
+    "a message of many lines": lambda: ("a.po", b'msgid ""\n' + b'"1 "\n' * 150_000 + b'msgstr ""\n'),
+    "comments of a catalogue": lambda: ("a.po", b"# a\n" * 150_000),
     "many words that tags cut": lambda: (
         "a.html",
         b"<p>" + b" ".join(b"a%d<b>%d</b>" % (i, i) for i in range(900)) + b"<br>" + b"1 " * (_N // 2) + b"</p>",
     ),
     "empty elements behind a text": lambda: (
         "a.html",
-        b"<p><b>x" + b"y<wbr>" * 35_000 + b"</b>" + b"<i></i>" * 35_000,
+        b"<p><b>x" + b"y<wbr>" * 17_500 + b"</b>" + b"<i></i>" * 17_500,
     ),
     "runs in many containers": lambda: (
         "a.docx",
-        word("<w:p>" + "<w:ins>" * 150 + run("dog") * 20_000 + "</w:ins>" * 150 + "</w:p>"),
+        word("<w:p>" + "<w:ins>" * 150 + run("dog") * 10_000 + "</w:ins>" * 150 + "</w:p>"),
     ),
     "a description like a path": lambda: (
         "a.docx",
@@ -78,7 +78,7 @@ SLOW: dict[str, Callable[[], tuple[str, bytes]]] = {
         f"<xliff version='1.2'><!-- {'<file ' * _N}' --></xliff>".encode(),
     ),
     "pages that nothing ends": lambda: ("a.html", b"<html " * _N),
-    "comments that nothing ends": lambda: ("a.md", b"<!-- a\n\n" * 50_000),
+    "comments that nothing ends": lambda: ("a.md", b"<!-- a\n\n" * 25_000),
     "comments at the beginning": lambda: ("a.md", b"<!-- a -->\n" * 50 + b"# a dog\n"),
     "a code before a word": lambda: ("a.csv", b"1" * _N + b" a dog\n"),
 }  # fmt: skip
@@ -94,10 +94,10 @@ def test_these_end_soon(name: str) -> None:
         assert "needs-review-translation" in found
         assert ">a dog</target>" in found
     elif title == "a.po" and "message" in name:
-        assert translated(data, title, same) == data.replace(b'msgstr ""', b'msgstr "' + b"1 " * 300_000 + b'"')
+        assert translated(data, title, same) == data.replace(b'msgstr ""', b'msgstr "' + b"1 " * 150_000 + b'"')
     else:
         assert translated(data, title, same) == data
-    assert time.process_time() - before < 60, "processor seconds: the machine may be busy"
+    assert time.process_time() - before < 15, "processor seconds: the machine may be busy"
 
 
 @pytest.mark.timeout(300)
@@ -117,20 +117,20 @@ def test_very_many_prefixes_are_refused() -> None:
 HUGE: dict[str, tuple[str, str, str, int]] = {
     "elements of a paragraph": (
         "a.docx",
-        'word("<w:p>" + "<w:r/>" * 500_000 + "</w:p>")',
+        'word("<w:p>" + "<w:r/>" * 250_000 + "</w:p>")',
         "than 200,000 elements",
-        400,
+        200,
     ),
     "tags of a paragraph": (
         "a.html",
-        'b"<p>a " + b"<b></b>" * 500_000 + b"dog"',
+        'b"<p>a " + b"<b></b>" * 250_000 + b"dog"',
         "more than 400,000 tags and texts",
-        400,
+        200,
     ),
     "lines of Markdown": ("a.md", 'b"\\n" * 1_000_000', "more than 500,000 lines", 40),  # 72 without the limit
-    "lines of a text": ("a.txt", 'b"1\\n" * 400_000', "", 16),  # 30 without the limit
-    "lines of subtitles": ("a.srt", 'b"1\\n" * 1_000_000', "", 40),
-    "lines of a cue": ("a.srt", 'b"00:00:01,000 --> 00:00:02,000\\n" + b"1\\n" * 100_000', "", 20),
+    "lines of a text": ("a.txt", 'b"1\\n" * 200_000', "", 8),  # 15 without the limit
+    "lines of subtitles": ("a.srt", 'b"1\\n" * 500_000', "", 20),
+    "lines of a cue": ("a.srt", 'b"00:00:01,000 --> 00:00:02,000\\n" + b"1\\n" * 50_000', "", 10),
 }
 
 
