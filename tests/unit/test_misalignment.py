@@ -44,12 +44,17 @@ def translations(count: int, seed: int) -> Sides:
     return source, target
 
 
-def found(folder: Path, train: Sides, **held_out: Sides) -> Findings:
-    """Returns the doctor's findings; the files are `train.s`, `train.t` and so on, the held-out ones in order."""
-    for name, sides in {"train": train, **held_out}.items():
+def write(folder: Path, **parts: Sides) -> None:
+    """Writes `train.s`, `train.t` and so on."""
+    for name, sides in parts.items():
         for side, lines in zip("st", sides, strict=True):
             text = "".join(f"{line}\n" for line in lines)
             (folder / f"{name}.{side}").write_text(text, encoding="utf-8", newline="\n")
+
+
+def found(folder: Path, train: Sides, **held_out: Sides) -> Findings:
+    """Returns the doctor's findings; the files are those of `write`, the held-out ones in order."""
+    write(folder, train=train, **held_out)
     names = list(held_out)
     data = DataConfig(
         folder=str(folder),
@@ -126,7 +131,7 @@ def test_a_held_out_set_is_checked_by_what_was_learned_from_training(tmp_path: P
 
 def test_a_part_that_is_read_twice_is_checked_once(tmp_path: Path) -> None:
     """A set that is validation and test, or training too: its last and its first line are not neighbours."""
-    found(tmp_path, translations(1200, 41), dev=shifted(translations(700, 42), 300))  # writes the files
+    write(tmp_path, train=translations(1200, 41), dev=shifted(translations(700, 42), 300))
     train, dev = ("train.s", "train.t"), ("dev.s", "dev.t")
     for validation, test in ((dev, {"dev": dev}), (dev, {"dev": dev, "again": dev})):
         data = DataConfig(folder=str(tmp_path), train=(train, dev), validation=validation, test=test)
@@ -156,11 +161,10 @@ def test_shuffled_lines_do_not_belong_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize("num_windows", [11, 12])
 def test_shuffled_lines_of_a_second_corpus_do_not_belong_together(tmp_path: Path, num_windows: int) -> None:
     """The windows of the second are scored by the dictionary that has not seen them, however many the first one has."""
-    found(tmp_path, translations(num_windows * shifted_lines.WINDOW_LINES, 43))  # writes the files
     source, target = translations(2000, 44)
     Random(1).shuffle(target)
-    (tmp_path / "second.s").write_text("".join(f"{line}\n" for line in source), encoding="utf-8")
-    (tmp_path / "second.t").write_text("".join(f"{line}\n" for line in target), encoding="utf-8")
+    first_corpus = translations(num_windows * shifted_lines.WINDOW_LINES, 43)
+    write(tmp_path, train=first_corpus, second=(source, target))
     data = DataConfig(folder=str(tmp_path), train=(("train.s", "train.t"), ("second.s", "second.t")))
     fault, count, first = only(examine(locate(data), data, progress=False).findings)
     assert fault.startswith(f"{tmp_path}/second.s and {tmp_path}/second.t do not belong together: a line matches its")
@@ -277,27 +281,27 @@ def sorted_lines() -> Sides:
 
 
 ALIGNED: dict[str, Callable[[], Sides]] = {
-    "translations": lambda: translations(1500, 20),
-    "copies": lambda: (translations(1500, 21)[0],) * 2,
-    "upper case": lambda: (translations(1500, 22)[0], [line.upper() for line in translations(1500, 22)[0]]),
+    "translations": lambda: translations(1000, 20),
+    "copies": lambda: (translations(1000, 21)[0],) * 2,
+    "upper case": lambda: (translations(1000, 22)[0], [line.upper() for line in translations(1000, 22)[0]]),
     "reversed words": lambda: (
-        translations(1500, 23)[0],
-        [" ".join(line.split()[::-1]) for line in translations(1500, 23)[0]],
+        translations(1000, 23)[0],
+        [" ".join(line.split()[::-1]) for line in translations(1000, 23)[0]],
     ),
     "reversed letters": lambda: (
-        ["".join(Random(i).choices("abcdefghij", k=8)) for i in range(1500)],
-        ["".join(Random(i).choices("abcdefghij", k=8))[::-1] for i in range(1500)],
+        ["".join(Random(i).choices("abcdefghij", k=8)) for i in range(1000)],
+        ["".join(Random(i).choices("abcdefghij", k=8))[::-1] for i in range(1000)],
     ),
-    "no spaces": lambda: unspaced(translations(1500, 24)),
-    "one line again and again": lambda: (["the same line"] * 1500, ["dieselbe Zeile"] * 1500),
+    "no spaces": lambda: unspaced(translations(1000, 24)),
+    "one line again and again": lambda: (["the same line"] * 1000, ["dieselbe Zeile"] * 1000),
     "every line four times": lambda: (
-        [line for line in translations(400, 25)[0] for _ in range(4)],
-        [line for line in translations(400, 25)[1] for _ in range(4)],
+        [line for line in translations(250, 25)[0] for _ in range(4)],
+        [line for line in translations(250, 25)[1] for _ in range(4)],
     ),
-    "neighbours alike": lambda: (sorted(translations(1500, 26)[0]),) * 2,
+    "neighbours alike": lambda: (sorted(translations(1000, 26)[0]),) * 2,
     "sorted": sorted_lines,
     "empty lines": lambda: (["", " "] * 700 + translations(100, 27)[0], ["", "x"] * 700 + translations(100, 27)[1]),
-    "numbers to words": lambda: ([str(i) for i in range(1500)], [" ".join(map(str, str(i))) for i in range(1500)]),
+    "numbers to words": lambda: ([str(i) for i in range(1000)], [" ".join(map(str, str(i))) for i in range(1000)]),
 }
 
 
@@ -346,8 +350,8 @@ def test_a_validation_set_of_a_few_lines_is_enough_to_see_which_part_is_swapped(
 
 
 def test_text_without_spaces_is_checked(tmp_path: Path) -> None:
-    _, _, first = only(found(tmp_path, shifted(unspaced(translations(2000, 29)), 1200)))
-    assert abs(first - 1201) <= 4
+    _, _, first = only(found(tmp_path, shifted(unspaced(translations(1200, 29)), 700)))
+    assert abs(first - 701) <= 4
 
 
 def test_the_demo_corpus_is_aligned(tmp_path: Path) -> None:
@@ -355,7 +359,7 @@ def test_the_demo_corpus_is_aligned(tmp_path: Path) -> None:
     pytest.importorskip("num2words")
     for target in ("de", "fr"):
         demo = make_demo_corpus(
-            tmp_path / target, target_language=target, num_train=2000, num_validation=60, num_test=60
+            tmp_path / target, target_language=target, num_train=1200, num_validation=60, num_test=60
         )
         train, validation, test = (
             tuple(path.read_text(encoding="utf-8").splitlines() for path in paths)
