@@ -113,13 +113,13 @@ def seconds(text):
     read_markup(text, "html")
     is_nested(text, "html")
     return time.process_time() - before
-for short, long in zip(texts(12_000), texts(48_000), strict=True):
-    assert seconds(long) < 8 * seconds(short) + 0.2, short[:40]
+for short, long in zip(texts(6_000), texts(24_000), strict=True):
+    assert seconds(long) < 6 * seconds(short) + 0.05, short[:40]
 """
 
 
 def test_hostile_text_is_read_in_linear_time() -> None:
-    """Four times the text takes four times as long; with quadratic time, sixteen times, and seconds."""
+    """Four times the text takes four times as long; with quadratic time, sixteen times."""
     subprocess.run([sys.executable, "-c", _HOSTILE], check=True)
 
 
