@@ -142,7 +142,7 @@ def test_a_search_obeys_whatever_it_finds(seed: int, rules: list[Rules], beam_si
             assert h.log_probability == pytest.approx(own, abs=1e-5)  # the model's own: nothing is normalised anew
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seeds, rules_of_a_batch(), st.integers(1, 4), st.lists(st.integers(0, 7), min_size=4, max_size=4))
 def test_neighbours_and_stopping_early_do_not_matter(
     seed: int, rules: list[Rules], beam_size: int, limits: list[int]
