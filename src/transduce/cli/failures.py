@@ -15,6 +15,9 @@ from typing import Any
 
 from transduce.errors import NO_MEMORY_SAID, DataError, TransduceError
 
+if sys.platform != "win32":  # which is refused later
+    import resource  # now: when memory is short, there may be no room for it
+
 _SHOW = "'transduce --debug COMMAND …' shows where."
 _ADVICE = {
     errno.ENOSPC: "Make room, and run the command again.",
@@ -109,8 +112,6 @@ def lack_of_memory(error: BaseException) -> MemoryError | None:
 
 def _address_space() -> tuple[int, int | None]:
     """Returns the limit of this process's address space, and what is left of it; None if there is no limit."""
-    import resource  # here: Windows, which is refused later, does not have it
-
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     size = Path("/proc/self/statm")
     if limit == resource.RLIM_INFINITY or not size.is_file():
