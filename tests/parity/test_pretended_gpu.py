@@ -160,8 +160,8 @@ def _store(path: Path) -> ParallelStore:
     return ParallelStore.open(path)
 
 
-def _run(*arguments: str) -> Any:
-    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True)
+def _run(python: Path, *arguments: str) -> Any:
+    done = subprocess.run([python, __file__, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -170,17 +170,19 @@ needs_pretending = pytest.mark.skipif(not pretended_gpu.AVAILABLE, reason="this 
 
 
 @needs_pretending
-def test_every_way_of_decoding_stays_on_the_device() -> None:
+def test_every_way_of_decoding_stays_on_the_device(warm_python: Path) -> None:
     """And a search waits for the device where it looks at what has finished, and nowhere else."""
-    result = _run("decode")
+    result = _run(warm_python, "decode")
     assert result["different"] == []
     for name, waited in result["waited"].items():
         assert set(waited) == {"to the CPU"}, (name, waited)
 
 
 @needs_pretending
-def test_an_update_stays_on_the_device_and_waits_once_when_the_next_batch_is_made(tmp_path: Path) -> None:
-    for name, found in _run("train", str(tmp_path)).items():
+def test_an_update_stays_on_the_device_and_waits_once_when_the_next_batch_is_made(
+    tmp_path: Path, warm_python: Path
+) -> None:
+    for name, found in _run(warm_python, "train", str(tmp_path)).items():
         assert found["difference"] < 1e-5, name
         assert found["perplexity"] < 1e-4, name
         assert found["waited"] == ["next batch made", "tolist"] * 2, name
