@@ -196,13 +196,21 @@ def _folded(text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
 def _characters() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     """Returns for each code point its folded form, or `_IN_CONTEXT`, and its class."""
     folded, classes = np.arange(NUM_CODES, dtype=np.uint32), np.zeros(NUM_CODES, dtype=np.uint8)
+    letters, changed = list[int](), dict[int, int]()
     for code in range(NUM_CODES - 1):
         character = chr(code)
-        if unicodedata.category(character)[0] in "LMN":
-            classes[code] = _LETTER
+        kind = unicodedata.category(character)[0]
+        if kind in "LMN":
+            letters.append(code)
             form = unicodedata.normalize("NFKC", character.casefold()).casefold()  # "ℝ" has no case, and becomes "R"
-            joins = any(unicodedata.category(each)[0] == "M" or ord(each) in _JAMO for each in (character, *form))
-            folded[code] = _IN_CONTEXT if joins or len(form) != 1 else ord(form)
+            joins = kind == "M" or code in _JAMO
+            if form != character:  # few are: none of the many of Chinese, for example
+                joins |= any(unicodedata.category(each)[0] == "M" or ord(each) in _JAMO for each in form)
+                changed[code] = ord(form) if len(form) == 1 else _IN_CONTEXT
+            if joins:
+                changed[code] = _IN_CONTEXT
+    classes[letters] = _LETTER
+    folded[list(changed)] = list(changed.values())
     for first, last in UNSPACED_RANGES:
         inside = classes[first : last + 1]
         inside[inside == _LETTER] = _UNSPACED
