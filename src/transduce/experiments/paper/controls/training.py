@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ class Run:
 
     # --- parts --------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def _prepared(self) -> Prepared:
         if not is_prepared(self.data):
             with in_turn(self.data.parent):  # of several commands the first prepares
@@ -155,7 +156,7 @@ class Run:
                     prepare(self.config, self.data, progress=self.show_progress)
         return load_prepared(self.data, checksums=False)
 
-    @property
+    @cached_property
     def _tokenizer(self) -> Tokenizer:
         return load_tokenizer(self._prepared.tokenizer)
 
