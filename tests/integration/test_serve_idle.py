@@ -75,7 +75,6 @@ def test_an_idle_service_grows_by_nothing(tmp_path: Path, monkeypatch: pytest.Mo
             await rounds(server.address, 2 * _ROUNDS)
             objects.append(_new_objects())
         after = await _counts()
-        gc.unfreeze()
         server._ending.set()
         await serving
         assert all(map(operator.le, after, before)), f"tasks, threads, open files: {before}, then {after}"

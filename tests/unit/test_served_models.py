@@ -1,8 +1,6 @@
 """The models of the service by pair of languages, pivots among them."""
 
-import gc
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,14 +14,6 @@ from transduce.serve.model_folder import FoundModel
 from transduce.serve.models import Models, ServedPair
 from transduce.serve.operations.metrics import Metrics
 from transduce.serve.requests import UnknownPairError
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _few_objects() -> Iterator[None]:
-    """Lets collections leave alone what is here before: a model that is dropped begins one, which takes a second."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 class _Slot:
