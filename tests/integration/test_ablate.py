@@ -62,6 +62,7 @@ log_steps = 1
 
 [decode]
 beam_size = 2
+max_extra_tokens = 8
 """
 
 GRID = """
