@@ -393,19 +393,19 @@ def test_a_partial_file_of_nobody_is_left_alone(upper: Translator, source: Path,
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.data.readers._BLOCK_BYTES", 1 << 12)  # what is read at once: less than either file
+    monkeypatch.setattr("transduce.data.readers._BLOCK_BYTES", 1 << 14)  # what is read at once: less than either file
     peaks = []
-    for count in (1_000, 6_000):
+    for count in (3_000, 18_000):
         source = tmp_path / f"in{count}.txt"
         source.write_text("a man with a ball\n" * count)
         translator = text_translator()
         assert isinstance(translator.engine, TextEngine)
         translator.engine.seen = _Forgetful()
         tracemalloc.start()
-        translate_file(translator, source, tmp_path / f"out{count}.txt.gz", FileJob(window=30))
+        translate_file(translator, source, tmp_path / f"out{count}.txt.gz", FileJob(window=100))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.6 * peaks[0]  # 2.1 if lines were held; the same work varies by 1.35
+    assert peaks[1] < 1.6 * peaks[0]  # 2.6 if lines were held; the same work varies by 1.35
 
 
 class _Forgetful(list[str]):
