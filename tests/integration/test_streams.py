@@ -1,5 +1,6 @@
 """Files through a translator: every layout and compression, killed and resumed, and in bounded memory."""
 
+import gc
 import gzip
 import json
 import os
@@ -392,6 +393,16 @@ def test_a_partial_file_of_nobody_is_left_alone(upper: Translator, source: Path,
     assert read(output) == read(source).upper()
 
 
+@pytest.fixture
+def usual_collections() -> Iterator[None]:
+    """Collects garbage as often as Python does by itself: the other tests let more of it lie about."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("usual_collections")
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transduce.data.readers._BLOCK_BYTES", 1 << 14)  # what is read at once: less than either file
     peaks = []

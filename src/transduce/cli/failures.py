@@ -15,7 +15,7 @@ from typing import Any
 
 from transduce.errors import NO_MEMORY_SAID, DataError, TransduceError
 
-if sys.platform != "win32":  # which is refused later
+with contextlib.suppress(ImportError):  # Windows, which is refused later, does not have it
     import resource  # now: when memory is short, there may be no room for it
 
 _SHOW = "'transduce --debug COMMAND …' shows where."
