@@ -1,4 +1,4 @@
-"""Several test sets, each in its own direction: what is asked of the model, and the table of the scores."""
+"""Several test sets, each in its own direction: the calls of the model, and the table of the scores."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ from transduce.translation.set_scores import EvaluationSet, SetScores, read_test
 
 
 class Noting:
-    """Translates to capitals, and notes what it is asked for."""
+    """Translates to capitals, and notes its calls."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []
         self.directions = self
 
     def choose(self, source: str, target: str, domain: str) -> Direction:
@@ -35,12 +35,12 @@ class Noting:
     def stream(
         self, lines: Sequence[str], *, options: DecodeConfig | None, text_options: TextOptions
     ) -> Iterator[list[Translation]]:
-        self.asked.append((*lines, options, text_options.language, text_options.target, text_options.domain))
+        self.calls.append((*lines, options, text_options.language, text_options.target, text_options.domain))
         for line in lines:
             yield [Translation(line.upper(), 0.0, 0.0, (), finished=True, source_truncated=False)]
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], **asked: str) -> list[TargetScore]:
-        self.asked.append((*sources, *targets, asked))
+    def score(self, sources: Sequence[str], targets: Sequence[str], **options: str) -> list[TargetScore]:
+        self.calls.append((*sources, *targets, options))
         values = [(-float(len(sources)),) * len(target.split()) for target in targets]
         return [TargetScore(("x",) * len(each), each, 0.0, source_truncated=False) for each in values]
 
@@ -64,7 +64,7 @@ SETS = [
 def test_each_set_is_translated_and_scored_in_its_own_direction() -> None:
     model, search = Noting(), DecodeConfig(beam_size=2)
     found = score_sets(cast(Any, model), SETS, search=search, metrics=["bleu-paper"], options={"lowercase": True})
-    assert model.asked == [
+    assert model.calls == [
         ("a dog", "a cat", "A DOG", "A CAT", {"source_language": "en", "target_language": "de", "domain": "law"}),
         ("two big dogs run", "DEUX CHIENS", {"source_language": "", "target_language": "", "domain": ""}),
         ("a", "B", {"source_language": "", "target_language": "fr", "domain": ""}),
@@ -91,20 +91,20 @@ def test_a_direction_that_is_unknown_names_its_set_before_anything_is_translated
     unknown = EvaluationSet(name="four", source=SETS[2].source, references=SETS[2].references, target_language="xx")
     with pytest.raises(ConfigError, match="test set 'four': unknown"):
         score_sets(cast(Any, model), [*SETS, unknown])
-    assert model.asked == []
+    assert model.calls == []
 
 
 def test_a_reference_that_is_too_long_names_its_file_before_anything_is_translated() -> None:
     class Short(Noting):
-        def score(self, sources: Sequence[str], targets: Sequence[str], **asked: str) -> list[TargetScore]:
+        def score(self, sources: Sequence[str], targets: Sequence[str], **options: str) -> list[TargetScore]:
             if "DEUX CHIENS" in targets:
                 raise DataError("target 1 has 3 tokens, but this model's learned positions end at 2.")
-            return super().score(sources, targets, **asked)
+            return super().score(sources, targets, **options)
 
     model = Short()
     with pytest.raises(DataError, match=r"^c\.fr: target 1 has 3 tokens, but"):
         score_sets(cast(Any, model), SETS, metrics=["bleu-paper"])
-    assert [len(asked) for asked in model.asked] == [5]  # the first set was scored
+    assert [len(call) for call in model.calls] == [5]  # the first set was scored
 
 
 def test_the_table_has_a_row_for_each_set_and_each_signature_once() -> None:
@@ -182,4 +182,4 @@ def test_a_wrong_metric_is_refused_before_anything_is_translated(score: Any, met
     translator = Noting()
     with pytest.raises(EvaluationError, match=message):
         score(translator, SETS, metrics=[metric], options={"tokenized": True})
-    assert translator.asked == []
+    assert translator.calls == []

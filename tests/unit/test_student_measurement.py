@@ -136,14 +136,14 @@ def test_four_systems_are_measured_alike(
         ("student", always | {"shortlist": "on"}),
     ]
     timed = len(range(0, num_pairs, step))
-    asked = [(4, "en", "fr", "law"), (1, "en", "fr", "law"), (1, "", "", ""), (2, "", "", "")]
-    for each, (beam, source, target, domain) in zip(loaded, asked, strict=True):
+    calls = [(4, "en", "fr", "law"), (1, "en", "fr", "law"), (1, "", "", ""), (2, "", "", "")]
+    for each, (beam, source, target, domain) in zip(loaded, calls, strict=True):
         texts = TextOptions(language=source, target=target, domain=domain)
         options = {"beam_size": beam, "batch_size": 32, "text_options": texts}
         assert each.asked == [(num_pairs, options)] + [(timed, options)] * 5  # all lines, and five rounds for the time
     assert scored == [
         ({f"{each.path.name} {beam}"}, num_pairs, f"t{num_pairs - 1}")
-        for each, (beam, *_) in zip(loaded, asked, strict=True)
+        for each, (beam, *_) in zip(loaded, calls, strict=True)
     ]
     names = ["teacher, beam 4", "teacher, greedy", "student, greedy", "student, beam 2"]
     assert cold == [(name, "s0") for name in names] * 5
