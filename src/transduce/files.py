@@ -95,9 +95,11 @@ def require_free(
         option: the option that names the path, for the message; "" if there is none.
 
     Raises:
-        TransduceError: an `error`; something is at `path`, and may not be replaced.
+        TransduceError: an `error`; something is at `path`, and may not be replaced, or `path` is "-".
     """
-    if path == Path("-") or is_special(path):
+    if path == Path("-"):
+        raise error(f"{option} -: standard output cannot be used here. Name a file or folder.".lstrip())
+    if is_special(path):
         return
     if foreign and (path.is_file() or _holds_something(path)):
         raise error(f"{path}: exists, and {foreign}; it is left as it is. Name another {option}, or delete it.")
@@ -107,9 +109,7 @@ def require_free(
 
 
 def _holds_something(path: Path) -> bool:
-    if path.is_dir():
-        return any(path.iterdir())
-    return path.is_file() and path.stat().st_size > 0
+    return any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
 
 
 @contextlib.contextmanager

@@ -74,6 +74,12 @@ def test_po(name: str, newline: str) -> None:
         assert found == expected
 
 
+def test_a_line_of_a_catalogue_may_hold_several_strings() -> None:
+    """`msgfmt` joins them, as C does."""
+    found = translated(f'{HEADER}msgid "a " "dog\\"" ""\n"runs" " fast"\nmsgstr "" ""\n'.encode(), "de.po").decode()
+    assert found == f'{HEADER}msgid "a " "dog\\"" ""\n"runs" " fast"\nmsgstr "A DOG\\"RUNS FAST"\n'
+
+
 def test_a_template_gets_the_encoding_of_its_translations() -> None:
     """`msgfmt` refuses a catalogue with translations whose charset is that of a template of xgettext."""
     template = HEADER.replace("UTF-8", "CHARSET") + 'msgid "a dog; charset=CHARSET\\n"\nmsgstr ""\n'
@@ -81,7 +87,9 @@ def test_a_template_gets_the_encoding_of_its_translations() -> None:
     assert found == HEADER + 'msgid "a dog; charset=CHARSET\\n"\nmsgstr "A DOG; CHARSET=CHARSET\\n"\n'
 
 
-@pytest.mark.parametrize("line", ['msgid "a dog', "msgstr a", "a dog", 'msgctx "a"', '"a" b', "msgid"])
+@pytest.mark.parametrize(
+    "line", ['msgid "a dog', "msgstr a", "a dog", 'msgctx "a"', '"a" b', 'msgid "a "dog""', "msgid"]
+)
 def test_a_line_of_no_catalogue_is_named(line: str) -> None:
     """Its message would not be translated: `msgfmt` refuses it too."""
     with pytest.raises(DataError, match=rf"^a\.po: line 6 is no line of a catalogue: '{re.escape(line)}'\. `msgfmt"):

@@ -174,7 +174,8 @@ def test_what_was_set_aside_does_not_replace_what_is_there(tmp_path: Path) -> No
 def test_a_file_whose_name_is_that_of_standard_output_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("-").write_text("x")
-    files.require_free(Path("-"), overwrite=False)
+    with pytest.raises(DataError, match=r"^--report -: standard output cannot be used here\. Name a file"):
+        files.require_free(Path("-"), overwrite=True, option="--report")
     with pytest.raises(DataError, match="exists already"):
         files.require_free(tmp_path / "-", overwrite=False)
 
@@ -227,7 +228,7 @@ def test_what_could_be_lost_is_not_overwritten(tmp_path: Path) -> None:
     empty.touch()
     full.write_text("mine")
     folder.mkdir()
-    for free in (absent, empty, folder, Path("/dev/null"), Path("/dev/stdout"), Path("-")):
+    for free in (absent, empty, folder, Path("/dev/null"), Path("/dev/stdout")):
         files.require_free(free, overwrite=False)
     (folder / "mine").touch()
     for taken in (full, folder):

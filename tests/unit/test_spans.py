@@ -335,6 +335,12 @@ def test_costs_are_measured_and_grow(tmp_path: Path) -> None:
     assert 0 < engine.drafts.costs(1) < engine.drafts.costs(128) < 1
 
 
+def test_no_pass_is_measured_that_a_model_with_few_learned_positions_cannot_make(tmp_path: Path) -> None:
+    bundle = made_bundle(tmp_path / "model", positions="learned", max_positions=8)  # one pass would have 9 tokens
+    costs = torch_drafts.measured_costs(load_model(bundle).eval())
+    assert [num_tokens for num_tokens, _ in costs.measured] == [1, 2, 3, 5, 16, 32, 64, 128]
+
+
 def test_models_with_restricted_attention_and_ensembles_are_refused(tmp_path: Path) -> None:
     bundle = made_bundle(tmp_path / "model", attention_window=4)
     with pytest.raises(ConfigError, match="attention_window"):

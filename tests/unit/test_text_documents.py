@@ -422,7 +422,8 @@ def test_lines_without_spaces_are_wrapped_only_where_they_are_full() -> None:
     title, paragraph, full = "狗的故事", "狗" * 58, "狗" * 60
     lines = [title, paragraph, "狗", full]
     assert seen("\n".join(lines)) == lines
-    assert seen(f"{full}\n{title}\n") == [f"{full} {title}"]
+    assert seen(f"{full}\n{title}\n") == [full + title]  # where a line ends, nothing is between two signs
+    assert seen(f"{full}\nof {title}\n") == [f"{full} of {title}"]
 
 
 def test_a_wrapped_item_keeps_its_indents() -> None:

@@ -40,7 +40,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def require_output(args: argparse.Namespace) -> None:
     """Raises an error where the file of `add_output` exists, unless --overwrite is given."""
-    if args.output is not None:
+    if args.output not in (None, Path("-")):
         require_free(args.output, overwrite=args.overwrite)
 
 

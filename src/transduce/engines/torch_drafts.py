@@ -182,8 +182,10 @@ def measured_costs(model: Transformer) -> PassCosts:
     """Returns what passes cost on this machine: the fastest of some, for several numbers of sentences and tokens."""
     found, device = [], model.output_embedding.device
     length = min(_MEASURED_LENGTH, model.source_positions.limit or _MEASURED_LENGTH)
+    limit = model.target_positions.limit
+    passes = [each for each in _MEASURED_PASSES if limit is None or each[1] <= limit]
     with torch.inference_mode():
-        for num_sentences, num_tokens in _MEASURED_PASSES:
+        for num_sentences, num_tokens in passes:
             source_BS, lengths_B = padded([[EOS] * length] * num_sentences, device)
             state = SpanState.start(model, model.encode(source_BS, lengths_B))
             tokens_BK = torch.full((num_sentences, num_tokens), EOS, device=device)

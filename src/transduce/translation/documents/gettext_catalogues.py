@@ -17,8 +17,10 @@ from transduce.translation.documents.messages import add_message
 from transduce.translation.documents.plain_text import lines_of
 from transduce.translation.documents.segments import Item, Piece, SegmentBuilder, SegmentError, Tags, written_with
 
-_FIELD = re.compile(r'\s*(?P<name>msgctxt|msgid|msgid_plural|msgstr)(?:\[(?P<form>\d{1,3})\])?\s*"(?P<text>.*)"\s*\Z')
-_FURTHER = re.compile(r'\s*"(?P<text>.*)"\s*\Z')
+_STRING = r'"((?:[^"\\]|\\.)*+)"\s*+'
+_STRINGS = rf"(?P<strings>(?:{_STRING})++)\Z"
+_FIELD = re.compile(rf"\s*(?P<name>msgctxt|msgid|msgid_plural|msgstr)(?:\[(?P<form>\d{{1,3}})\])?\s*{_STRINGS}")
+_FURTHER = re.compile(rf"\s*{_STRINGS}")
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
 _CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -32,13 +34,13 @@ _FUZZY = re.compile(r"#,.*\bfuzzy\b")
 class _Field:
     name: str
     form: int | None  # of a plural
-    texts: list[str] = field(default_factory=list)  # one a line
+    texts: list[str] = field(default_factory=list)  # of each string
     lines: list[str] = field(default_factory=list)  # as they are in the catalogue
     end: str = ""  # of its last line
 
-    def add(self, text: str, line: str, end: str) -> None:
-        """Adds a line, and its text between quotation marks."""
-        self.texts.append(_unescaped(text))
+    def add(self, strings: str, line: str, end: str) -> None:
+        """Adds a line, and its strings between quotation marks."""
+        self.texts += map(_unescaped, re.findall(_STRING, strings))
         self.lines.append(line + end)
         self.end = end
 
@@ -118,7 +120,7 @@ def _entries(text: str) -> Iterator[_Entry]:
     for number, (line, end) in enumerate(lines_of(text), 1):
         found, further = _FIELD.match(line), _FURTHER.match(line)
         if found is None and further is not None and (last := entry.further_field()) is not None:
-            last.add(further["text"], line, end)
+            last.add(further["strings"], line, end)
             continue
         if found is None and not _OTHER.match(line):  # its message would be left out without a word
             shown = shorten(line, 60, placeholder=" …")
@@ -132,7 +134,7 @@ def _entries(text: str) -> Iterator[_Entry]:
         else:
             form = int(found["form"]) if found["form"] else None
             entry.parts.append(added := _Field(found["name"], form))
-            added.add(found["text"], line, end)
+            added.add(found["strings"], line, end)
             entry.has_target |= added.name == "msgstr"
     yield entry
 

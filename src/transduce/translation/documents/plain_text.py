@@ -70,8 +70,17 @@ def _paragraph(lines: Sequence[tuple[str, str]]) -> Iterator[Piece]:
         def encode(text: str, width: int = width, start: str = start, indent: str = indent, end: str = end) -> str:
             return end.join(rewrapped(text, width, start, indent))[len(start) :]
 
-        yield from text_pieces(" ".join(text.strip() for text in texts), original, encode)
+        yield from text_pieces(_joined(texts), original, encode)
         yield ends[-1]
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Returns the text of wrapped lines: Chinese and the like have no space where a line ends."""
+    text = lines[0].strip()
+    for line in lines[1:]:
+        following = line.strip()
+        text += ("" if NO_SPACES.match(text[-1]) and NO_SPACES.match(following) else " ") + following
+    return text
 
 
 def _columns(line: str) -> Iterator[Piece]:
