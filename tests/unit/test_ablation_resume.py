@@ -157,6 +157,16 @@ def test_a_table_says_where_its_trainings_are_of_different_source_code(base: Con
     assert "Trained by different source code: aaa, bbb." in (output / "table.md").read_text(encoding="utf-8")
 
 
+def test_an_installation_next_to_its_libraries_has_the_same_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("transduce", "library"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("import library\n")
+    monkeypatch.setattr(source, "_ROOT", tmp_path)
+    assert [*source.reached("transduce")] == ["transduce"]
+
+
 def test_the_source_of_a_training_is_what_it_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     reached = source.reached("transduce.experiments.ablation.worker")
     for name in ("transduce", "model.layers", "training.schedule", "evaluation.bleu", "files", "treebank"):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from transduce.engines.model_source import syntax_digest
 
-_WORKER = "transduce.experiments.ablation.worker"
+_PACKAGE = "transduce"
+_WORKER = f"{_PACKAGE}.experiments.ablation.worker"
 _ROOT = Path(__file__).parents[3]
 _DIGITS = 12
 _BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")  # where a statement has others: no expression imports
@@ -45,6 +46,8 @@ def reached(start: str) -> dict[str, ast.Module]:
     left = [start]
     while left:
         name = left.pop()
+        if name.partition(".")[0] != _PACKAGE:  # an installation has its libraries in the same folder
+            continue
         path = _ROOT / name.replace(".", "/")
         path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         if name not in sources and path.is_file():
