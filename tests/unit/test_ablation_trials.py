@@ -64,6 +64,15 @@ def test_data_is_shared_where_the_vocabulary_of_the_model_to_start_from_is_alike
     assert len(set(folders)) == 3
 
 
+def test_data_is_shared_where_words_are_linked_in_all_or_in_none(base: Config, tmp_path: Path) -> None:
+    """Links of words need a file more, which guided attention and two of the modifiers read."""
+    terms, noise = ([{"name": name, "probability": 0.1}] for name in ("terms", "noise"))
+    rows = [{}, {"guided_attention": 0.1}, {"modifiers": terms}, {"modifiers": noise}]
+    grid = Grid("links", tuple(Row(f"row{index}", constant({"train": row})) for index, row in enumerate(rows)))
+    folders = [trial.data for trial in Ablation(grid, base, tmp_path / "out").trials()]
+    assert folders[0] == folders[3] != folders[1] == folders[2]
+
+
 def test_a_trial_can_always_be_resumed(base: Config, tmp_path: Path) -> None:
     never = apply_settings(base, ["train.checkpoint_minutes=0"])
     assert Ablation(GRID, never, tmp_path).trials()[0].config.train.checkpoint_minutes > 0

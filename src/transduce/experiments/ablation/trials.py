@@ -17,6 +17,8 @@ from typing import Any
 from transduce import files
 from transduce.config import Config, TrainConfig, from_dict, to_dict
 from transduce.config.checked_json import digest
+from transduce.data.prepared import ALIGNER
+from transduce.data.word_links import needs_aligner
 from transduce.errors import ConfigError
 from transduce.experiments import store
 from transduce.experiments.ablation.grid import Grid
@@ -260,4 +262,6 @@ def _data_key(config: Config) -> str:
     depends_on = [values["text"], values["data"]]
     if config.init.model:
         depends_on.append({key: values["init"][key] for key in _INIT_OF_DATA})
+    if needs_aligner(config):
+        depends_on.append(ALIGNER)
     return digest(depends_on)[:12]
