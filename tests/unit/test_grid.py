@@ -101,6 +101,7 @@ def test_a_selection_keeps_the_grids_order(tmp_path: Path) -> None:
         ("[axes]\nmodel.dropout = 0.1", r"axes\.model\.dropout = 0\.1: must be a list"),
         ("[axes]\nmodel.dropout = []", r"axes\.model\.dropout = \[\]"),
         ("[axes]\ndata.train = [['a', 'b']]", r"axes\.data\.train"),
+        ("[axes]\nmodel.dropout = [0.1, 0.2, 0.1]", r"axes\.model\.dropout = \[0\.1, 0\.2, 0\.1\]: has 0\.1 twice"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:

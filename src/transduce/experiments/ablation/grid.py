@@ -143,6 +143,8 @@ def _product(sections: Mapping[str, Any]) -> tuple[Row, ...]:
     for section, key, values in axes:
         if not isinstance(values, list) or not values or any(isinstance(value, list | dict) for value in values):
             raise ConfigError(f"axes.{section}.{key} = {values!r}: must be a list of single values, at least one.")
+        if (twice := next((value for value in values if values.count(value) > 1), None)) is not None:
+            raise ConfigError(f"axes.{section}.{key} = {values!r}: has {twice} twice.")
     if not axes:
         raise ConfigError("[axes] is empty: write a list of values for each key, such as model.dropout = [0.0, 0.1].")
     keys = [key for _, key, _ in axes]
