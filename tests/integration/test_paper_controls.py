@@ -211,6 +211,14 @@ def test_what_has_no_effect_is_refused(tmp_path: Path, changes: dict[str, Any], 
         table2.experiment(replace(Table2Options("smoke", tmp_path), **changes))
 
 
+def test_trials_of_a_system_that_is_still_trained_are_not_shown(finished: Path) -> None:
+    """As where another command, which trains it, is at work in the same folder, or was stopped there."""
+    left = {name: values for name, values in cells(finished).items() if not name.startswith("leg/lstm")}
+    settings = report.render("smoke", left).partition("## Settings")[2]
+    assert "trial/lstm/0" in left
+    assert [settings.count(f"{title}** |") for title in ("| **Transformer", "| **LSTM", "| **ConvS2S")] == [1, 0, 1]
+
+
 def test_seeds_are_averaged() -> None:
     """Two seeds of one system: means of costs, mean and deviation of scores."""
     leg = {

@@ -103,6 +103,8 @@ def _settings(legs: Sequence[Values], trials: Sequence[Values]) -> str:
     chosen = {leg["system"]: (leg["title"], leg["trial"]) for leg in legs}
     rows = []
     for each in trials:
+        if each["system"] not in chosen:  # another command has tried it, and has not trained it yet
+            continue
         title, best = chosen[each["system"]]
         name = f"**{title}**" if each["trial"] == best else title
         rows.append([name, _listed(each["settings"]), f"{each['perplexity']:.2f}", f"{each['minutes']:.1f}"])
