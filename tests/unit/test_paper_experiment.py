@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -120,6 +121,21 @@ def test_results_of_other_settings_that_came_meanwhile_are_not_mixed(tmp_path: P
     with pytest.raises(ConfigError, match="holds results of"):
         run_experiment(slow, tmp_path, show_progress=False)
     assert list(results(tmp_path)["cells"]) == ["x"]
+
+
+def test_the_last_of_two_commands_shows_all(tmp_path: Path) -> None:
+    """The other measures and ends, if it can, while this one draws."""
+    order = ["a", "b"]
+    other = replace(Counting().experiment("b"), order=order)
+    thread = threading.Thread(target=run_experiment, args=(other, tmp_path), kwargs={"show_progress": False})
+
+    def draw_slowly(measured: Measured, folder: Path) -> None:
+        thread.start()
+        thread.join(0.5)
+
+    run_experiment(replace(Counting().experiment("a"), order=order, draw=draw_slowly), tmp_path, show_progress=False)
+    thread.join()
+    assert "a = 97, b = 98" in (tmp_path / "table.md").read_text(encoding="utf-8")
 
 
 def test_a_result_waits_until_the_folder_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

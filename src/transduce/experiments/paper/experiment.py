@@ -74,11 +74,13 @@ def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool 
             values = _measure(measurement, bar)
             results.add(measurement.name, values, time.perf_counter() - started)
             bar.update()
-    shown = [name for name in experiment.order if name in results.cells] or names
-    measured = {name: results.cells[name]["values"] for name in shown}
-    experiment.draw(measured, folder)
-    page = f"# {experiment.title}\n\n{experiment.render(measured)}\n\n{results.footer()}\n"
-    files.write_text(folder / TABLE, page)
+    with store.in_turn(folder):  # the command that ends last shows the results of all
+        results.read()
+        shown = [name for name in experiment.order if name in results.cells] or names
+        measured = {name: results.cells[name]["values"] for name in shown}
+        experiment.draw(measured, folder)
+        page = f"# {experiment.title}\n\n{experiment.render(measured)}\n\n{results.footer()}\n"
+        files.write_text(folder / TABLE, page)
     return folder / TABLE
 
 
@@ -96,7 +98,7 @@ class _Results:
         self._now = {"experiment": experiment.name, "settings": json.loads(json.dumps(dict(experiment.settings)))}
         self._path = path
         self._values = {**self._now, "started": datetime.date.today().isoformat(), "machines": [], "cells": {}}
-        self._read()
+        self.read()
         self._machine = describe_machine()
 
     @property
@@ -105,7 +107,7 @@ class _Results:
         cells: dict[str, dict[str, Any]] = self._values["cells"]
         return cells
 
-    def _read(self) -> None:
+    def read(self) -> None:
         """Takes over what is written, which must be of this experiment and its settings."""
         path, now = self._path, self._now
         if not path.exists():
@@ -121,7 +123,7 @@ class _Results:
     def add(self, name: str, values: Values, seconds: float) -> None:
         """Keeps a measurement, durably, next to those that other commands have written here since."""
         with store.in_turn(self._path.parent):
-            self._read()
+            self.read()
             machines = self._values["machines"]
             if self._machine not in machines:
                 machines.append(self._machine)
