@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from made_memories import write_memory
 from transduce import files
 from transduce.bundle import save_bundle
 from transduce.config import Config, DataConfig, apply_settings, load_recipe, preset
@@ -242,6 +243,25 @@ def test_the_papers_bleu_is_tokenised_by_the_target_language(
     lines, references = ["a well-known dog runs home"], [["a well-known cat runs home"]]
     assert found["bleu"] == paper_bleu(lines, references, language="fr").value
     assert found["sacrebleu"] == bleu(lines, references).value != found["bleu"]
+
+
+def test_a_test_set_may_be_a_translation_memory_of_the_other_direction(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def stream(sources: list[str], text_options: TextOptions) -> Iterator[list[SimpleNamespace]]:
+        read.extend(sources)
+        return ([SimpleNamespace(text="Hund")] for _ in sources)
+
+    monkeypatch.setattr(table2, "Translator", SimpleNamespace(load=lambda *_, **__: SimpleNamespace(stream=stream)))
+    corpus = tmp_path / "corpora" / "own"
+    write_memory(corpus / "test.tmx", [{"de": "Hund", "en": "dog"}], source="de")
+    config = trained_models.recipe_config(recipe, corpus, ['data.test={memory = ["test.tmx"]}'])
+    system = table2.System("own", "en-de", config, tmp_path, None)
+    assert table2._test(system, *config.data.test_corpora, False, print)["lines"] == 1
+    assert read == ["dog"]
+    assert trained_models.read_test(config, "memory") == (["dog"], ["Hund"])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from transduce.config import Config, apply_settings
 from transduce.config.corpora import HeldOutSetConfig
 from transduce.config.weights import count_parameters
 from transduce.data.prepared import load_prepared
-from transduce.data.readers import read_pairs
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError
 from transduce.evaluation import bleu, paper_bleu, tokenized_bleu
@@ -30,6 +29,7 @@ from transduce.experiments.paper.trained_models import (
     comparable,
     demo_config,
     make_demo,
+    read_test,
     recipe_config,
     refuse_without_effect,
     trained,
@@ -229,22 +229,20 @@ def _train(system: System, show_progress: bool, say: Say) -> Values:
 
 def _test(system: System, test: HeldOutSetConfig, tokenized: bool, say: Say) -> Values:
     """Translates a test set and scores it."""
-    data = system.config.data
-    pairs = list(read_pairs([Path(data.folder, name) for name in test.files]))
-    references = [target for _, target in pairs]
+    sources, references = read_test(system.config, test.name)
     translator, lines = Translator.load(system.model, engine="torch"), []
     options = TextOptions(target=test.target_language, domain=test.domain)
-    for found in translator.stream([source for source, _ in pairs], text_options=options):
+    for found in translator.stream(sources, text_options=options):
         lines.append(found[0].text)
-        if len(lines) % 20 == 0 or len(lines) == len(pairs):
-            say(f"translated {len(lines):,} of {len(pairs):,}")
+        if len(lines) % 20 == 0 or len(lines) == len(sources):
+            say(f"translated {len(lines):,} of {len(sources):,}")
     papers = paper_bleu(lines, [references], language=system.pair[-2:], tokenized=tokenized)
     sacre = tokenized_bleu(lines, [references]) if tokenized else bleu(lines, [references])
     return {
         "system": system.name,
         "pair": system.pair,
         "test": test.name,
-        "lines": len(pairs),
+        "lines": len(sources),
         "bleu": papers.value,
         "signature": papers.signature,
         "sacrebleu": sacre.value,

@@ -135,6 +135,12 @@ def comparable(config: Config) -> dict[str, Any]:
     return values
 
 
+def read_test(config: Config, name: str) -> tuple[list[str], list[str]]:
+    """Returns the sources and the references of a test set."""
+    pairs = list(locate_tests(config.data)[name].open())
+    return [source for source, _ in pairs], [reference for _, reference in pairs]
+
+
 def checksums_of_tests(config: Config) -> dict[str, dict[str, str]]:
     """Returns the SHA-256 of the files of each test set, by their names within the corpus.
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,16 +12,15 @@ import torch
 
 from transduce import files
 from transduce.config import Config
-from transduce.config.corpora import HeldOutSetConfig
 from transduce.data.prepare import prepare
 from transduce.data.prepared import Prepared, difference_from, is_prepared, load_prepared
-from transduce.data.readers import read_pairs
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError, TrainingError
 from transduce.evaluation import bleu, paper_bleu, tokenized_bleu
 from transduce.experiments.paper.controls.search import search
 from transduce.experiments.paper.controls.systems import System
 from transduce.experiments.paper.experiment import Values
+from transduce.experiments.paper.trained_models import read_test
 from transduce.experiments.store import in_turn
 from transduce.runs import with_vocabulary
 from transduce.text import Tokenizer, load_tokenizer
@@ -135,14 +134,14 @@ class Run:
 
     def measure(self) -> Values:
         """Returns the scores of the mean of the last checkpoints: on the validation set, and on each test set."""
-        config, data = self._config, self._config.data
+        config = self._config
         model, compute = self._model()
         steps, weights = average_checkpoints(self.folder, config.train.average_last, config.train)
         model.load_weights(weights)
         whole = replace(config.train, validate_bleu_sentences=_WITHOUT_LIMIT)
         whole = replace(whole, validate_beam_size=config.decode.beam_size)
         scores = self._validation(replace(config, train=whole)).scores(model, compute)
-        tests = {test.name: self._test(model, test, Path(data.folder)) for test in data.test_corpora}
+        tests = {test.name: self._test(model, test.name) for test in config.data.test_corpora}
         averaged = [each.step for each in steps]
         return {"parameters": model.num_parameters, "averaged": averaged, "validation": scores, "tests": tests}
 
@@ -185,17 +184,12 @@ class Run:
 
         return Validation(store, score)
 
-    def _test(self, model: Any, test: HeldOutSetConfig, folder: Path) -> Values:
+    def _test(self, model: Any, name: str) -> Values:
         config, tokenizer = self._config, self._tokenizer
-        sources, references = _sides(folder, test)
+        sources, references = read_test(config, name)
         outputs = search(model, tokenizer.encode_batch(sources), config.decode)
         texts = tokenizer.target.decode_batch(outputs)
         language = config.data.target_language
         papers = paper_bleu(texts, [references], language=language, tokenized=self.tokenized)
         plain = (tokenized_bleu if self.tokenized else bleu)(texts, [references])
         return {"paper": papers.value, "sacrebleu": plain.value, "signature": plain.signature, "lines": len(texts)}
-
-
-def _sides(folder: Path, test: HeldOutSetConfig) -> tuple[Sequence[str], Sequence[str]]:
-    pairs = list(read_pairs([folder / name for name in test.files]))
-    return [source for source, _ in pairs], [target for _, target in pairs]
