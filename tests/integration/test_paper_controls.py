@@ -26,6 +26,12 @@ NAMES = ["transformer", "lstm", "convs2s"]
 # The minutes are spent by the first step of any machine, and the operations by a few.
 COMMAND = ["paper", "table2", "--controls", "--scale", "smoke", "--flops", "4e8", "--minutes", "1e-7", "--quiet"]
 COMMAND += ["--set", "decode.max_extra_tokens=6"]  # what is searched for is noise
+TESTS = ["data.train=[]", "data.test={}", "data.validation=[]"]
+LAW = [*TESTS, 'data.corpora=[{files=["a", "b"], domain="law"}]', 'data.validation_sets=[{files=["v", "w"]}]']
+LAW += ['data.test_sets=[{files=["c", "d"], domain="law"}]']
+TWO_LANGUAGES = [*TESTS, 'data.test_sets=[{files=["c", "d"], target_language="fr"}]']
+TWO_LANGUAGES += ['data.corpora=[{files=["a", "b"]}, {files=["a", "c"], target_language="fr"}]']
+TWO_LANGUAGES += ['data.validation_sets=[{files=["v", "w"], target_language="fr"}]']
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +209,11 @@ def test_what_only_the_transformer_or_a_last_step_could_have_is_left_out() -> No
         ({"controls": True, "minutes": 0.0}, "--minutes 0: must be greater than 0"),
         ({"controls": True, "data": Path("somewhere")}, "--corpus has no effect here"),
         ({"controls": True, "settings": ["train.max_steps=2"]}, "--set train.max_steps=2 has no effect here"),
+        ({"controls": True, "settings": ["train.guided_attention=0.1"]}, "guided_attention=0.1 has no effect here"),
         ({"controls": True, "settings": ["init.model=runs/a"]}, "init.model must be empty"),
+        ({"controls": True, "settings": ["data.format=trees"]}, "trains a parser"),
+        ({"controls": True, "settings": LAW}, "must have no domain and one target language"),
+        ({"controls": True, "settings": TWO_LANGUAGES}, "must have no domain and one target language"),
     ],
 )
 def test_what_has_no_effect_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

@@ -56,7 +56,8 @@ def experiment(settings: Settings) -> Experiment:
     """Returns the experiment.
 
     Raises:
-        ConfigError: a number is out of its range, there is no validation or test set, or `init.model` is set.
+        ConfigError: a number is out of its range, there is no validation or test set, a test set would need tags, or
+            the recipe trains a parser or begins with a model.
     """
     recipe, budget = settings.recipe, settings.budget
     for flag, number, most in (("--seeds", settings.seeds, 1000), ("--trials", settings.trials, MOST_TRIALS)):
@@ -69,6 +70,10 @@ def experiment(settings: Settings) -> Experiment:
         raise ConfigError(f"--flops {budget.flops:g}, --minutes {budget.minutes:g}: must be greater than 0.")
     if not recipe.data.validation_corpora or not recipe.data.test_corpora:
         raise ConfigError(f"{recipe.name}: needs data.validation and data.test, by which systems are compared.")
+    if recipe.data.format == "trees":
+        raise ConfigError(f"{recipe.name}: trains a parser, and systems are compared by BLEU.")
+    if recipe.data.tagged_languages or any(test.domain for test in recipe.data.test_corpora):
+        raise ConfigError(f"{recipe.name}: its test sets must have no domain and one target language: none gets tags.")
     if recipe.init.model:
         raise ConfigError(f"{recipe.name}: init.model must be empty: all systems begin with random weights.")
     clock = clock_of(Compute.of(recipe.train.device, recipe.train.precision))

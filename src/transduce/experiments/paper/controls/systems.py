@@ -20,6 +20,7 @@ _SAME = {
     "train.cooldown_steps": "0",
     "train.int8_tuning_steps": "0",
     "train.early_stopping": "0",
+    "train.guided_attention": "0",
     "model.tie_embeddings": "all",
     "model.block_size": "1",
 }
