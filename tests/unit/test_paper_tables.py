@@ -199,6 +199,16 @@ def test_the_weights_of_a_finished_model_are_part_of_what_was_measured(recipe: P
     assert settings["sha256"] == systems[str(model)]["sha256"]
 
 
+def test_a_corpus_of_the_demo_that_was_not_finished_is_made_again(tmp_path: Path) -> None:
+    pytest.importorskip("babel")
+    config = trained_models.demo_config(tmp_path, "de")
+    trained_models.make_demo(config)
+    lines = (tmp_path / "train.de").read_text(encoding="utf-8")
+    (tmp_path / "train.de").unlink()
+    trained_models.make_demo(config)
+    assert (tmp_path / "train.de").read_text(encoding="utf-8") == lines
+
+
 # --- Table 2 ----------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import Config, apply_settings, load_recipe, preset, to_dict
 from transduce.data.corpus import locate, locate_tests
-from transduce.data.demo_corpus import make_demo_corpus
+from transduce.data.demo_corpus import demo_files, make_demo_corpus
 from transduce.errors import ConfigError, DataError
 from transduce.experiments import store
 from transduce.experiments.demo import with_corpus
@@ -101,11 +101,10 @@ def make_demo(config: Config) -> None:
     Raises:
         MissingDependencyError: `babel` or `num2words`, which it is made with, is not installed.
     """
-    data = config.data
-    if not all(Path(data.folder, name).is_file() for each in data.test_corpora for name in each.files):
-        make_demo_corpus(
-            Path(data.folder), target_language=data.target_language, num_train=150, num_validation=12, num_test=12
-        )
+    folder, target_language = Path(config.data.folder), config.data.target_language
+    made = demo_files(folder, "en", target_language).values()
+    if not all(path.is_file() for pair in made for path in pair):
+        make_demo_corpus(folder, target_language=target_language, num_train=150, num_validation=12, num_test=12)
 
 
 def trained(config: Config, run: Path, say: Say, *, show_progress: bool) -> Path:
