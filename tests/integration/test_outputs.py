@@ -135,3 +135,14 @@ def test_a_new_file_and_an_earlier_output_in_a_model_folder_may_be_written(tmp_p
     for _ in range(2):
         require_no_input(argparse.Namespace(model=model, report=report, source=None))
         report.write_text("{}", encoding="utf-8")
+
+
+def test_two_outputs_are_two_files(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    at = tmp_path / "pair.json"
+    given = argparse.Namespace(model=tmp_path / "model", arrays=at, pharaoh=tmp_path / "link" / at.name)
+    with pytest.raises(DataError, match=r"pair\.json: is named as two outputs\. Name another for one of them\."):
+        require_no_input(given)
+    given.pharaoh = tmp_path / "pair.align"
+    require_no_input(given)
+    require_no_input(argparse.Namespace(output=Path("-"), report=Path("-"), figure=Path("/dev/null"), arrays=None))

@@ -21,13 +21,13 @@ _WRITTEN_INPUTS = ("ancestor", "reference", "source", "train", "validation")
 
 
 def require_no_input(args: argparse.Namespace) -> None:
-    """Checks that a command writes over nothing that it reads, `--overwrite` or not.
+    """Checks that a command writes over nothing that it reads, `--overwrite` or not, nor over another output.
 
-    That is the files and folders named as inputs, standard input, the files of a model folder, and the corpora that a
-    model was trained on and is verified with.
+    What it reads are the files and folders named as inputs, standard input, the files of a model folder, and the
+    corpora that a model was trained on and is verified with.
 
     Raises:
-        DataError: an output is one of these.
+        DataError: an output is one of these, or two are the same.
     """
     values = vars(args)
     outputs = [path for name in OUTPUTS if isinstance(path := values.get(name), Path) and not is_special(path)]
@@ -37,7 +37,11 @@ def require_no_input(args: argparse.Namespace) -> None:
         if name not in OUTPUTS
         for path in _paths(value, str if name in _WRITTEN_INPUTS else Path)
     ]
+    written: set[str] = set()
     for output in (each for each in outputs if each != Path("-")):
+        if os.path.realpath(output) in written:
+            raise DataError(f"{output}: is named as two outputs. Name another for one of them.")
+        written.add(os.path.realpath(output))
         for path in inputs:
             if _is_same(output, path) or (path.is_dir() and _belongs_to(output, path)):
                 raise DataError(
