@@ -107,6 +107,19 @@ class EvaluationError(TransduceError):
     exit_code = 3
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal stopped a training, after a checkpoint.
+
+    Attributes:
+        exit_code: as that of a process that the signal ends.
+    """
+
+    def __init__(self, message: str, signal: int) -> None:
+        """Says what was stopped, and by the number of which signal."""
+        super().__init__(message)
+        self.exit_code = 128 + signal
+
+
 def require_resources(error: BaseException, path: object) -> None:
     """Raises another error if `error`, of reading the file at `path`, is a shortage: the file is not damaged then.
 

@@ -17,6 +17,8 @@ from small_training import (
 from transduce import runs as runs_module
 from transduce.cli.main import main as command_line
 from transduce.config import Config
+from transduce.experiments import demo as demo_module
+from transduce.experiments.paper import trained_models
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress, check_checkpoint
 from transduce.training.run_folder import checkpoints
@@ -65,6 +67,19 @@ def test_a_process_that_another_one_stopped_does_not_claim_to_be_done(
     monkeypatch.setattr(runs_module, "train", lambda *_, **__: Outcome(End.SIGNAL, Progress(step=3)))
     assert command_line(["train", str(recipe), "--output", str(tmp_path / "run")]) == 143
     assert "stopped by a signal to another process after step 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["demo", "--pairs", "100"], ["paper", "table2", "--scale", "smoke"]])
+def test_a_command_whose_training_was_stopped_ends_by_the_signal(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("babel")
+    pytest.importorskip("matplotlib")
+    stopped = Outcome(End.SIGNAL, Progress(step=3), signal.SIGTERM)
+    for module in (demo_module, trained_models):
+        monkeypatch.setattr(module, "train", lambda *_, **__: stopped)
+    assert command_line([*command, "--output", str(tmp_path / "output"), "--quiet"]) == 143
+    assert "transduce: stopped after step 3; the " in capsys.readouterr().err
 
 
 def wait_until(condition: Callable[[], bool], process: "subprocess.Popen[str]", seconds: float = 300.0) -> None:

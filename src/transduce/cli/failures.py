@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.errors import NO_MEMORY_SAID, DataError, TransduceError
+from transduce.errors import NO_MEMORY_SAID, DataError, Stopped, TransduceError
 
 with contextlib.suppress(ImportError):  # Windows, which is refused later, does not have it
     import resource  # now: when memory is short, there may be no room for it
@@ -72,8 +72,8 @@ def report(error: BaseException, options: Mapping[str, Any]) -> int:
     if isinstance(error, BrokenPipeError):  # `| head`
         return 141
     if isinstance(error, KeyboardInterrupt):
-        _say("interrupted")
-        return 130
+        _say(str(error) or "interrupted")
+        return error.exit_code if isinstance(error, Stopped) else 130
     if isinstance(error, TransduceError):
         _say(f"error: {_as_typed(str(error), options)} {error.advice}".rstrip())
         return error.exit_code

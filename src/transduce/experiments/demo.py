@@ -15,7 +15,7 @@ from transduce.errors import TrainingError
 from transduce.evaluation.bleu import Score, bleu
 from transduce.inspection import explorer_page
 from transduce.runs import train
-from transduce.training.outcome import End, Outcome
+from transduce.training.outcome import Outcome
 from transduce.translation.translator import Translator
 
 _MARK = "transduce-demo.json"  # marks the folder of a demo, which may be overwritten
@@ -90,7 +90,8 @@ def run_demo(
         show: called with each line for the user.
 
     Raises:
-        TrainingError: `folder` has other files, or a demo and `overwrite` is off; or training was stopped.
+        TrainingError: `folder` has other files, or a demo and `overwrite` is off.
+        Stopped: a signal ended the training.
         MissingDependencyError: `babel` or `num2words`, which the corpus is made with, is not installed.
     """
     source_language, target_language = languages
@@ -110,8 +111,7 @@ def run_demo(
     run = folder / "run"
     config = with_corpus(config, folder / "corpus", source_language, target_language)
     outcome = train(config, run, show_progress=show_progress)
-    if outcome.end == End.SIGNAL:
-        raise TrainingError(f"stopped after step {outcome.progress.step}; the demo starts over each time")
+    outcome.require_finished("the demo starts over each time")
     model = (run / "model").replace(folder / "model")
     show(f"translating {len(sources):,} held-out lines …")
     translator = Translator.load(model, engine="torch")

@@ -2,8 +2,10 @@
 
 import enum
 from dataclasses import dataclass
+from signal import SIGTERM
 
 from transduce.config import TrainConfig
+from transduce.errors import Stopped
 from transduce.training.progress import Progress
 
 
@@ -25,6 +27,11 @@ class Outcome:
     progress: Progress
     signal: int | None = None
     is_main: bool = True  # of several processes, one says how it ended
+
+    def require_finished(self, then: str) -> None:
+        """Raises Stopped, whose message ends with `then`, where a signal ended the training."""
+        if self.end == End.SIGNAL:
+            raise Stopped(f"stopped after step {self.progress.step}; {then}", self.signal or SIGTERM)
 
 
 def end_of(train: TrainConfig, progress: Progress) -> End | None:

@@ -15,7 +15,6 @@ from transduce.experiments import store
 from transduce.experiments.demo import with_corpus
 from transduce.experiments.paper.experiment import Say
 from transduce.runs import train
-from transduce.training.outcome import End
 
 RECIPES = Path("recipes")  # of a checkout of the source
 
@@ -112,7 +111,7 @@ def trained(config: Config, run: Path, say: Say, *, show_progress: bool) -> Path
 
     Raises:
         ConfigError: a finished model is there, of another configuration.
-        KeyboardInterrupt: a signal stopped the training, after a checkpoint.
+        Stopped: a signal ended the training, after a checkpoint.
     """
     model = run / "model"
     if (model / "model.safetensors").is_file():
@@ -122,8 +121,7 @@ def trained(config: Config, run: Path, say: Say, *, show_progress: bool) -> Path
         store.require_same(to_dict(made), to_dict(config), where, ignore=_IRRELEVANT, remedy=remedy)
         return model
     say("training")
-    if train(config, run, resume=True, show_progress=show_progress).end == End.SIGNAL:
-        raise KeyboardInterrupt
+    train(config, run, resume=True, show_progress=show_progress).require_finished("the same command continues")
     return model
 
 

@@ -71,7 +71,7 @@ class Run:
 
         Raises:
             ConfigError: the data were prepared for another recipe.
-            KeyboardInterrupt: a signal stopped the training, after a checkpoint.
+            Stopped: a signal ended the training, after a checkpoint.
             TrainingError: another process trains here, or the folder has a training of other settings.
         """
         train = replace(self._config.train, max_steps=_WITHOUT_LIMIT)
@@ -99,10 +99,9 @@ class Run:
             trainer.clock = _CLOCKS[clock_of(compute)]
             trainer.resume()
             trainer.prepare()
-            end = trainer.fit().end
-        if end == End.SIGNAL:
-            raise KeyboardInterrupt
-        return "flops" if end == End.MAX_FLOPS else "minutes"
+            outcome = trainer.fit()
+        outcome.require_finished("the same command continues")
+        return "flops" if outcome.end == End.MAX_FLOPS else "minutes"
 
     def train_leg(self, budget: Budget, leg: int) -> str:
         """Trains up to the first budget that is spent, and with leg 2 on to the other; returns which one this was.
