@@ -1,5 +1,6 @@
 """Relations between words by trees, and heads scored on them: by hand."""
 
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -149,6 +150,15 @@ def test_cases_of_a_sentence_are_drawn_together() -> None:
     gains = np.repeat(np.array([1.0, -1.0] * 5), 100)
     low, high = head_scores._interval(gains, sentences)
     assert high - low > 0.8  # of ten sentences, not of a thousand cases
+
+
+def test_the_interval_of_many_sentences_takes_little_memory() -> None:
+    """Of as many sentences as a large treebank has: all draws at once would be of 40 million sentences."""
+    gains = np.ones(20_000)
+    tracemalloc.start()
+    assert head_scores._interval(gains, np.arange(20_000)) == (1.0, 1.0)
+    assert tracemalloc.get_traced_memory()[1] < 20e6
+    tracemalloc.stop()
 
 
 def test_few_cases_have_no_verdict() -> None:

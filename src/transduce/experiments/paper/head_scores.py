@@ -146,6 +146,7 @@ def _interval(gains: np.ndarray, sentences: np.ndarray) -> tuple[float, float]:
     starts = np.flatnonzero(np.diff(sentences, prepend=-1))
     bounds = [*starts.tolist(), len(sentences)]
     sums = np.array([(gains[start:end].sum(), end - start) for start, end in pairwise(bounds)])
-    drawn = sums[np.random.default_rng(1).integers(len(sums), size=(_RESAMPLES, len(sums)))].sum(1)
+    generator = np.random.default_rng(1)
+    drawn = np.array([sums[generator.integers(len(sums), size=len(sums))].sum(0) for _ in range(_RESAMPLES)])
     low, high = np.percentile(drawn[:, 0] / drawn[:, 1], [2.5, 97.5])
     return float(low), float(high)
