@@ -264,6 +264,8 @@ def test_a_line_of_a_file_is_shown(model_folder: Path, tmp_path: Path, capsys: p
         (["--sentence", "a", "--attention", "cross"], "add --figure"),
         (["--source", "source", "--pharaoh", "p", "--line", "2"], "--pharaoh aligns all"),
         (["--sentence", "a", "--align-heads", "1"], "add --pharaoh"),
+        (["--sentence", "a", "--arrays", "d.npz", "--words"], "--words is for the page and the picture"),
+        (["--source", "source", "--pharaoh", "p", "--words"], "--words is for the page and the picture"),
         (["--sentence", "a", "--pharaoh", "p", "--align-heads", "4.1"], "layers 1 to 3 with heads 1 to 2"),
         (["--sentence", "a", "--arrays", "d.txt"], "data files end in .npz or .json"),
         (["--sentence", "a", "--output", "a.PNG"], "a.PNG: the page is HTML. For a picture: --figure a.PNG"),

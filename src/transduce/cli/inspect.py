@@ -119,6 +119,8 @@ def _check(args: argparse.Namespace) -> None:
         and not any((args.output, args.figure, args.arrays))
     ):
         raise ConfigError("--line chooses the pair of a page, a picture or arrays; --pharaoh aligns all. Leave it out.")
+    if args.words and (args.arrays or args.pharaoh) and not (args.output or args.figure):
+        raise ConfigError("--words is for the page and the picture: add --output FILE or --figure FILE.")
     if args.pharaoh is None and args.align_heads is not None:
         raise ConfigError("--align-heads is for word alignments: add --pharaoh FILE.")
     if args.figure is not None:
