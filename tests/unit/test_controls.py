@@ -211,6 +211,13 @@ def test_a_wide_beam_finds_the_best_of_all(model: Control) -> None:
     assert [len(each) <= len(source) for each, source in zip(greedy, sources, strict=True)] == [True, True]
 
 
+def test_a_source_beyond_learned_positions_is_cut() -> None:
+    """As by the engine: a line of a test set may be longer than all of training."""
+    model = made("convolutional, learned positions")
+    options = DecodeConfig(beam_size=2, max_extra_tokens=0)
+    assert search(model, [[5, 4] * 15], options) == search(model, [([5, 4] * 15)[:19]], options)  # and its end
+
+
 def log_probability(model: Control, source: list[int], target: list[int]) -> float:
     """Log of the probability of a target and its end."""
     ids, ends = torch.tensor([[*source, EOS]]), torch.tensor([[*target, EOS]])

@@ -20,7 +20,7 @@ def search(model: Any, sources: Sequence[Sequence[int]], options: DecodeConfig) 
 
     Args:
         model: in evaluation mode; what `encode`, `start` and `step` of `transduce.model.Transformer` are.
-        sources: ids.
+        sources: ids; one beyond learned positions is cut, as by the torch engine.
         options: the width of the beam, the length penalty and the limits.
     """
     model.eval()
@@ -29,7 +29,7 @@ def search(model: Any, sources: Sequence[Sequence[int]], options: DecodeConfig) 
     device = model.output_embedding.device
     with torch.inference_mode():
         for indices in length_batches([len(source) for source in sources], options.batch_size):
-            ids_BS, lengths_B = padded([[*sources[index], EOS] for index in indices], device)
+            ids_BS, lengths_B = padded([[*sources[index][:last], EOS] for index in indices], device)
             limits = [output_limit(len(sources[index]), options, TokenConstraints(), last) for index in indices]
             state = model.start(model.encode(ids_BS, lengths_B), max_steps=max(limits) + 1)
             task: SearchTask[Any] = SearchTask(model.step, state, limits, device=device)
