@@ -483,6 +483,21 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
     assert table4._with_silver(fixed, folder / "silver.trees").data.repeat == (10, 1)
 
 
+def test_treebanks_with_weights_are_counted_and_get_no_silver_trees(recipe: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "corpora" / "own"
+    make_toy_treebank(folder, {"one": 3, "two": 4, "dev": 2, "test": 2})
+    recipe.write_text(
+        'name = "own"\n[data]\nformat = "trees"\nfolder = "own"\nvalidation = ["dev.trees"]\n'
+        'test = { toy = ["test.trees"] }\n[[data.corpora]]\nfiles = ["one.trees"]\n'
+        '[[data.corpora]]\nfiles = ["two.trees"]\nweight = 2.0\n'
+    )
+    assert table4._count(table4._gold(trained_models.recipe_config(recipe, folder))) == 7
+    options: dict[str, Any] = {"output": tmp_path / "out", "recipe": recipe, "data": folder}
+    assert make("table4", "laptop", **options, seeds=1).measurements
+    with pytest.raises(ConfigError, match=r"own: silver trees are added to data\.train, and it has data\.corpora"):
+        make("table4", "laptop", **options, silver=folder / "one.trees")
+
+
 @pytest.mark.parametrize(("toy", "whole", "kept"), [(False, 2, 2), (True, 2, 3), (True, 0, 3)])
 def test_silver_trees_are_those_that_needed_no_repair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toy: bool, whole: int, kept: int

@@ -146,6 +146,8 @@ def _task(chosen: Settings, options: Table4Options) -> Task:
     if not config.data.test_corpora:
         raise ConfigError(f"{config.name}: names no test set (data.test), on which the parser could be measured.")
     semi = config if raw is not None or silver is not None else None
+    if semi and semi.data.corpora:
+        raise ConfigError(f"{config.name}: silver trees are added to data.train, and it has data.corpora instead.")
     if semi and options.recipe is None and chosen.semi_recipe:
         semi = _semi_recipe(chosen.semi_recipe, config, settings)
     return Task(
@@ -251,7 +253,7 @@ def _train(task: Task, setting: str, seed: int, say: Say) -> Values:
         "setting": setting,
         "seed": seed,
         "recipe": task.config.name,
-        "gold_trees": _count([Path(config.data.folder, name) for names in task.config.data.train for name in names]),
+        "gold_trees": _count(_gold(task.config)),
         "silver_trees": _count([task.silver]) if setting == SEMI else 0,
         "parameters": count_parameters(bundle.config.model),
         "model": {key: getattr(bundle.config.model, key) for key in _SHAPE},
@@ -292,9 +294,13 @@ def _make_toy(task: Task) -> None:
 def _with_silver(config: Config, silver: Path) -> Config:
     """Returns `config` with silver trees to train on; by default gold trees are repeated until they are as many."""
     data = config.data
-    gold = [Path(data.folder, name) for names in data.train for name in names]
-    repeat = data.repeat or (max(1, round(_count([silver]) / _count(gold))),) * len(data.train)
+    repeat = data.repeat or (max(1, round(_count([silver]) / _count(_gold(config)))),) * len(data.train)
     return replace(config, data=replace(data, train=(*data.train, (str(silver.resolve()),)), repeat=(*repeat, 1)))
+
+
+def _gold(config: Config) -> list[Path]:
+    """Returns the treebanks that a parser is trained on."""
+    return [Path(config.data.folder, name) for corpus in config.data.training_corpora for name in corpus.files]
 
 
 def _count(paths: Sequence[Path]) -> int:
