@@ -154,6 +154,14 @@ def test_a_result_waits_until_the_folder_is_free(tmp_path: Path, monkeypatch: py
     assert list(results(tmp_path)["cells"]) == ["a"]
 
 
+def test_a_file_in_place_of_the_folder_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    counting = Counting()
+    with pytest.raises(ConfigError, match="file: is a file; name a folder for --output"):
+        run_experiment(counting.experiment("a"), tmp_path / "file", show_progress=False)
+    assert counting.measured == []
+
+
 def test_results_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     counting = Counting()
     run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)

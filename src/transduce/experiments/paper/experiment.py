@@ -61,8 +61,9 @@ def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool 
     """Measures what `folder` does not hold yet, then writes table and picture; returns the table's path.
 
     Raises:
-        ConfigError: `folder` holds results of another experiment or of other settings.
+        ConfigError: `folder` holds results of another experiment or of other settings, or is a file.
     """
+    store.require_folder(folder)
     keep_memory()  # as training does: times are not to be those of page faults
     results = _Results(experiment, folder / RESULTS)
     names = [each.name for each in experiment.measurements]
