@@ -67,6 +67,11 @@ def test_the_table_has_printed_and_measured_side_by_side() -> None:
     assert line_of(page, "E")[1:] == ["positions learned", "4.92", "", "25.7", "", "", "", "", "", ""]
 
 
+def test_a_printed_number_of_parameters_has_its_decimals() -> None:
+    rows = (RowInfo("base", {}, {"parameters": 1.45}),)
+    assert line_of(render(Results("mine", "tiny", "", rows, RESULTS.trials)), "base")[6:8] == ["1.45", "1.23"]
+
+
 def test_without_printed_figures_there_are_no_columns_for_them() -> None:
     rows = tuple(RowInfo(row.name, row.settings) for row in ROWS)
     page = render(Results("mine", "tiny", "", rows, RESULTS.trials))

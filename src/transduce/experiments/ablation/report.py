@@ -55,8 +55,8 @@ def _row(results: Results, row: RowInfo, printed: bool) -> list[str]:
     line = [row.name, describe_settings(row.settings)]
     for measure, decimals, scale in (("perplexity", 2, 1.0), ("bleu", 1, 1.0), ("parameters", 2, 1e-6)):
         if printed:
-            digits = 0 if measure == "parameters" else decimals
-            line.append(f"{row.printed[measure]:.{digits}f}" if measure in row.printed else "")
+            form = "g" if measure == "parameters" else f".{decimals}f"
+            line.append(f"{row.printed[measure]:{form}}" if measure in row.printed else "")
         line.append(_measured(results.statistic(row.name, measure), decimals, scale))
     line.append(_measured(results.statistic(row.name, "steps"), 0))
     line.append(_measured(results.statistic(row.name, "training_seconds"), 0))
