@@ -127,13 +127,16 @@ _AXES = {"average": "checkpoints averaged", "beam_size": "beam size", "length_pe
 
 
 def _effects(results: SweepResults) -> Iterator[str]:
-    """Yields for each axis with several values the mean score at each, over all other settings."""
+    """Yields for each axis with several values the mean score at each, over the other settings that all have."""
     for setting, name in _AXES.items():
-        scores: dict[float, list[float]] = {}
+        scores: dict[float, dict[Point, float]] = {}
         for one in results.measured:
-            scores.setdefault(getattr(one.point, setting), []).append(one.score)
-        if len(scores) > 1:
-            means = ", ".join(f"{key:g}: {statistics.fmean(found):.2f}" for key, found in sorted(scores.items()))
+            others = replace(one.point, **{setting: 0})
+            scores.setdefault(getattr(one.point, setting), {})[others] = one.score
+        shared = set.intersection(*map(set, scores.values()))
+        if len(scores) > 1 and shared:
+            by_value = {key: statistics.fmean(found[other] for other in shared) for key, found in scores.items()}
+            means = ", ".join(f"{key:g}: {mean:.2f}" for key, mean in sorted(by_value.items()))
             yield f"- mean score by {name}: {means}"
 
 
