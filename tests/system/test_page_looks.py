@@ -197,6 +197,19 @@ def test_the_list_of_alternatives_lies_inside_the_window(pages: Pages) -> None:
             made.page.keyboard.press("Escape")
 
 
+def test_the_list_of_alternatives_lies_over_the_bar_of_buttons(pages: Pages) -> None:
+    with pages.opened(viewport={"width": 390, "height": 844}) as made:
+        made.translate("A man sees a dog. " * 6, ("Ein Mann sieht ein Hund. " * 6).rstrip())
+        box = made.page.locator("#output-mirror .word", has_text="Hund").last.bounding_box()
+        made.page.mouse.click(box["x"] + 5, box["y"] + 5)
+        made.text_of("#choices", "20 %")
+        found = made.page.locator("#choices").bounding_box()
+        x, y = found["x"] + found["width"] / 2, found["y"] + found["height"] - 4
+        bar = made.page.locator(".bar").bounding_box()
+        assert bar["y"] < y < bar["y"] + bar["height"]
+        assert made.page.evaluate(f"document.elementFromPoint({x}, {y}).closest('#choices') !== null")
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_moves_when_words_are_marked_texts_edited_and_copied(pages: Pages, width: int) -> None:
     with pages.opened(viewport={"width": width, "height": 844}) as made:
