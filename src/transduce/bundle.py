@@ -58,6 +58,8 @@ class Bundle:
             BundleError: there is no such folder, a file is missing, or a later, incompatible version wrote it.
         """
         path = Path(path)
+        if path.is_file():
+            raise BundleError(f"{path}: is a file, not a model folder.")
         if not path.is_dir():
             raise BundleError(f"{path}: no such model folder. 'transduce average RUN --output {path}' makes one.")
         missing = [name for name in (_CONFIG, WEIGHTS, _TOKENIZER) if not (path / name).is_file()]

@@ -101,6 +101,8 @@ def test_an_error_that_is_named_keeps_its_advice() -> None:
         (["letter.docx", "--output", "o.docx", "--source", "letter.docx"], 2, "--source is for lines"),
         (["letter.docx", "--output", "o.docx", "--format", "dox"], 2, "Did you mean 'docx'"),
         (["letter.odd", "--output", "o.docx"], 2, "letter.odd: its extension stands for no known format"),
+        (["letter.odd", "--output", "o.docx"], 2, "To translate a file line by line: --source letter.odd."),
+        (["letter.odd"], 2, "To translate a file line by line: --source letter.odd."),
         (["leter.docx", "--output", "o.docx"], 3, "letter.docx"),
         (["letter.docx", "--output", "letter.docx", "--overwrite"], 3, "is an input of this command"),
         (["--source", "letter.docx", "--format", "docx"], 2, "--format is for documents"),

@@ -269,6 +269,7 @@ def test_a_line_of_a_file_is_shown(model_folder: Path, tmp_path: Path, capsys: p
         (["--sentence", "a", "--pharaoh", "p", "--align-heads", "4.1"], "layers 1 to 3 with heads 1 to 2"),
         (["--sentence", "a", "--arrays", "d.txt"], "data files end in .npz or .json"),
         (["--sentence", "a", "--output", "a.PNG"], "a.PNG: the page is HTML. For a picture: --figure a.PNG"),
+        (["--sentence", "a", "--output", "a.pdf"], "a.pdf: the page is HTML. For a picture: --figure a.svg"),
         (["--sentence", "a", "--source", "source"], "not both"),
         (["--translation", "a"], "--translation needs --sentence"),
         (["--source", "source", "--line", "3"], "--line 3: the input has 2 lines"),

@@ -226,7 +226,9 @@ def test_nothing_is_written_for_a_misaligned_corpus(tmp_path: Path, capsys: pyte
     assert "499 pairs misaligned: from about line 301 to the end" in said.out
     assert f"each line of {names[0]} belongs with the line after it in {names[1]}" in said.err
     assert main([*arguments, "--output", str(output)]) == 3
-    assert "set data.allow_misaligned=true" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "set data.allow_misaligned=true" in error
+    assert "If 'transduce init' took the validation set from them, delete it" in error
     assert not (output / "manifest.json").exists()
     assert main([*arguments, "--output", str(output), "--set", "data.allow_misaligned=true"]) == 0
     assert "499 pairs misaligned" in capsys.readouterr().out

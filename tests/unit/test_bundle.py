@@ -186,6 +186,12 @@ def test_no_such_folder(tmp_path: Path) -> None:
         Bundle.load(tmp_path / "absent")
 
 
+def test_a_file_is_no_model_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").touch()
+    with pytest.raises(BundleError, match=r"mine\.toml: is a file, not a model folder\.$"):
+        Bundle.load(tmp_path / "mine.toml")
+
+
 @pytest.mark.parametrize(
     "missing",
     [["model.safetensors"], ["tokenizer.json"], ["config.json", "tokenizer.json"]],

@@ -37,6 +37,8 @@ def require_document_options(args: argparse.Namespace) -> None:
     for name in _FOR_LINES:
         if getattr(args, name) != args.parser.get_default(name):
             raise ConfigError(f"{option_name(name)} is for lines (--source), not for documents: leave it out.")
+    is_there = args.document.is_file()
+    require_format(args.format, args.document, args.document if is_there else None)
     if args.output is None or args.output == Path("-"):
         raise ConfigError("A document is written to a file: name it with --output.")
     if args.output.suffix in (".gz", ".zst"):
@@ -44,8 +46,6 @@ def require_document_options(args: argparse.Namespace) -> None:
     if args.columns is not None and not columns_of(args.columns):
         raise ConfigError("--columns names no column: give names or numbers with commas between them, or '*' for all.")
     require_code(args.target_language, "--target-language")
-    is_there = args.document.is_file()
-    require_format(args.format, args.document, args.document if is_there else None)
     require_file(args.document)
     require_output(args)
 

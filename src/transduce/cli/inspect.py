@@ -140,7 +140,8 @@ def _require_outputs(args: argparse.Namespace) -> None:
     """Checks that no output replaces an existing file without --overwrite; without any, names the page."""
     names = ("output", "figure", "arrays", "pharaoh")
     if args.output is not None and args.output.suffix.lower() in _PICTURES:
-        raise ConfigError(f"--output {args.output}: the page is HTML. For a picture: --figure {args.output}")
+        picture = args.output if args.output.suffix.lower() in (".png", ".svg") else args.output.with_suffix(".svg")
+        raise ConfigError(f"--output {args.output}: the page is HTML. For a picture: --figure {picture}")
     if not any(getattr(args, name) for name in names):
         args.output = _DEFAULT_PAGE
         require_no_input(args)

@@ -329,6 +329,7 @@ def require_aligned(findings: Findings, data: DataConfig) -> None:
     """
     if findings.misaligned and not data.allow_misaligned:
         raise DataError(
-            f"The corpus is not aligned: {'; '.join(findings.misaligned)}. Correct the files. If they are right as "
-            "they are, set data.allow_misaligned=true."
+            f"The corpus is not aligned: {'; '.join(findings.misaligned)}. Correct the files. If 'transduce "
+            "init' took the validation set from them, delete it and the recipe, and run init again. If the files are "
+            "right as they are, set data.allow_misaligned=true."
         )

@@ -61,7 +61,8 @@ def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> dic
     refused = [f"  {line}" for key, line in lines.items() if key not in free and not key.startswith("data.test.")]
     if refused:
         raise TrainingError(
-            f"{run}: cannot be resumed with another configuration than it was started with:\n" + "\n".join(refused)
+            f"{run}: cannot be resumed with another configuration than it was started with:\n"
+            + "\n".join([*refused, "Go back to these values, or choose another --output for another training."])
         )
     return lines
 

@@ -133,7 +133,8 @@ def require_format(name: str, path: str | Path | None, content: str | Path | byt
     found = name or recognised_format(path, content)
     if not found:
         where = f"{path}: its extension stands for" if path is not None else "a document without a name has"
-        raise ConfigError(f"{where} no known format, nor does its content show one. Name one (--format): {known}.")
+        error = ConfigError(f"{where} no known format, nor does its content show one. Name one (--format): {known}.")
+        raise error.with_advice(f"To translate a file line by line: --source {path}." if path is not None else "")
     return FORMATS[found]
 
 
