@@ -305,7 +305,7 @@ def test_phases_that_contradict_themselves_are_refused(phases: list[PhaseConfig]
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"train": (("x",),), "corpora": (CorpusConfig(files=("x",)),)}, "it is their short form"),
+        ({"train": (("x",),), "corpora": (CorpusConfig(files=("x",)),)}, "Give its files as an entry [[data.corpora]]"),
         ({"corpora": (CorpusConfig(),)}, "a pair of files, or one TSV or TMX file"),
         ({"corpora": (CorpusConfig(files=("x",), weight=0.0),)}, "nothing would be left"),
         ({"corpora": (CorpusConfig(files=("x",), name="n"),) * 2}, "two entries have the name 'n'"),

@@ -84,7 +84,10 @@ class DataConfig:
             raise refused(self, "data.repeat", demand)
         for short, key in _SHORT_FORMS.items():
             if getattr(self, short) and getattr(self, key):
-                demand = f"left out where there are [[data.{key}]]: it is their short form"
+                demand = (
+                    f"left out where there are [[data.{key}]]: it is their short form. Give its files as an entry "
+                    f"[[data.{key}]] with a name, too"
+                )
                 raise refused(self, f"data.{short}", demand)
         self._check_weights()
         self._check_tags()
