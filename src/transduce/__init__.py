@@ -33,3 +33,8 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'transduce' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Lists the public classes, too, for completion in notebooks."""
+    return sorted({*globals(), *__all__})

@@ -226,6 +226,10 @@ def test_every_path_that_is_given_may_be_a_string(name: str) -> None:
                 assert "Path" not in words or "str" in words, f"{called.__qualname__}({parameter})"
 
 
+def test_completion_offers_the_public_names() -> None:
+    assert set(dir(transduce)) >= set(transduce.__all__)
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="Transalator"):
         _ = transduce.Transalator  # type: ignore[attr-defined]

@@ -213,6 +213,15 @@ def test_a_run_folder_is_recognised(tmp_path: Path, folder: Path) -> None:
         Bundle.load(run)
 
 
+def test_a_checkpoint_is_recognised(tmp_path: Path, folder: Path) -> None:
+    checkpoint = tmp_path / "run" / "best"
+    checkpoint.mkdir(parents=True)
+    for name in ("model.safetensors", "optimizer.safetensors", "state.json"):
+        (checkpoint / name).touch()
+    with pytest.raises(BundleError, match=r"missing\. This is a checkpoint: 'transduce average RUN .*--best"):
+        Bundle.load(checkpoint)
+
+
 @pytest.mark.parametrize("content", ["", "{", "3", "[1]"])
 def test_damaged_metrics(folder: Path, content: str) -> None:
     (folder / "metrics.json").write_text(content)

@@ -91,7 +91,7 @@ def test_a_device_that_cannot_be_used_is_named_with_its_option(monkeypatch: pyte
     monkeypatch.setattr(torch, "empty", no_device)
     with pytest.raises(ConfigError) as error:
         choose_device("cuda:7")
-    assert str(error.value) == f"device = 'cuda:7': cannot be used here: no such GPU {known}"
+    assert str(error.value) == f"device = 'cuda:7': cannot be used here: no such GPU. {known}"
 
 
 def test_numbers_for_a_gpu_go_through_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:

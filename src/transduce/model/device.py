@@ -26,7 +26,7 @@ def choose_device(name: str, option: str = "device") -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise ConfigError(f"{option} = {name!r}: cannot be used here: {reason} {names}") from None
+        raise ConfigError(f"{option} = {name!r}: cannot be used here: {reason.rstrip('.')}. {names}") from None
     return device
 
 
