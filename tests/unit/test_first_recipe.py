@@ -1,5 +1,6 @@
 """How the size of a corpus decides on its first recipe, and which of its pairs become the validation set."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,15 @@ def test_the_files_of_a_recipe_are_named_from_its_folder(tmp_path: Path) -> None
     text = (tmp_path / "here/recipe.toml").read_text()
     assert f'train = [["below/a.en", "{tmp_path}/there/b.en"]]' in text
     assert 'validation = ["recipe.validation.source", "recipe.validation.target"]' in text
+
+
+def test_the_recipe_names_a_link_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    """Its name says how the file is read: as gzip, a table, or a translation memory."""
+    (tmp_path / "stored").write_bytes(gzip.compress(b"a dog\tein Hund\n" * 20))
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/a.tsv.gz").symlink_to(tmp_path / "stored")
+    write_recipe(measure_corpus([tmp_path / "here/a.tsv.gz"]), ("en", "de"), tmp_path / "here/recipe.toml")
+    assert 'train = [["a.tsv.gz"]]' in (tmp_path / "here/recipe.toml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from made_models import made_bundle, made_tagged_bundle
 from text_engine import text_translator
 from transduce.augmentation import CorpusJob
 from transduce.augmentation import student as students
-from transduce.augmentation.distilled_data import distill_parts
+from transduce.augmentation.distilled_data import distill_parts, with_distilled_data
 from transduce.augmentation.made_corpus import MadeCorpus
 from transduce.augmentation.student import StudentJob, make_student, student_config
 from transduce.augmentation.student_config import larger_than_teacher, require_fit, teacher_languages
@@ -119,6 +119,14 @@ def test_each_corpus_is_translated_to_its_own_language(
     parts = [Part((tmp_path,))] * len(pairs)
     distill_parts(text_translator(), teacher, Config(data=data), parts, tmp_path, CorpusJob())
     assert directions == (pairs if tags == "both" else [("", target) for _, target in pairs])
+
+
+def test_held_out_files_keep_the_names_by_which_they_are_read(tmp_path: Path) -> None:
+    (tmp_path / "stored").touch()
+    (tmp_path / "dev.tsv.gz").symlink_to(tmp_path / "stored")
+    data = DataConfig(folder=str(tmp_path), train=(("a.en", "a.de"),), validation=("dev.tsv.gz",))
+    found = with_distilled_data(Config(data=data), tmp_path / "student").data
+    assert found.validation == (str(tmp_path / "dev.tsv.gz"),)
 
 
 def test_teacher_and_student_are_measured_again_where_a_text_or_the_search_changed(

@@ -67,7 +67,8 @@ def with_distilled_data(config: Config, folder: Path) -> Config:
         data = replace(data, train=tuple(files))
 
     def held_out(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(str((Path(data.folder).expanduser() / Path(name).expanduser()).resolve()) for name in names)
+        paths = (Path(data.folder).expanduser() / Path(name).expanduser() for name in names)
+        return tuple(str(path.parent.resolve() / path.name) for path in paths)  # a link keeps the ending of its name
 
     found = replace(
         data,

@@ -229,8 +229,11 @@ average_last = 1
 
 
 def _named(path: Path, output: Path) -> str:
-    """Returns a file's name for the recipe: a relative path if the file is in the recipe's folder or below."""
-    absolute, folder = path.resolve(), output.parent.resolve()
+    """Returns a path for the recipe: relative if it is in the recipe's folder or below. A link to a file keeps its name.
+
+    The name says how the file is read: what a link leads to may have another ending.
+    """
+    absolute, folder = path.resolve() if path.is_dir() else path.parent.resolve() / path.name, output.parent.resolve()
     return str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute)
 
 
