@@ -112,6 +112,20 @@ def test_a_translation_gets_the_capitals_of_its_source() -> None:
     assert _translated(lines[:1], TextOptions(), dog="Hund") == (["THE DOG RUNS."], ["THE DOG RUNS."])
 
 
+def test_accents_that_follow_their_letters_are_part_of_words() -> None:
+    lines = ["The Dog And A Cat Run", "THE DO\u0301G RUNS.", "A\u0300 NASA"]
+    written, read = _translated(lines, WHOLE, dog="ẹ\u0300kọ\u0301")
+    assert written == ["The Ẹ\u0300kọ\u0301 And A Cat Run", *lines[1:]]
+    assert sorted(read) == sorted(["The dog and a cat run", "The do\u0301g runs.", "A\u0300 NASA"])
+
+
+def test_georgian_has_capitals_for_whole_words_only() -> None:
+    assert _translated(["The Dog And A Cat Run", "THE DOG RUNS."], WHOLE, dog="ძაღლი")[0] == [
+        "The ძაღლი And A Cat Run",
+        "THE ᲫᲐᲦᲚᲘ RUNS.",
+    ]
+
+
 def test_each_sentence_gets_its_own_capitals() -> None:
     written, _ = _translated(["THE DOG RUNS. The cat sleeps."], BY_SENTENCE, runs="runs and runs")
     assert written == ["THE DOG RUNS AND RUNS. The cat sleeps."]

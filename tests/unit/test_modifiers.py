@@ -76,6 +76,14 @@ def test_the_functions_are_those_that_a_recipe_may_name() -> None:
         (title_case, "öl und 2nd-hand", "x", ("Öl Und 2nd-Hand", "X")),
         (title_case, "A DOG", "ein hund", ("A DOG", "ein hund")),  # is in capitals already
         (title_case, "一只狗", "a dog", ("一只狗", "a dog")),
+        # A word goes on after an accent of its own, and after a soft hyphen.
+        (
+            title_case,
+            "e\u0301cole",
+            "ẹ\u0300kọ\u0301 zu\u00adsammen",
+            ("E\u0301cole", "Ẹ\u0300kọ\u0301 Zu\u00adsammen"),
+        ),
+        (title_case, "the dog", "დიდი ძაღლი", ("The Dog", "დიდი ძაღლი")),  # Georgian has capitals for whole words only
     ],
 )
 def test_capitals(modify: Any, source: str, target: str, expected: tuple[str, str]) -> None:

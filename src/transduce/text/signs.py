@@ -1,5 +1,6 @@
 """Signs that are written in several ways: white space, quotation marks, apostrophes, dashes and the like."""
 
+ACCENTS = "\u0300-\u036f"  # that follow their letter, as a range of characters
 SPACES = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 # Signs of each kind, and the usual ways to write it, from the most usual on.
 SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (

@@ -6,8 +6,9 @@ A translator writes capitals for capitals. So the target gets them too, and a te
 import re
 
 from transduce.data.modifiers.draws import Draws
+from transduce.text.signs import ACCENTS
 
-_FIRST_LETTER = re.compile(r"(?<![\w'’])[^\W\d_]")
+_FIRST_LETTER = re.compile(rf"(?<![\w'’\u00ad{ACCENTS}])[^\W\d_]")  # a soft hyphen is within a word
 
 
 def has_case(text: str) -> bool:
@@ -27,4 +28,4 @@ def title_case(source: str, target: str, draws: Draws) -> tuple[str, str]:
 
 def titled(text: str) -> str:
     """Returns a text with a capital at the beginning of each word: "don't stop" becomes "Don't Stop"."""
-    return _FIRST_LETTER.sub(lambda letter: letter[0].upper(), text)
+    return _FIRST_LETTER.sub(lambda letter: letter[0].title(), text)

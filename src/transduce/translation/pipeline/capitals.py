@@ -14,14 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from transduce.text import UNK, Tokenizer
+from transduce.text.signs import ACCENTS
 from transduce.translation.pipeline.markup import Notation, scan
 from transduce.translation.pipeline.sentences import Span, sentence_spans
 from transduce.translation.pipeline.text_options import TextOptions
 from transduce.translation.result import Results, Translation
 from transduce.translation.windows import Window
 
+_LETTERS = rf"[^\W\d_]+(?:[{ACCENTS}]+[^\W\d_]*)*"
 # Not a part of an address, a path or a code.
-_WORD = re.compile(r"(?<![\w@/\\:%#.])[^\W\d_]+(?:['’][^\W\d_]+)*(?![\w@/\\]|[.:][\w/])")
+_WORD = re.compile(rf"(?<![\w@/\\:%#.{ACCENTS}]){_LETTERS}(?:['’]{_LETTERS})*(?![\w@/\\{ACCENTS}]|[.:][\w/])")
 _FEWEST_IN_CAPITALS = 2  # words of two letters or more: one alone may be a name, such as NATO
 _FEWEST_OF_TITLE = 4  # words: fewer with a capital each may be names
 _OTHER_RULES = ("tr", "az")  # languages in which the small form of I is ı
@@ -124,7 +126,7 @@ class Capitals:
 def _kind(words: Sequence[str]) -> Callable[[str], str] | None:
     """Returns what restores the capitals of a text with these words; None: it is ordinary text."""
     if all(map(str.isupper, words)):
-        return _upper if sum(len(word) > 1 for word in words) >= _FEWEST_IN_CAPITALS else None
+        return _upper if sum(sum(map(str.isalpha, word)) > 1 for word in words) >= _FEWEST_IN_CAPITALS else None
     return _capitalized if len(words) >= _FEWEST_OF_TITLE and all(word[0].isupper() for word in words) else None
 
 
@@ -174,4 +176,6 @@ def _upper(word: str) -> str:
 
 
 def _capitalized(word: str) -> str:
-    return _upper(word[0]) + word[1:]
+    """Returns a word with a capital at its beginning; Georgian has capitals for whole words only."""
+    first = word[0].title()
+    return first + word[1:] if len(first) == 1 else word

@@ -12,19 +12,18 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from transduce.text import Tokenizer
-from transduce.text.signs import SIGNS, SPACES
+from transduce.text.signs import ACCENTS, SIGNS, SPACES
 from transduce.translation.pipeline.markup import Notation, scan
 from transduce.translation.result import Results, SpanPair
 from transduce.translation.windows import Window
 
-_MARKS = "\u0300-\u036f"  # accents that follow their letter
 # White space stays at both ends of a line, where there are several, and a tab at the end of a clause: it is layout.
 _SIGN = "|".join(
     (
         rf"(?<=\S)[{SPACES}](?=\S)",
         r"(?<=[^\s.,:;!?])\t(?=\S)",
         f"[{re.escape(''.join(signs for signs, _ in SIGNS if SPACES not in signs))}]",
-        rf"[^\s{_MARKS}][{_MARKS}]+",
+        rf"[^\s{ACCENTS}][{ACCENTS}]+",
     )
 )
 _INSTEAD = {sign: usual for signs, usual in SIGNS for sign in signs}
