@@ -229,7 +229,7 @@ average_last = 1
 
 
 def _named(path: Path, output: Path) -> str:
-    """Returns a path for the recipe: relative if it is in the recipe's folder or below. A link to a file keeps its name.
+    """Returns a path for the recipe: relative within the recipe's folder. A link to a file keeps its own name.
 
     The name says how the file is read: what a link leads to may have another ending.
     """
