@@ -219,6 +219,8 @@ def test_what_a_folder_says_of_itself(tmp_path: Path) -> None:
         },
         "batches_in_an_epoch": 7,
     }
+    write_json(tmp_path / REPORT, {"train": split, "validation": None})  # as without validation sets
+    assert prepared_facts(tmp_path)["parts"]["train"] == {"pairs": 5, **tokens}
     prepared = load_prepared(tmp_path, checksums=False)
     assert (prepared.validation, [each.name for each in prepared.corpora]) == (None, ["web", "news"])
     assert [each.name for each in prepared.validation_sets] == ["dev"]

@@ -137,7 +137,7 @@ def prepared_facts(folder: Path) -> dict[str, Any]:
     report = read_or_empty(folder / REPORT)  # it is for people; the manifest suffices
     parts = {
         name: {"pairs": num_pairs}
-        | {key: report[name][key] for key in ("source_tokens", "target_tokens") if key in report.get(name, {})}
+        | {key: report[name][key] for key in ("source_tokens", "target_tokens") if key in (report.get(name) or {})}
         for name, num_pairs in manifest["num_pairs"].items()
     }
     for kind, corpora in (("train", _rows(manifest, "corpora")), ("validation", _rows(manifest, "validation_sets"))):
