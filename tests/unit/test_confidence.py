@@ -149,9 +149,10 @@ def test_a_calibration_belongs_to_its_weights(tmp_path: Path) -> None:
         (tmp_path / FILE).write_text(json.dumps(values))
         with pytest.raises(BundleError, match="its coefficients are not 4 numbers"):
             load_calibration(bundle)
-    (tmp_path / FILE).write_text('{"format": 1}')
-    with pytest.raises(BundleError, match="cannot be read"):
-        load_calibration(bundle)
+    for damaged in ('{"format": 1}', "[]"):
+        (tmp_path / FILE).write_text(damaged)
+        with pytest.raises(BundleError, match="cannot be read"):
+            load_calibration(bundle)
     assert translator.bundle is None
 
 

@@ -60,7 +60,7 @@ def load_calibration(bundle: Bundle | None) -> Calibration | None:
     path = bundle.path / FILE
     advice = "Make it again with 'transduce calibrate --overwrite', or delete it."
     try:
-        values = files.read_json(path)
+        values = files.read_json_object(path)
         if problem := format_problem(values, _FORMAT):
             raise ValueError(problem)
         known = values["calibration"]
