@@ -160,11 +160,11 @@ def write_tensors(path: Path, tensors: "Mapping[str, np.ndarray]", proceed: Call
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in found if names.count(name) > 1)
-        raise ValueError(f"its header has {twice[:80]!r} twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"its header has {name[:80]!r} twice")
+        found[name] = value
     return found
 
 
