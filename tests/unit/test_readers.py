@@ -8,6 +8,7 @@ import os
 import random
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -252,6 +253,18 @@ def test_endless_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(readers, "_BLOCK_BYTES", 100)
     with pytest.raises(DataError, match="Is this a text file"):
         list(read_lines(pack(tmp_path / "a.txt", b"x" * 5000)))
+
+
+def test_a_long_line_that_comes_in_small_blocks_is_read_in_linear_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe gives 4 KB at a time. In quadratic time, this took a minute."""
+    monkeypatch.setattr(readers, "_BLOCK_BYTES", 200)
+    path = tmp_path / "long"
+    path.write_bytes(b"first\n" + b"a" * 6_000_000 + b"\nlast")
+    before = time.process_time()
+    assert [len(line) for line in read_lines(path)] == [5, 6_000_000, 4]
+    assert time.process_time() - before < 15, "processor seconds: the machine may be busy"
 
 
 def test_pairs_of_two_files_and_of_columns(tmp_path: Path) -> None:

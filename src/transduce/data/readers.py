@@ -79,20 +79,22 @@ class LineReader:
 
     def _whole_lines(self) -> Iterator[bytes]:
         """Yields blocks that end where a line ends."""
-        rest = b""
+        begun: list[bytes] = []  # of a line: to join them at each block would be quadratic
+        num_bytes = 0
         for block in self.blocks():
-            data = rest + block
-            end = data.rfind(b"\n") + 1
+            end = block.rfind(b"\n") + 1
             if end:
-                yield data[:end]
-            rest = data[end:]
-            if len(rest) > _MAX_LINE_BYTES:
+                yield b"".join([*begun, block[:end]])
+                begun, num_bytes = [], 0
+            begun.append(block[end:])
+            num_bytes += len(begun[-1])
+            if num_bytes > _MAX_LINE_BYTES:
                 raise DataError(
                     f"{shown_name(self.path)}: a line is longer than {_MAX_LINE_BYTES >> 20} MiB. "
                     "Is this a text file with one sentence a line?"
                 )
-        if rest:
-            yield rest
+        if num_bytes:
+            yield b"".join(begun)
 
     def blocks(self) -> Iterator[bytes]:
         """Yields the content of the file, decompressed, in blocks of at most 1 MiB.
