@@ -13,6 +13,7 @@ import pytest
 from transduce.data import named_corpora as module
 from transduce.data.named_corpora import NAMED_CORPORA, CorpusFile, NamedCorpus, RemoteFile, fetch
 from transduce.errors import DownloadError
+from transduce.files import exclusive
 
 ONE, TWO = b"one\n", b"two\n"
 
@@ -112,6 +113,20 @@ def test_the_files_of_a_mirror_stay_even_if_they_are_wrong(
     (mirror / "two.gz").write_bytes(packed(ONE))  # it was another one at first
     with pytest.raises(DownloadError, match=r"two\.gz: the file has sha256"):
         fetch("toy", folder, progress=False, **given)
+
+
+def test_two_processes_do_not_download_into_the_same_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, downloaded: list[Any]
+) -> None:
+    """Both would write to the same partial files."""
+    named(monkeypatch)
+    with exclusive(tmp_path / "downloads"), pytest.raises(DownloadError, match=r"downloads: another process"):
+        fetch("toy", tmp_path, progress=False)
+    assert downloaded == []
+    fetch("toy", tmp_path, progress=False)
+    with exclusive(tmp_path / "downloads"):
+        fetch("toy", tmp_path, progress=False)  # nothing is missing
+    assert len(downloaded) == 2
 
 
 def test_what_is_shown(

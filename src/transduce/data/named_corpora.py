@@ -11,13 +11,14 @@ import os
 import re
 import shutil
 import tempfile
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.data.archives import extract
 from transduce.data.download import MAX_BYTES, advice, check_url, download, verify
 from transduce.errors import ConfigError, DownloadError, suggestion
-from transduce.files import read_json_object, sha256, sync, write_json
+from transduce.files import exclusive, read_json_object, sha256, sync, write_json
 
 MIRROR_VARIABLE = "TRANSDUCE_MIRROR"
 _SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.DOTALL | re.IGNORECASE)
@@ -157,7 +158,7 @@ def fetch(name: str, folder: Path, *, mirror: Path | None = None, progress: bool
 
     Raises:
         ConfigError: no corpus has that name.
-        DownloadError: a file could not be fetched, or has a wrong checksum.
+        DownloadError: a file could not be fetched, or has a wrong checksum; or another process downloads into `folder`.
     """
     if name not in NAMED_CORPORA:
         raise ConfigError(f"data.download = '{name}': no such corpus.{suggestion(name, NAMED_CORPORA)}")
@@ -167,11 +168,16 @@ def fetch(name: str, folder: Path, *, mirror: Path | None = None, progress: bool
     missing = [file for file in corpus.files if not (folder / file.name).is_file()]
     if missing and progress:
         print(f"{name}: {corpus.description}\n  from {mirror or corpus.homepage}\n  terms: {corpus.terms}")
-    folder.mkdir(parents=True, exist_ok=True)
     try:
-        for remote in dict.fromkeys(file.remote for file in missing):
-            files = [file for file in missing if file.remote == remote]
-            _fetch_file(remote, files, folder, mirror, progress=progress)
+        folder.mkdir(parents=True, exist_ok=True)
+        with exclusive(folder / "downloads") if missing and mirror is None else nullcontext(True) as is_alone:
+            if not is_alone:
+                raise DownloadError(
+                    f"{folder / 'downloads'}: another process downloads into it. Wait until it is done."
+                )
+            for remote in dict.fromkeys(file.remote for file in missing):
+                files = [file for file in missing if file.remote == remote]
+                _fetch_file(remote, files, folder, mirror, progress=progress)
     except OSError as error:
         raise DownloadError(f"{name}: cannot write to or read from '{error.filename or folder}': {error}") from None
 
