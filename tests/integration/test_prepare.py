@@ -38,6 +38,7 @@ def test_the_prepared_files(config: Config, tmp_path: Path) -> None:
     output = tmp_path / "out"
     report = prepare(config, output, progress=False)
     assert sorted(path.name for path in output.iterdir()) == [
+        ".lock",
         "dropped.jsonl",
         "lines.bin",
         "manifest.json",
@@ -264,6 +265,25 @@ def test_a_crash_leaves_nothing_that_looks_prepared(
         load_prepared(output)
     assert not prepare(small, output, progress=False).reused
     load_prepared(output)
+
+
+def test_two_processes_do_not_prepare_the_same_folder(
+    small: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the manifest of one could describe the files of the other."""
+    write, second = prepare_module.write_json, [with_data(small, max_tokens=99)]
+
+    def write_json(path: Path, value: Any) -> None:
+        while second:
+            other = second.pop()
+            with pytest.raises(DataError, match="another process is preparing it"):
+                prepare(other, path.parent, progress=False, overwrite=True)
+        write(path, value)
+
+    monkeypatch.setattr(prepare_module, "write_json", write_json)
+    prepare(small, tmp_path / "out", progress=False)
+    assert not second
+    assert difference_from(small, load_prepared(tmp_path / "out")) == ""
 
 
 def test_killed_while_encoding(config: Config, tmp_path: Path, warm_python: Path) -> None:

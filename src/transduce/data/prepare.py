@@ -49,7 +49,7 @@ from transduce.data.progress import elapsed_time
 from transduce.data.treebank_reader import sentence_reader
 from transduce.data.word_links import learn_aligner, needs_aligner
 from transduce.errors import DataError
-from transduce.files import atomic_path, read_json_object, remove_leftovers, sha256, write_json
+from transduce.files import atomic_path, exclusive, read_json_object, remove_leftovers, sha256, write_json
 from transduce.text import Tokenizer
 from transduce.text.new_words import added_words
 
@@ -76,7 +76,7 @@ def prepare(
         overwrite: prepare again, even if the folder was prepared, perhaps with another configuration.
 
     Raises:
-        DataError: the corpus cannot be used, or the folder holds something else.
+        DataError: the corpus cannot be used, the folder holds something else, or another process is preparing it.
         TokenizerError: the given tokenizer cannot be read, or a word cannot be added to it.
     """
     if output.exists() and not output.is_dir():
@@ -86,16 +86,19 @@ def prepare(
     files = locate(config.data, mirror=mirror, progress=progress)
     given = given_tokenizer(config, tokenizer)
     wanted = identity(config, files, given.fingerprint if given else None, given.target_languages if given else ())
-    if overwrite:
-        (output / MANIFEST).unlink(missing_ok=True)
-    elif report := _reuse(output, wanted, config):
+    if not overwrite and (report := _reuse(output, wanted, config)):
         return report
-    output.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(output, TOKENIZER, TRAIN, LINES, VALIDATION, ALIGNER, LOG_NAME, REPORT, MANIFEST)
-    with atomic_path(output / LOG_NAME) as path, open_log(path) as log:
-        report, training_files = _prepare(config, files, output, given, log, progress=progress, num_workers=num_workers)
-    write_json(output / REPORT, asdict(report))
-    _write_manifest(output, config, wanted, report, training_files)
+    with exclusive(output) as is_alone:
+        if not is_alone:
+            raise DataError(f"{output}: another process is preparing it. Wait until it is done.")
+        (output / MANIFEST).unlink(missing_ok=True)
+        remove_leftovers(output, TOKENIZER, TRAIN, LINES, VALIDATION, ALIGNER, LOG_NAME, REPORT, MANIFEST)
+        with atomic_path(output / LOG_NAME) as path, open_log(path) as log:
+            report, training_files = _prepare(
+                config, files, output, given, log, progress=progress, num_workers=num_workers
+            )
+        write_json(output / REPORT, asdict(report))
+        _write_manifest(output, config, wanted, report, training_files)
     return report
 
 
