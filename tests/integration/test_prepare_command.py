@@ -164,6 +164,8 @@ def test_command_with_a_recipe(config: Config, tmp_path: Path, capsys: pytest.Ca
             "--threads 0: must be a whole number from 1",
         ),
         (["prepare", "--train", "a", "b", "c", "--output", "x"], "must be a pair of files, or one TSV or TMX file"),
+        (["prepare", "--train", "a", "b\udcff", "--output", "x"], "data.train = 'b\\udcff': must be UTF-8; rename"),
+        (["filter", "--train", "a", "b\udcff", "--output", "x"], "data.train = 'b\\udcff': must be UTF-8; rename"),
     ],
 )
 def test_command_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from transduce.config.corpora import (
     require_names,
 )
 from transduce.config.quantities import Length, LengthOrNone, Ratio, Temperature, refused
-from transduce.config.ranges import Range, check_ranges, shown
+from transduce.config.ranges import Range, check_ranges, require_text, shown
 from transduce.errors import ConfigError
 
 _REPEATS = Range(1, 1_000_000)  # of `data.repeat`
@@ -76,6 +76,8 @@ class DataConfig:
         named += [(f"test.{name}", names) for name, names in self.test.items()]
         demand = "one or more files of trees" if self.format == "trees" else "a pair of files, or one TSV or TMX file"
         for key, names in named:
+            for name in names:
+                require_text(name, f"data.{key}")
             if not names or (self.format == "text" and len(names) > 2):
                 raise ConfigError(f"data.{key} = {shown([*names])}: must be {demand}.")
         fits = len(self.repeat) == len(self.train) and all(number in _REPEATS for number in self.repeat)

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from transduce.config.ancestor import inherited, read_ancestor
 from transduce.config.presets import preset
-from transduce.config.ranges import shown, word_or_value
+from transduce.config.ranges import require_text, shown, word_or_value
 from transduce.config.schema import SECTIONS, Config, DecodeConfig
 from transduce.config.start import InitConfig
 from transduce.errors import ConfigError, suggestion
@@ -226,28 +226,15 @@ def convert(value: Any, hint: Any, key: str) -> Any:
     if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, dict | hint):
         return apply_section(hint(), value, key) if isinstance(value, dict) else value
     if origin is dict and isinstance(value, dict):
-        return {_text(k, key): convert(item, arguments[1], f"{key}.{k}") for k, item in value.items()}
+        return {require_text(k, key): convert(item, arguments[1], f"{key}.{k}") for k, item in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value) if abs(value) < _LARGEST else math.inf  # which no range allows
     if hint is str and isinstance(value, str):
-        return _text(value, key)
+        return require_text(value, key)
     if isinstance(hint, type) and isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
         return value
     example = next((f" Write {text}." for name, text in _EXAMPLES.items() if key.startswith(name)), "")
     raise ConfigError(f"{key} = {shown(value)}: must be {_TYPE_NAMES.get(origin or hint, 'a table')}.{example}")
-
-
-def _text(value: str, key: str) -> str:
-    """Returns the text; raises ConfigError where it cannot be the name or the content of a file."""
-    if "\0" in value:
-        raise ConfigError(f"{key} = {shown(value)}: must not hold a NUL character.")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ConfigError(
-            f"{key} = {shown(value)}: must be UTF-8; rename the file where this is a file's name."
-        ) from None
-    return value
 
 
 _LONGEST_SHOWN = 300  # characters of a setting, in errors

@@ -125,3 +125,16 @@ def check_ranges(name: str, section: Any) -> None:
     for key, (kind, bounds) in ranges_of(made_of).items():
         if getattr(section, key) not in words_of(made_of)[key]:
             require_within(getattr(section, key), f"{name}.{key}", kind, bounds)
+
+
+def require_text(value: str, key: str) -> str:
+    """Returns the text; raises ConfigError where it cannot be the name or the content of a file."""
+    if "\0" in value:
+        raise ConfigError(f"{key} = {shown(value)}: must not hold a NUL character.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"{key} = {shown(value)}: must be UTF-8; rename the file where this is a file's name."
+        ) from None
+    return value
