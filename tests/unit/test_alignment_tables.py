@@ -36,6 +36,22 @@ def test_a_long_text_with_a_tag_needs_little_more_than_one_table() -> None:
     assert peak_bytes < 2 * num_words**2 * _CELL_BYTES  # those of its parts have a third of the cells
 
 
+def test_the_table_of_a_long_text_does_not_grow_with_its_length() -> None:
+    """A request may have 100,000 characters, whose table would have 20 GB."""
+    num_words = 8000
+    sentences = ["One dog runs here."] * (num_words // 5) + ["A <b>cat</b> sleeps."]
+    text = f'<p><span class="One. Two">{" ".join(sentences)}</span> Two men.</p>'
+    tracemalloc.start()
+    try:
+        [[best]] = text_translator(str.upper).translate_n_best([text], 1, text_options=TextOptions(markup="html"))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    written = " ".join(sentences).upper().replace("<B>", "<b>").replace("</B>", "</b>")
+    assert best.text == f'<p><span class="One. Two">{written}</span> TWO MEN.</p>'
+    assert peak_bytes < num_words**2 * _CELL_BYTES // 4
+
+
 def test_there_is_one_large_table_at_a_time() -> None:
     aligner = WordAligner(text_translator(str.upper))
     large, small = "a " * 1001, "a " * 10

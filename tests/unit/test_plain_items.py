@@ -248,6 +248,17 @@ def test_no_sentence_ends_within_an_item_or_an_element() -> None:
     assert sum(Counter(items_of(long[a:b]))["{x}"] for a, b in spans) == 2000
 
 
+def test_a_long_element_is_cut_between_sentences_and_never_within_a_tag() -> None:
+    sentence = '<i class="A b. C">Two dogs</i> run here. '
+    text = f"<span>{sentence * 200}</span> " + "<b>犬</b>走" * 1000
+    for markup in ("html", "placeholders"):
+        parts = [text[a:b] for a, b in spans_around_items(text, "en", markup)]
+        assert "".join(parts).replace(" ", "") == text.replace(" ", "")
+        assert max(map(len, parts)) <= 4000
+        assert all(part.count("<") == part.count(">") for part in parts)
+        assert [part.endswith(("run here.", "</span>")) for part in parts[:3]] == [True] * 3
+
+
 def test_the_sentences_of_a_stream_are_those_of_the_whole() -> None:
     text = "A dog {x}. Two dogs 😀 run.  See https://a.org/b now. Then go."
     request = TranslationRequest(texts=[text], source="en", target="de")

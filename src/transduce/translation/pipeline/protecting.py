@@ -47,8 +47,8 @@ class SegmentInput:
 def protect(window: Window, text_options: TextOptions, checkpoint: Checkpoint) -> list[Line]:
     """Returns for each line its segments, and the tags between them as strings.
 
-    Plain text with items is cut into sentences where all text is, or where it has more than 4000 characters: "" or
-    white space is between two of them.
+    Text with marks is cut into sentences where it has more than 4000 characters, and plain text where all text is, too:
+    "" or white space is between two of them.
     """
     lines: list[Line] = []
     for index, line in enumerate(checked(window.lines, checkpoint)):
@@ -80,71 +80,86 @@ def _parts(line: str, text_options: TextOptions) -> Iterator[str | MarkedText]:
         case [MarkedText(marks=())] if text_options.markup == "placeholders":
             read = [_as_it_is(line)]
     for part in read:
-        if isinstance(part, str) or not part.marks or text_options.markup == "html":
+        if isinstance(part, str) or not part.marks:
+            yield part
+        elif text_options.markup == "html" and len(part.plain) <= _MAX_CHARACTERS:
             yield part
         elif text_options.split == "always" or len(part.source) > _MAX_CHARACTERS:
-            yield from _sentences(part.source, text_options.language)
+            yield from _sentences(part.source, text_options.language, text_options.markup)
         else:
             yield part
 
 
-def _sentences(text: str, language: str) -> Iterator[str | MarkedText]:
+def _sentences(text: str, language: str, markup: Markup) -> Iterator[str | MarkedText]:
     """Yields the sentences of a text without block tags, and what is between them."""
     end = 0
-    for index, (start, stop) in enumerate(spans_around_items(text, language)):
+    for index, (start, stop) in enumerate(spans_around_items(text, language, markup)):
         if index or start:
             yield text[end:start]
-        yield from read_markup(text[start:stop], "placeholders")
+        yield from read_markup(text[start:stop], markup)
         end = stop
     if end < len(text):
         yield text[end:]
 
 
-def spans_around_items(text: str, language: str) -> list[Span]:
-    """Returns the sentences of a plain text; none ends within an item, or between two tags of an element.
+def spans_around_items(text: str, language: str, markup: Markup = "placeholders") -> list[Span]:
+    """Returns the sentences of a text without block tags, each of at most 4000 characters.
 
-    Sentences of more than 4000 characters are cut at white space.
+    None ends within an item or a tag, nor between two tags of an element, unless that is longer. Longer sentences are
+    cut at white space.
     """
     spans: list[Span] = []
-    uncut = _uncut(text)
-    starts = [start for start, _ in uncut]
+    items, elements = _uncut(text, markup)
     for start, end in sentence_spans(text, language):
-        if spans and _holding(uncut, starts, start):
+        is_short = bool(spans) and end - spans[-1][0] <= _MAX_CHARACTERS
+        if spans and (_holds(items, start) or (is_short and _holds(elements, start))):
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
-    return [part for span in spans for part in _bounded(text, span, uncut, starts)]
+    return [part for span in spans for part in _bounded(text, span, items, elements)]
 
 
-def _bounded(text: str, span: Span, uncut: Sequence[Span], starts: Sequence[int]) -> Iterator[Span]:
-    """Yields the parts of a span: as few as do, each of at most 4000 characters."""
+def _bounded(text: str, span: Span, items: Sequence[Span], elements: Sequence[Span]) -> Iterator[Span]:
+    """Yields the parts of a span: as few as do, each of at most 4000 characters, unless an item has more."""
     start, end = span
     while end - start > _MAX_CHARACTERS:
-        ends = [match.start() for match in _SPACE.finditer(text, start + 1, start + _MAX_CHARACTERS)]
-        cut = next((each for each in reversed(ends) if not _holding(uncut, starts, each)), start + _MAX_CHARACTERS)
+        spaces = [match.start() for match in _SPACE.finditer(text, start + 1, start + _MAX_CHARACTERS)]
+        outside = [each for each in spaces if not _holds(items, each)]
+        best = [each for each in outside if not _holds(elements, each)] or outside
+        cut = best[-1] if best else _edge(items, start, start + _MAX_CHARACTERS)
         yield start, cut
         start = end - len(text[cut:end].lstrip())
     if start < end:
         yield start, end
 
 
-def _holding(uncut: Sequence[Span], starts: Sequence[int], index: int) -> bool:
+def _edge(items: Sequence[Span], start: int, index: int) -> int:
+    """Returns the index, or where the item around it begins, or ends if it begins at `start`."""
+    if not _holds(items, index):
+        return index
+    begin, end = items[bisect_left(items, (index,)) - 1]
+    return begin if begin > start else end
+
+
+def _holds(spans: Sequence[Span], index: int) -> bool:
     """Returns whether the index is within one of these spans, and not at its beginning or end."""
-    before = bisect_left(starts, index) - 1
-    return before >= 0 and index < uncut[before][1]
+    before = bisect_left(spans, (index,)) - 1
+    return before >= 0 and index < spans[before][1]
 
 
-def _uncut(text: str) -> list[Span]:
-    """Returns the spans of a plain text that are not cut: items, and elements with their content."""
-    spans: list[Span] = []
+def _uncut(text: str, markup: Markup) -> tuple[list[Span], list[Span]]:
+    """Returns the spans of a text that are not cut: items and tags; the same, and elements with their content."""
+    items: list[Span] = []
+    elements: list[Span] = []
     depth = 0
-    for found in scan(text, "placeholders"):
+    for found in scan(text, markup):
+        items.append((found.start, found.end))
         if depth:
-            spans[-1] = (spans[-1][0], found.end)
+            elements[-1] = (elements[-1][0], found.end)
         else:
-            spans.append((found.start, found.end))
+            elements.append((found.start, found.end))
         depth = max(0, depth + (found.kind == "open") - (found.kind == "close"))
-    return spans
+    return items, elements
 
 
 def attempts(lines: Sequence[Line], markup: Markup, checkpoint: Checkpoint) -> Iterator[list[SegmentInput]]:
