@@ -37,7 +37,7 @@ def test_a_long_text_with_a_tag_needs_little_more_than_one_table() -> None:
 
 
 def test_the_table_of_a_long_text_does_not_grow_with_its_length() -> None:
-    """A request may have 100,000 characters, whose table would have 20 GB."""
+    """The table of 50,000 words would have 20 GB."""
     num_words = 8000
     sentences = ["One dog runs here."] * (num_words // 5) + ["A <b>cat</b> sleeps."]
     text = f'<p><span class="One. Two">{" ".join(sentences)}</span> Two men.</p>'

@@ -1,7 +1,6 @@
 """How long a text with HTML may be between two block tags; plain text is cut where it is longer.
 
-Where a tag belongs is read from a table of all source words by all target words, once for each tag: 50 000 words would
-need 20 GB.
+Where a tag belongs is read from a table of source words by target words, once for each tag: that takes time.
 """
 
 from transduce.errors import DataError

@@ -75,6 +75,7 @@ def _bound_segment(index: int, line: str, prefix: str) -> Segment:
 
 
 def _parts(line: str, text_options: TextOptions) -> Iterator[str | MarkedText]:
+    is_html, by_sentence = text_options.markup == "html", text_options.split == "always"
     read = read_markup(line, text_options.markup)
     match read:
         case [MarkedText(marks=())] if text_options.markup == "placeholders":
@@ -82,9 +83,7 @@ def _parts(line: str, text_options: TextOptions) -> Iterator[str | MarkedText]:
     for part in read:
         if isinstance(part, str) or not part.marks:
             yield part
-        elif text_options.markup == "html" and len(part.plain) <= _MAX_CHARACTERS:
-            yield part
-        elif text_options.split == "always" or len(part.source) > _MAX_CHARACTERS:
+        elif len(part.plain if is_html else part.source) > _MAX_CHARACTERS or (not is_html and by_sentence):
             yield from _sentences(part.source, text_options.language, text_options.markup)
         else:
             yield part
