@@ -70,7 +70,9 @@ class Bundle:
             elif (path / "checkpoints").is_dir():
                 hint = f" This is a run folder: make a model of it with 'transduce average {path} --output MODEL'."
             elif (path / "optimizer.safetensors").is_file():
-                hint = " This is a checkpoint: 'transduce average RUN --output MODEL' makes a model, with --best of the best."
+                hint = (
+                    " This is a checkpoint. 'transduce average RUN --output MODEL' makes a model (--best: of the best)."
+                )
             raise BundleError(f"{path}: not a model folder: {', '.join(missing)} missing.{hint}")
         try:
             values = files.read_json_object(path / _CONFIG)

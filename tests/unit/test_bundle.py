@@ -218,7 +218,7 @@ def test_a_checkpoint_is_recognised(tmp_path: Path, folder: Path) -> None:
     checkpoint.mkdir(parents=True)
     for name in ("model.safetensors", "optimizer.safetensors", "state.json"):
         (checkpoint / name).touch()
-    with pytest.raises(BundleError, match=r"missing\. This is a checkpoint: 'transduce average RUN .*--best"):
+    with pytest.raises(BundleError, match=r"missing\. This is a checkpoint\. .transduce average RUN .*--best"):
         Bundle.load(checkpoint)
 
 
