@@ -213,6 +213,14 @@ def test_a_form_that_the_vocabulary_has_no_signs_for_is_not_taken() -> None:
     assert Capitals(Window(1, ["IN THE DOG"]), Small(), WHOLE, "de").removed().lines == ["In the dog"]
 
 
+def test_many_accents_on_a_letter_are_read_in_linear_time() -> None:
+    """When each accent doubled the time, these took a minute. The sign "@" makes the word part of an address."""
+    line = "THE DOG A" + "\u0300" * 25 + "@"
+    before = time.process_time()
+    assert _translated([line], WHOLE)[0] == [line]
+    assert time.process_time() - before < 15, "processor seconds: the machine may be busy"
+
+
 @pytest.mark.parametrize("sentence", ["THE DOG RUNS. ", "THE DOG %s ", "A Dog And The Cat "])
 def test_long_text_is_read_in_linear_time(sentence: str) -> None:
     def seconds(times: int) -> float:

@@ -21,7 +21,7 @@ from transduce.translation.pipeline.text_options import TextOptions
 from transduce.translation.result import Results, Translation
 from transduce.translation.windows import Window
 
-_LETTERS = rf"[^\W\d_]+(?:[{ACCENTS}]+[^\W\d_]*)*"
+_LETTERS = rf"[^\W\d_]+(?:[{ACCENTS}]+[^\W\d_]*)*+"  # possessive: else it takes exponential time
 # Not a part of an address, a path or a code.
 _WORD = re.compile(rf"(?<![\w@/\\:%#.{ACCENTS}]){_LETTERS}(?:['’]{_LETTERS})*(?![\w@/\\{ACCENTS}]|[.:][\w/])")
 _FEWEST_IN_CAPITALS = 2  # words of two letters or more: one alone may be a name, such as NATO
