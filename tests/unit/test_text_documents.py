@@ -426,6 +426,11 @@ def test_lines_without_spaces_are_wrapped_only_where_they_are_full() -> None:
     assert seen(f"{full}\nof {title}\n") == [f"{full} of {title}"]
 
 
+def test_a_marker_may_have_a_line_of_its_own() -> None:
+    """As before an address that fills a line. The paragraph is wrapped anew, so that the marker is before it."""
+    assert translated(f"- \n{'a' * 60}\n".encode(), "a.txt").decode() == f"- {'A' * 60}\n"
+
+
 def test_a_wrapped_item_keeps_its_indents() -> None:
     first, second = "a" * 50 + " dog", "b" * 50 + " cat"
     found = translated(f"1. {first}\n   {second}\n   runs\n".encode(), "a.txt", str.upper).decode()

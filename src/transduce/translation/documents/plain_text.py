@@ -79,7 +79,7 @@ def _joined(lines: Sequence[str]) -> str:
     text = lines[0].strip()
     for line in lines[1:]:
         following = line.strip()
-        text += ("" if NO_SPACES.match(text[-1]) and NO_SPACES.match(following) else " ") + following
+        text += ("" if NO_SPACES.match(text[-1:]) and NO_SPACES.match(following) else " ") + following
     return text
 
 
