@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 SUMMARY = "show what a model attends to: as a page, pictures, arrays, word alignments"
 
 _DEFAULT_PAGE = Path("attention.html")
-_STDOUT = Path("-")  # of --pharaoh
+_STDOUT = Path("-")
 _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
 _LARGE_PAGE = 10_000_000  # characters; browsers become slow
 
@@ -147,7 +147,7 @@ def _require_outputs(args: argparse.Namespace) -> None:
         require_no_input(args)
     for name in names:
         output = getattr(args, name)
-        if output is not None and output != _STDOUT:
+        if output is not None and not (name == "pharaoh" and output == _STDOUT):
             require_free(output, overwrite=args.overwrite, option=f"--{name}")
 
 
