@@ -252,14 +252,6 @@ def test_no_file_is_left_if_no_line_was_done(tmp_path: Path) -> None:
         pass
 
 
-def test_an_interruption_says_how_to_go_on(tmp_path: Path) -> None:
-    message = rf"^interrupted; {tmp_path}/out\.partial has 3 lines, and --resume goes on after them$"
-    with pytest.raises(KeyboardInterrupt, match=message):
-        run_job(tmp_path / "out", stop_after=1)
-    with pytest.raises(KeyboardInterrupt, match=r"^$"):  # before the first line: there is nothing to go on with
-        run_job(tmp_path / "new", stop_after=0)
-
-
 def test_devices_are_written_to_and_stay(tmp_path: Path) -> None:
     with open_stream(Path("/dev/null"), {}, resume=False) as output:
         output.write(["a"], ["A"])

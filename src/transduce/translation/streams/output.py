@@ -143,7 +143,7 @@ class ResumableOutput:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Gives the file its name, or leaves it to be resumed, and says how; removes it if no line is done."""
+        """Gives the file its name, or leaves it to be resumed; removes it if no line is done."""
         with self._file:
             if self.already_whole:
                 self.partial.unlink(missing_ok=True)  # empty: it was opened for the lock
@@ -152,9 +152,6 @@ class ResumableOutput:
             elif self.num_lines == 0:
                 self.partial.unlink(missing_ok=True)
                 self.journal.unlink(missing_ok=True)
-            elif kind is KeyboardInterrupt:
-                done = f"{self.partial} has {counted(self.num_lines, 'line')}"
-                raise KeyboardInterrupt(f"interrupted; {done}, and --resume goes on after them") from None
 
     def skip(self, lines: Iterator[str]) -> None:
         """Skips the lines that are done.
