@@ -55,6 +55,7 @@ _REFUSED_WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.E
 
 # A temporary name: the target's, hidden, with eight random characters from `tempfile`.
 _TEMPORARY = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}\.(?P<kind>part|old)")
+_LOCK = ".lock"  # stays in a folder that a process has locked
 
 
 def make_readable(path: Path) -> None:
@@ -109,7 +110,9 @@ def require_free(
 
 
 def _holds_something(path: Path) -> bool:
-    return any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
+    if path.is_dir():
+        return any(each.name != _LOCK for each in path.iterdir())
+    return path.is_file() and path.stat().st_size > 0
 
 
 @contextlib.contextmanager
@@ -254,7 +257,7 @@ def _replace_in_two_steps(folder: Path, target: Path) -> None:
 def exclusive(folder: Path) -> Iterator[bool]:
     """Locks `folder` for this block, and yields whether that worked; the lock ends with the process."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("ab") as file:
+    with (folder / _LOCK).open("ab") as file:
         yield lock(file.fileno(), without_locks=True)
 
 

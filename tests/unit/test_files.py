@@ -228,6 +228,8 @@ def test_what_could_be_lost_is_not_overwritten(tmp_path: Path) -> None:
     empty.touch()
     full.write_text("mine")
     folder.mkdir()
+    with files.exclusive(folder):  # as a command that failed left it
+        pass
     for free in (absent, empty, folder, Path("/dev/null"), Path("/dev/stdout")):
         files.require_free(free, overwrite=False)
     (folder / "mine").touch()
