@@ -290,9 +290,7 @@ def test_bad_options_are_one_line_and_leave_no_output(
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
-def test_the_page_is_no_standard_output(
-    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_is_no_standard_output(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert inspect(model_folder, "--sentence", "a", "--output", "-") == DataError.exit_code
     assert "--output -: standard output cannot be used here" in capsys.readouterr().err
     assert [*tmp_path.iterdir()] == []
