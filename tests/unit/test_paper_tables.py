@@ -1,6 +1,7 @@
 """Tables 2 to 4 of `transduce paper`: their options, what is refused, their reports."""
 
 import dataclasses
+import gzip
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -481,6 +482,9 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
     assert mixed.repeat == (2, 1)  # three gold trees twice, for seven silver ones
     fixed = dataclasses.replace(config, data=dataclasses.replace(config.data, repeat=(10,)))
     assert table4._with_silver(fixed, folder / "silver.trees").data.repeat == (10, 1)
+    (tmp_path / "stored").write_bytes(gzip.compress((folder / "silver.trees").read_bytes()))
+    (folder / "link.trees.gz").symlink_to(tmp_path / "stored")  # read as its own name says
+    assert table4._with_silver(config, folder / "link.trees.gz").data.train[1] == (str(folder / "link.trees.gz"),)
 
 
 def test_treebanks_with_weights_are_counted_and_get_no_silver_trees(recipe: Path, tmp_path: Path) -> None:

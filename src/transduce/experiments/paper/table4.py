@@ -295,7 +295,8 @@ def _with_silver(config: Config, silver: Path) -> Config:
     """Returns `config` with silver trees to train on; by default gold trees are repeated until they are as many."""
     data = config.data
     repeat = data.repeat or (max(1, round(_count([silver]) / _count(_gold(config)))),) * len(data.train)
-    return replace(config, data=replace(data, train=(*data.train, (str(silver.resolve()),)), repeat=(*repeat, 1)))
+    path = silver.parent.resolve() / silver.name  # a link keeps the ending of its name
+    return replace(config, data=replace(data, train=(*data.train, (str(path),)), repeat=(*repeat, 1)))
 
 
 def _gold(config: Config) -> list[Path]:
