@@ -487,7 +487,9 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
     assert table4._with_silver(config, folder / "link.trees.gz").data.train[1] == (str(folder / "link.trees.gz"),)
 
 
-def test_treebanks_with_weights_are_counted_and_get_no_silver_trees(recipe: Path, tmp_path: Path) -> None:
+def test_treebanks_with_weights_are_counted_and_get_no_silver_trees(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "corpora" / "own"
     make_toy_treebank(folder, {"one": 3, "two": 4, "dev": 2, "test": 2})
     recipe.write_text(
@@ -495,7 +497,11 @@ def test_treebanks_with_weights_are_counted_and_get_no_silver_trees(recipe: Path
         'test = { toy = ["test.trees"] }\n[[data.corpora]]\nfiles = ["one.trees"]\n'
         '[[data.corpora]]\nfiles = ["two.trees"]\nweight = 2.0\n'
     )
-    assert table4._count(table4._gold(trained_models.recipe_config(recipe, folder))) == 7
+    config = trained_models.recipe_config(recipe, folder)
+    assert table4._count(table4._gold(config)) == 7
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = apply_settings(config, ['data.corpora=[{files=["~/corpora/own/one.trees"]}]'])
+    assert table4._count(table4._gold(home)) == 3  # as training reads it
     options: dict[str, Any] = {"output": tmp_path / "out", "recipe": recipe, "data": folder}
     assert make("table4", "laptop", **options, seeds=1).measurements
     with pytest.raises(ConfigError, match=r"own: silver trees are added to data\.train, and it has data\.corpora"):

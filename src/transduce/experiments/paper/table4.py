@@ -14,6 +14,7 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import Config, DataConfig, load_recipe
 from transduce.config.weights import count_parameters
+from transduce.data.corpus import locate
 from transduce.data.readers import read_lines
 from transduce.data.treebank_reader import read_treebank, treebank_files
 from transduce.errors import ConfigError, TrainingError
@@ -301,7 +302,7 @@ def _with_silver(config: Config, silver: Path) -> Config:
 
 def _gold(config: Config) -> list[Path]:
     """Returns the treebanks that a parser is trained on."""
-    return [Path(config.data.folder, name) for corpus in config.data.training_corpora for name in corpus.files]
+    return [path for part in locate(config.data, progress=False).train for path in part.paths]
 
 
 def _count(paths: Sequence[Path]) -> int:
