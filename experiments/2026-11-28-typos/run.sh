@@ -8,7 +8,7 @@
 # belongs to who has its lock. Started again, it goes on where it was stopped.
 set -eu
 captions=$(realpath "$1") everyday=$(realpath "$2")
-here=$(realpath "$(dirname "$0")")
+here=$(realpath "$(dirname "$0")") start=$PWD
 export OMP_NUM_THREADS=1
 mkdir -p "$3"
 cd "$3"
@@ -30,6 +30,7 @@ scores() {
 seed=0
 for model in "$@"; do
     seed=$((seed + 1))
+    model=$(cd "$start" && realpath "$model")
     for kind in typos plain; do
         mkdir -p "$kind-$seed/data"
         (

@@ -13,7 +13,7 @@ from transduce.augmentation.translated_text import CorpusJob, distill
 from transduce.augmentation.translation_records import Nearness
 from transduce.bundle import Bundle
 from transduce.config import Config
-from transduce.data.corpus import Part
+from transduce.data.corpus import Part, absolute
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams.workers import Workers
 from transduce.translation.translator import Translator
@@ -68,7 +68,7 @@ def with_distilled_data(config: Config, folder: Path) -> Config:
 
     def held_out(names: Sequence[str]) -> tuple[str, ...]:
         paths = (Path(data.folder).expanduser() / Path(name).expanduser() for name in names)
-        return tuple(str(path.parent.resolve() / path.name) for path in paths)  # a link keeps the ending of its name
+        return tuple(str(absolute(path)) for path in paths)
 
     found = replace(
         data,

@@ -67,6 +67,11 @@ class CorpusFiles:
         return [path for part in (*self.train, *self.held_out().values()) for path in part.paths]
 
 
+def absolute(path: Path) -> Path:
+    """Returns an absolute path. A link to a file keeps its own name, whose ending says how the file is read."""
+    return path.resolve() if path.is_dir() else path.parent.resolve() / path.name
+
+
 def validation_name(name: str) -> str:
     """Returns what reports call a validation set: that of the short form has no other name."""
     return name if name == "validation" else f"validation.{name}"

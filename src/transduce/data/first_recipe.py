@@ -15,6 +15,7 @@ from transduce import files
 from transduce.config import Config, load_recipe
 from transduce.config.modifiers import MODIFIERS
 from transduce.data.batching import plan_epoch
+from transduce.data.corpus import absolute
 from transduce.data.readers import PairReader, read_pairs, require_file
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
@@ -229,12 +230,9 @@ average_last = 1
 
 
 def _named(path: Path, output: Path) -> str:
-    """Returns a path for the recipe: relative within the recipe's folder. A link to a file keeps its own name.
-
-    The name says how the file is read: what a link leads to may have another ending.
-    """
-    absolute, folder = path.resolve() if path.is_dir() else path.parent.resolve() / path.name, output.parent.resolve()
-    return str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute)
+    """Returns a path for the recipe: a relative path if the file is in the recipe's folder or below."""
+    found, folder = absolute(path), output.parent.resolve()
+    return str(found.relative_to(folder) if found.is_relative_to(folder) else found)
 
 
 def _unknown(language: str) -> str:

@@ -14,7 +14,7 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import Config, DataConfig, load_recipe
 from transduce.config.weights import count_parameters
-from transduce.data.corpus import locate
+from transduce.data.corpus import absolute, locate
 from transduce.data.readers import read_lines
 from transduce.data.treebank_reader import read_treebank, treebank_files
 from transduce.errors import ConfigError, TrainingError
@@ -296,8 +296,7 @@ def _with_silver(config: Config, silver: Path) -> Config:
     """Returns `config` with silver trees to train on; by default gold trees are repeated until they are as many."""
     data = config.data
     repeat = data.repeat or (max(1, round(_count([silver]) / _count(_gold(config)))),) * len(data.train)
-    path = silver.parent.resolve() / silver.name  # a link keeps the ending of its name
-    return replace(config, data=replace(data, train=(*data.train, (str(path),)), repeat=(*repeat, 1)))
+    return replace(config, data=replace(data, train=(*data.train, (str(absolute(silver)),)), repeat=(*repeat, 1)))
 
 
 def _gold(config: Config) -> list[Path]:
