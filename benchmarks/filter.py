@@ -33,8 +33,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from transduce.data.compression import zstd
 from transduce.data.readers import read_lines, read_pairs
-from transduce.files import write_json, zstd
+from transduce.files import write_json
 from transduce.reporting.machine import describe_machine
 
 KINDS = ("slip", "swapped", "copy", "language", "near")

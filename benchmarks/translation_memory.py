@@ -24,8 +24,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from transduce.data.compression import zstd
 from transduce.data.readers import PairReader, read_pairs
-from transduce.files import zstd
 from transduce.reporting.machine import describe_machine
 
 _HEADER = (

@@ -12,36 +12,13 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from transduce.errors import DataError, MissingDependencyError, TransduceError
-
-
-class _Zstd:
-    """Python's zstd module, imported at first use: only .zst files need it."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            if sys.version_info >= (3, 14):
-                from compression import zstd
-            else:
-                from backports import zstd
-        except ModuleNotFoundError:
-            raise MissingDependencyError(
-                "backports.zstd is not installed. A .zst file needs it: pip install backports.zstd"
-            ) from None
-        return getattr(zstd, name)
-
-
-if TYPE_CHECKING:
-    from backports import zstd as zstd
-else:
-    zstd = _Zstd()
+from transduce.errors import DataError, TransduceError
 
 _MAX_JSON_BYTES = 64 << 20
 # A file that changed more recently may change again within one tick of the file system's clock.

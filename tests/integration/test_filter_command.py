@@ -15,8 +15,8 @@ from transduce.augmentation.filtering import FilterOptions, filter_corpus
 from transduce.bundle import save_bundle
 from transduce.cli.main import main
 from transduce.config import DataConfig
+from transduce.data.compression import zstd
 from transduce.errors import ConfigError, DataError
-from transduce.files import zstd
 
 KINDS = ("slip", "swapped", "copy", "language", "near", "repeat", "encoding")
 _NUM_PAIRS = 2600

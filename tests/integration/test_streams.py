@@ -19,10 +19,10 @@ import pytest
 from made_models import made_bundle
 from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
+from transduce.data.compression import zstd
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import TokenConstraints
 from transduce.errors import ConfigError, DataError
-from transduce.files import zstd
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import TextOptions, calibration
 from transduce.translation.pipeline.calibration import Calibration

@@ -14,8 +14,8 @@ import pytest
 from text_engine import text_translator
 from transduce.config import Config, DecodeConfig, TrainConfig
 from transduce.config.modifiers import ModifierConfig
+from transduce.data.compression import zstd
 from transduce.errors import ConfigError, DataError
-from transduce.files import zstd
 from transduce.translation.constraints.glossary import Glossary
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline

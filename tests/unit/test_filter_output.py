@@ -7,9 +7,9 @@ import pytest
 
 from transduce.augmentation.filtering.cross_entropy import ScorerTowards
 from transduce.augmentation.filtering.writing import _open, require_distinct_names
+from transduce.data.compression import zstd
 from transduce.data.corpus import Part
 from transduce.errors import DataError
-from transduce.files import zstd
 
 
 def test_files_are_packed_as_their_names_say_and_do_not_depend_on_the_time(tmp_path: Path) -> None:

@@ -475,12 +475,12 @@ def test_a_model_is_named_with_its_pair(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_a_parser_of_table_4_learns_from_its_own_trees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    config = apply_settings(Config(name="own"), ["data.format=trees", "data.train=[['a'],['b']]", "data.folder=here"])
-    monkeypatch.setattr(
-        table4,
-        "_count",
-        lambda paths: {"here/a": 10, "here/b": 20, "silver": 65}[str(paths[0])] if len(paths) == 1 else 30,
-    )
+    config = apply_settings(Config(name="own"), ["data.format=trees", "data.train=[['a'],['b']]"])
+    config = replace(config, data=replace(config.data, folder=str(tmp_path)))
+    for name in ("a", "b"):
+        tmp_path.joinpath(name).touch()
+    trees = {"a": 10, "b": 20, "silver": 65}
+    monkeypatch.setattr(table4, "_count", lambda paths: sum(trees[path.name] for path in paths))
     trained: list[Any] = []
     monkeypatch.setattr(
         table4, "trained", lambda config, run, say, show_progress: trained.append((config, run, show_progress))

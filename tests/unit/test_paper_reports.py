@@ -298,15 +298,18 @@ def test_a_parser_is_scored_on_all_sentences_and_on_short_ones(tmp_path: Path, m
     monkeypatch.setattr(table4.Bundle, "load", lambda model: bundle)
     monkeypatch.setattr(table4.Parser, "load", lambda model, engine, constrained: parser)
     monkeypatch.setattr(table4, "read_test_trees", lambda config: {"toy": gold})
-    task = table4.Task(Config(name="own"), None, tmp_path, None, tmp_path / "silver", False, False)
+    (tmp_path / "gold.mrg").write_text("(S (NP (NN a)))\n(S (NP (NN b)))\n", encoding="utf-8")
+    config = apply_settings(Config(name="own"), ["data.format=trees", "data.train=[['gold.mrg']]"])
+    config = replace(config, data=replace(config.data, folder=str(tmp_path)))
+    task = table4.Task(config, None, tmp_path, None, tmp_path / "silver", False, False)
     (tmp_path / "runs" / "supervised-seed7").mkdir(parents=True)
     values = table4._train(task, table4.SUPERVISED, 7, print)
     ((config, run),) = trained
     assert (config.name, config.train.seed, run) == ("own-supervised", 7, tmp_path / "runs" / "supervised-seed7")
-    assert (values["setting"], values["seed"], values["silver_trees"], values["metrics"]) == (
-        *("supervised", 7, 0),
+    assert [values[name] for name in ("setting", "seed", "gold_trees", "silver_trees", "metrics")] == [
+        *("supervised", 7, 2, 0),
         bundle.metrics,
-    )
+    ]
     scores, short = values["scores"]["toy"], values["short_scores"]["toy"]
     assert (scores["sentences"], short["sentences"], short["f1"]) == (3, 2, 100)
     assert scores["f1"] == pytest.approx(100 * 2 * 5 / (6 + 5))

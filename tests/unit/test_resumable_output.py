@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from transduce.cli import output as cli_output
+from transduce.data.compression import zstd
 from transduce.errors import ConfigError, DataError
-from transduce.files import zstd
 from transduce.translation.streams.output import ResumableOutput, open_stream
 
 LINES = [f"line {number}" for number in range(10)]

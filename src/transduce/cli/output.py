@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from transduce.data.compression import zstd
 from transduce.errors import DataError, TransduceError, writing
-from transduce.files import atomic_path, is_special, zstd
+from transduce.files import atomic_path, is_special
 from transduce.reporting.tables import aligned
 
 # The options that name what a command writes. All others that are paths are inputs, and so are these, which are kept

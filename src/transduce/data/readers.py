@@ -15,9 +15,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import cast
 
+from transduce.data.compression import zstd
 from transduce.data.tmx import TranslationMemory, is_tmx
 from transduce.errors import DataError, require_resources, suggestion
-from transduce.files import zstd
 from transduce.reporting.tables import counted
 
 STDIN = Path("-")

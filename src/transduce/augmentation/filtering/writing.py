@@ -18,12 +18,12 @@ from transduce.augmentation.filtering.near_duplicates import NearDuplicates
 from transduce.augmentation.filtering.profile import CorpusProfile
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
 from transduce.config.filter_options import RULES, FilterOptions
+from transduce.data.compression import zstd
 from transduce.data.corpus import Chunk, Part, read_chunks
 from transduce.data.dropped import LOG_NAME, Dropped, ignore, open_log
 from transduce.data.readers import LineReader
 from transduce.data.tmx import is_tmx
 from transduce.errors import DataError
-from transduce.files import zstd
 
 _RULE_NAMES = ["", *RULES]
 _NUM_EXAMPLES = 6  # of each rule

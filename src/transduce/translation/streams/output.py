@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
 from transduce import files
+from transduce.data.compression import zstd
 from transduce.errors import ConfigError, DataError, writing
-from transduce.files import zstd
 from transduce.reporting.tables import counted
 from transduce.translation.streams.journal import FORMAT, START_AGAIN, damaged, finished_journal, read_journal
 
