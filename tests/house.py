@@ -46,10 +46,19 @@ def _git(*arguments: str) -> str:
     return done.stdout
 
 
-def count_at(commit: str) -> int:
-    """Returns the lines of code of the package at a commit."""
-    names = [name for name in _git("ls-tree", "-r", "--name-only", commit, "src").splitlines() if name.endswith(".py")]
-    return sum(lines_of_code(_git("show", f"{commit}:{name}")) for name in names)
+def _lines(name: str) -> int:
+    path = _REPOSITORY / name
+    return lines_of_code(path.read_text(encoding="utf-8")) if path.exists() else 0
+
+
+def added_since(commit: str) -> int:
+    """Returns by how many lines of code the package has grown since a commit."""
+    changed = _git("diff", "--name-only", "--no-renames", commit, "--", "src/*.py").splitlines()
+    before = set(_git("ls-tree", "-r", "--name-only", commit, "src").splitlines())
+    new = _git("ls-files", "--others", "--exclude-standard", "src/*.py").splitlines()
+    return sum(_lines(name) for name in [*changed, *new]) - sum(
+        lines_of_code(_git("show", f"{commit}:{name}")) for name in changed if name in before
+    )
 
 
 def words_in(diff: str) -> list[tuple[str, str, str]]:
@@ -70,11 +79,11 @@ def main() -> None:
     since = parser.parse_args().since
     now = sum(lines_of_code(path.read_text(encoding="utf-8")) for path in (_REPOSITORY / "src").rglob("*.py"))
     try:
-        before, diff = count_at(since), _git("diff", "-U0", since, "--", "src", "docs", "*.md", "benchmarks/*.py")
+        added, diff = added_since(since), _git("diff", "-U0", since, "--", "src", "docs", "*.md", "benchmarks/*.py")
     except (OSError, subprocess.CalledProcessError):  # an unpacked archive
         print(f"{now:,} lines of code")
         return
-    print(f"{now:,} lines of code, {now - before:+,} since {since}")
+    print(f"{now:,} lines of code, {added:+,} since {since}")
     for file, word, line in words_in(diff):
         print(f'advice: {file}: a plainer word than "{word}"? {line[:100]}')
 
