@@ -134,6 +134,7 @@ def shown(error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 16 bytes"),
         ImportError("libx.so: failed to map segment from shared object"),
         RuntimeError("can't start new thread"),
+        OSError("could not get source code"),
     ],
 )
 def test_what_libraries_say_of_too_little_memory_is_one_line(

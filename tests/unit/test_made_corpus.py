@@ -8,6 +8,7 @@ import pytest
 
 from transduce import files
 from transduce.augmentation.made_corpus import MadeCorpus, complete, prepare_folder, write_corpus
+from transduce.data.compression import zstd
 from transduce.errors import DataError
 
 RECORDS = [
@@ -22,7 +23,7 @@ RECORDS = [
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     rows = "".join(json.dumps(record) + "\n" for record in RECORDS)
-    (tmp_path / "translations.jsonl.zst").write_bytes(files.zstd.compress(rows.encode()))
+    (tmp_path / "translations.jsonl.zst").write_bytes(zstd.compress(rows.encode()))
     return tmp_path
 
 

@@ -25,8 +25,13 @@ _ADVICE = {
     errno.EROFS: "Name another path.",
     errno.EACCES: "Change its permissions, or name another path.",
 }
-# Also what the system's loader of libraries and Python's threads say.
-_NO_MEMORY = (*NO_MEMORY_SAID, os.strerror(errno.ENOMEM), "failed to map segment", "can't start new thread")
+_NO_MEMORY = (
+    *NO_MEMORY_SAID,
+    os.strerror(errno.ENOMEM),
+    "failed to map segment",  # the system's loader of libraries
+    "can't start new thread",
+    "could not get source code",  # `inspect`, which PyTorch's compiler uses: `linecache` drops a MemoryError
+)
 _LITTLE_BYTES = 128 << 20  # of address space: less than libraries need
 _SETTING = re.compile(r"(?:decode\.)?(?P<key>\w+) = (?P<value>\S+): ")
 # The exceptions that `report` turns into one line. Any other is a bug, and shows its traceback.
@@ -80,6 +85,8 @@ def report(error: BaseException, options: Mapping[str, Any]) -> int:
     if isinstance(error, RecursionError):
         _say(f"error: an input is nested too deeply: thousands of levels of brackets. {_SHOW}")
         return DataError.exit_code
+    if isinstance(error, OSError) and error.errno is None:  # a library's
+        error = lack_of_memory(error) or error
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         what = f": {error}" if str(error) else ""
         _say(f"error: not enough memory{what}. Smaller batches, or a smaller model, need less. {_SHOW}")
