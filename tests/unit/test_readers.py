@@ -275,6 +275,13 @@ def test_pairs_of_two_files_and_of_columns(tmp_path: Path) -> None:
     assert list(read_pairs([table])) == [("a", "A"), ("b", "B"), ("", "")]
 
 
+@pytest.mark.parametrize("name", ["a.tmx", "A.TMX.gz"])
+def test_a_translation_memory_is_not_read_as_lines(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"<tmx/>")
+    with pytest.raises(DataError, match=rf"{name}: a translation memory has pairs"):
+        read_lines(tmp_path / name)
+
+
 def test_row_without_a_tab(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.tsv, line 2: no tab"):
         list(read_pairs([pack(tmp_path / "a.tsv", b"a\tA\nb B\n")]))

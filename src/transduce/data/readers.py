@@ -179,8 +179,10 @@ def read_lines(path: Path) -> Iterator[str]:
     Only "\\n" ends a line; one "\\r" before it and a byte order mark at the file's start are removed.
 
     Raises:
-        DataError: the file is missing, damaged or not UTF-8.
+        DataError: the file is missing, damaged or not UTF-8, or a translation memory.
     """
+    if is_tmx(path):
+        raise DataError(f"{path}: a translation memory has pairs. Here a file with one text a line is needed.")
     return iter(LineReader(path))
 
 
