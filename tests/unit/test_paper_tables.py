@@ -256,6 +256,23 @@ def test_the_papers_bleu_is_tokenised_by_the_target_language(
     assert found["sacrebleu"] == bleu(lines, references).value != found["bleu"]
 
 
+def test_test_sets_of_a_multilingual_model_are_each_of_their_own_pair(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpora, model = tmp_path / "corpora", tmp_path / "model"
+    sets = [f'{{name="{code}", files=["test.en", "test.de"], target_language="{code}"}}' for code in ("de", "fr", "nl")]
+    trained = ", ".join(entry.replace("test.", "train.") for entry in sets)
+    settings = ["data.train=[]", "data.test={}", f"data.corpora=[{trained}]", f"data.test_sets=[{', '.join(sets)}]"]
+    config = trained_models.recipe_config(recipe, corpora, settings)
+    save_bundle(model, config, {}, SubwordTokenizer.train(["a b c"], algorithm="bpe", vocab_size=260), {})
+    echo = SimpleNamespace(stream=lambda sources, text_options: ([SimpleNamespace(text=each)] for each in sources))
+    monkeypatch.setattr(table2, "Translator", SimpleNamespace(load=lambda *_, **__: echo))
+    experiment = make("table2", "laptop", output=tmp_path / "out", models=[str(model)], data=corpora)
+    found = [each.measure(print) for each in experiment.measurements if each.name.startswith("test/")]
+    assert [(each["test"], each["pair"]) for each in found] == [("de", "en-de"), ("fr", "en-fr")]
+    assert "|tok:moses-like-fr+" in found[1]["signature"]
+
+
 def test_a_test_set_may_be_a_translation_memory_of_the_other_direction(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,8 +65,19 @@ class System:
                 f"{self.name}: translates '{self.pair}'. Table 2 has {' and '.join(PAIRS)}: set "
                 "data.source_language and data.target_language, or for a model write --model FOLDER:PAIR."
             )
-        if not self.config.data.test_corpora:
-            raise ConfigError(f"{self.name}: names no test set (data.test), on which it could be measured.")
+        if not self.tests:
+            raise ConfigError(f"{self.name}: names no test set (data.test) of such a pair to be measured on.")
+
+    @property
+    def tests(self) -> list[HeldOutSetConfig]:
+        """Its test sets, of the pairs that Table 2 has."""
+        return [test for test in self.config.data.test_corpora if self.pair_of(test) in PAIRS]
+
+    def pair_of(self, test: HeldOutSetConfig) -> str:
+        """Returns the pair of a test set; a model of several pairs has sets of each."""
+        data, languages = self.config.data, (test.source_language, test.target_language)
+        is_own = languages == (data.source_language, data.target_language) or not all(languages)
+        return self.pair if is_own else "-".join(languages)
 
 
 @dataclass(frozen=True)
@@ -197,7 +208,7 @@ def _identity(system: System) -> Values:
 
 def _measurements(system: System, options: Table2Options) -> Iterator[Measurement]:
     yield Measurement(f"train/{system.name}", partial(_train, system, not options.quiet))
-    for test in system.config.data.test_corpora:
+    for test in system.tests:
         yield Measurement(f"test/{system.name}/{test.name}", partial(_test, system, test, options.tokenized))
 
 
@@ -229,6 +240,7 @@ def _train(system: System, show_progress: bool, say: Say) -> Values:
 
 def _test(system: System, test: HeldOutSetConfig, tokenized: bool, say: Say) -> Values:
     """Translates a test set and scores it."""
+    pair = system.pair_of(test)
     sources, references = read_test(system.config, test.name)
     translator, lines = Translator.load(system.model, engine="torch"), []
     options = TextOptions(target=test.target_language, domain=test.domain)
@@ -236,11 +248,11 @@ def _test(system: System, test: HeldOutSetConfig, tokenized: bool, say: Say) -> 
         lines.append(found[0].text)
         if len(lines) % 20 == 0 or len(lines) == len(sources):
             say(f"translated {len(lines):,} of {len(sources):,}")
-    papers = paper_bleu(lines, [references], language=system.pair[-2:], tokenized=tokenized)
+    papers = paper_bleu(lines, [references], language=pair[-2:], tokenized=tokenized)
     sacre = tokenized_bleu(lines, [references]) if tokenized else bleu(lines, [references])
     return {
         "system": system.name,
-        "pair": system.pair,
+        "pair": pair,
         "test": test.name,
         "lines": len(sources),
         "bleu": papers.value,
