@@ -272,6 +272,7 @@ def test_a_line_of_a_file_is_shown(model_folder: Path, tmp_path: Path, capsys: p
         (["--sentence", "a", "--output", "a.pdf"], "a.pdf: the page is HTML. For a picture: --figure a.svg"),
         (["--sentence", "a", "--source", "source"], "not both"),
         (["--translation", "a"], "--translation needs --sentence"),
+        (["--source", "m.tmx"], "m.tmx: a translation memory has both sides: add --target m.tmx"),
         (["--source", "source", "--line", "3"], "--line 3: the input has 2 lines"),
         (["--source", "source", "--line", "0"], "--line 0: must be a whole number from 1"),
     ],

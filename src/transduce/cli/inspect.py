@@ -32,6 +32,7 @@ from transduce.cli.arguments import add_device, add_direction, add_overwrite
 from transduce.cli.open_model import read_sides, require_named_target
 from transduce.cli.options import add_choice, add_number, add_path, add_switch, add_text, whole
 from transduce.cli.output import open_output, require_no_input, warn, warn_truncated
+from transduce.data.tmx import is_tmx
 from transduce.errors import ConfigError
 from transduce.files import require_free, write_text
 from transduce.reporting.tables import counted
@@ -108,6 +109,8 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError("Give one pair (--sentence, --translation) or files (--source, --target), not both.")
     if args.translation is not None and args.sentence is None:
         raise ConfigError("--translation needs --sentence. For files use --source and --target.")
+    if args.source is not None and args.target is None and is_tmx(args.source):
+        raise ConfigError(f"--source {args.source}: a translation memory has both sides: add --target {args.source}.")
     of_figure = any(option is not None for option in (args.layer, args.heads, args.word))
     if args.figure is None and (of_figure or args.attention != args.parser.get_default("attention")):
         raise ConfigError(
