@@ -149,3 +149,7 @@ def test_a_corpus_is_measured_and_every_twentieth_pair_held_out(tmp_path: Path) 
     with pytest.raises(DataError, match=r"v\.en and .*v\.ja: no pair of lines with text"):
         write_recipe(corpus, ("en", "ja"), tmp_path / "recipe.toml", empty)
     assert held_out.read_text().startswith("word 0")
+    again = tmp_path / "." / "a.en", tmp_path / "a.ja"
+    with pytest.raises(DataError, match=r"a\.en: is given for training and for validation"):
+        write_recipe(corpus, ("en", "ja"), tmp_path / "recipe.toml", again)
+    assert not (tmp_path / "recipe.toml").exists()

@@ -127,7 +127,7 @@ def write_recipe(
 
     Raises:
         ConfigError: a file that would be written exists.
-        DataError: the validation files are not aligned, or have no text.
+        DataError: the validation files are not aligned, have no text, or are those of the corpus.
     """
     held_out = validation or _validation_paths(output, languages)
     for path in (output, *(() if validation else held_out)):
@@ -136,6 +136,8 @@ def write_recipe(
     if not validation:
         _hold_out(corpus, languages, held_out)
     pairs = read_pairs(held_out, languages=languages)
+    if twice := [path for path in validation if absolute(path) in map(absolute, corpus.paths)]:
+        raise DataError(f"{twice[0]}: is given for training and for validation. Leave out --validation, or name a set.")
     num_held_out = sum(1 for pair in pairs if all(line.strip() for line in pair))
     if not num_held_out:
         raise DataError(f"{' and '.join(map(str, held_out))}: no pair of lines with text.")
