@@ -54,7 +54,7 @@ from transduce.training.run_folder import (
 from transduce.training.schedule import untuned_steps
 from transduce.training.trainable import new_model
 from transduce.training.trainer import Trainer
-from transduce.training.validation import Scorer, Validation, decode_shares, mean_scorer
+from transduce.training.validation import Scorer, Validation, decode_shares, mean_scorer, require_validation
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sentences
 from transduce.treebank import Tree, delinearise
 from transduce.treebank.brackets import parse_scores
@@ -144,6 +144,7 @@ def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None,
     if checkpoints(run):  # the data that it started with, wherever the corpus is by now
         prepared = load_run_data(run, data)
     elif data is None and data_folder(run) == run / "data":
+        require_validation(config.train, config.data.validation_corpora)
         report = prepare(config, run / "data", mirror=mirror, progress=show_progress)
         if show_progress:
             print(report, file=sys.stderr)
@@ -160,12 +161,11 @@ def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None,
 def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, show_progress: bool) -> Trainer:
     tokenizer = load_tokenizer(prepared.tokenizer)
     validation = None
+    require_validation(config.train, prepared.validation)
     if prepared.validation is not None:
         store = ParallelStore.open(prepared.validation, prepared.validation_sets)
         scorer = scorer_of(config, tokenizer, store, Ranks.join(compute.device))
         validation = Validation(store, scorer if config.train.validate_bleu else None)
-    elif config.train.early_stopping:
-        raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
     model = new_model(config, compute)
     start_from_ancestor(model, run, config, prepared)
     if (guidance := guidance_of(config, prepared, tokenizer)) is not None:

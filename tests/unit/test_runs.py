@@ -348,3 +348,12 @@ def test_early_stopping_needs_validation_data(noting: Noting) -> None:
     prepared: Any = SimpleNamespace(tokenizer="t", validation=None)
     with pytest.raises(TrainingError, match=r"train\.early_stopping needs data\.validation"):
         runs._trainer(config, Path("run"), prepared, None, False)  # type: ignore[arg-type]
+
+
+def test_early_stopping_without_validation_data_is_refused_before_they_are_prepared(
+    parts: Callable[..., Any], tmp_path: Path
+) -> None:
+    calls = parts(Outcome(End.SIGNAL, Progress(step=7), 2))
+    with pytest.raises(TrainingError, match=r"train\.early_stopping needs data\.validation"):
+        runs.train(apply_settings(TINY, ["train.early_stopping=2"]), tmp_path / "run")
+    assert calls["prepare"] == []

@@ -16,6 +16,7 @@ import torch
 from transduce.config import TrainConfig
 from transduce.data.batching import Indices, micro_batches
 from transduce.data.store import ParallelStore
+from transduce.errors import TrainingError
 from transduce.training.batch import collate
 from transduce.training.block_heads import pass_counts, scores_of_counts
 from transduce.training.device import Compute
@@ -81,6 +82,12 @@ class Validation:
         return (
             scores | block_scores(model, self.store, compute, ranks, most_tokens) | (found if len(values) > 1 else {})
         )
+
+
+def require_validation(train: TrainConfig, sets: object) -> None:
+    """Raises TrainingError where training may stop early, and there are no validation `sets`."""
+    if train.early_stopping and not sets:
+        raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
 
 
 def perplexity(
