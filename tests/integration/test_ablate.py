@@ -196,7 +196,7 @@ def test_finished_trials_are_kept_outside_their_run_folders(finished: Path) -> N
 
 
 def test_the_data_is_prepared_once(finished: Path) -> None:
-    (prepared,) = (finished / "data").iterdir()
+    (prepared,) = (finished / "data").glob("[!.]*")  # but for the lock
     assert (prepared / "manifest.json").is_file()
     assert not list((finished / "runs").glob("*/data"))
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from transduce.errors import DataError
+from transduce import files
+from transduce.errors import TokenizerError
 from transduce.experiments.ablation import ablate
 
 
@@ -16,8 +17,9 @@ def trial_of(name: str, data: str = "d") -> Any:
 
 
 def test_data_are_prepared_once_and_an_error_is_that_of_all_trials_that_share_them(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     asked: list[Any] = []
 
     class Report:
@@ -29,21 +31,23 @@ def test_data_are_prepared_once_and_an_error_is_that_of_all_trials_that_share_th
 
     def prepare(config: Any, folder: Path, **options: Any) -> Report:
         asked.append((config, folder, options))
+        with files.exclusive(folder.parent) as alone:
+            assert not alone, "another command waits until the data are prepared"
         if folder == Path("broken"):
-            raise DataError("no pairs are left.")
+            raise TokenizerError("no such tokenizer.")
         return Report(folder == Path("old"))
 
     monkeypatch.setattr(ablate, "prepare", prepare)
     trials = [trial_of("a", "new"), trial_of("b", "broken"), trial_of("c", "new"), trial_of("d", "old")]
     trials.append(trial_of("e", "broken"))
-    assert ablate._prepare_data(trials, Path("w"), True) == {Path("broken"): "no pairs are left."}
+    assert ablate._prepare_data(trials, Path("w"), True) == {Path("broken"): "no such tokenizer."}
     options = {"mirror": Path("w"), "progress": True}
     names = (("config a", "new"), ("config b", "broken"), ("config d", "old"))
     assert asked == [(config, Path(folder), options) for config, folder in names]
     assert capsys.readouterr().err == "the report\n"  # not of what was prepared before
     ablate._prepare_data(trials[:1], None, False)
     assert (asked[-1][2], capsys.readouterr().err) == ({"mirror": None, "progress": False}, "")
-    with pytest.raises(DataError, match="no pairs are left"):  # of the only data
+    with pytest.raises(TokenizerError, match="no such tokenizer"):  # of the only data
         ablate._prepare_data([trials[1], trials[4]], None, False)
     assert ablate._prepare_data([], None, True) == {}
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from transduce import files
 from transduce.data.prepare import prepare
 from transduce.engines.allocator import num_cores
-from transduce.errors import DataError
+from transduce.errors import TransduceError
 from transduce.experiments import store
 from transduce.experiments.ablation.report import draw, render
 from transduce.experiments.ablation.results import Results, TrialResult, in_order, row_infos
@@ -58,7 +58,7 @@ def ablate(
 
     Raises:
         ConfigError: a row cannot be made, the output folder is of another ablation, or has results that do not compare.
-        DataError: the corpus cannot be used, for any of the trials.
+        TransduceError: the corpus cannot be prepared, and all trials share it.
     """
     say = partial(store.say, show_progress)
     trials = ablation.trials(rows)
@@ -92,8 +92,9 @@ def _prepare_data(trials: Sequence[Trial], mirror: Path | None, show_progress: b
     errors: dict[Path, str] = {}
     for folder, trial in firsts.items():
         try:
-            report = prepare(trial.config, folder, mirror=mirror, progress=show_progress)
-        except DataError as error:
+            with store.in_turn(folder.parent):  # of several commands the first prepares
+                report = prepare(trial.config, folder, mirror=mirror, progress=show_progress)
+        except TransduceError as error:
             if len(firsts) == 1:
                 raise
             errors[folder] = str(error)
