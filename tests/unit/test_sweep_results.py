@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from noted_calls import Noting
+from transduce import files
 from transduce.config import Config, DataConfig
 from transduce.errors import BundleError, ConfigError
 from transduce.evaluation import Text
@@ -146,6 +147,17 @@ def test_a_parser_is_refused(tmp_path: Path, noting: Noting) -> None:
     text = Text("lines", ["a"])
     with pytest.raises(ConfigError, match=r"wsj: this model is a parser\."):
         sweep.sweep(Path("wsj"), sweep.Task(text, [text]), Axes((0,), (1,), (0.0,)), tmp_path)
+
+
+def test_one_sweep_at_a_time_writes_to_a_folder(tmp_path: Path, noting: Noting) -> None:
+    noting((sweep, "subject_config"), Config())
+    text, axes = Text("lines", ["a"]), Axes((), (1,), (0.0,))
+    with files.exclusive(tmp_path), pytest.raises(ConfigError, match="another sweep is at work here"):
+        sweep.sweep(Path("run"), sweep.Task(text, [text]), axes, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="is a file; name a folder"):
+        sweep.sweep(Path("run"), sweep.Task(text, [text]), axes, tmp_path / "file")
 
 
 def test_results_of_other_texts_or_settings_are_refused(tmp_path: Path, noting: Noting) -> None:

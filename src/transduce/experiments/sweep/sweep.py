@@ -92,7 +92,7 @@ def sweep(
 
     Raises:
         BundleError: `subject` is neither, or has too few checkpoints to average.
-        ConfigError: `subject` is a parser, or `output` has scores that do not compare with these.
+        ConfigError: `subject` is a parser, or `output` has scores that do not compare with these, or another sweep.
         EvaluationError: source and reference are not aligned.
     """
     require_aligned(task.source, task.references)
@@ -101,36 +101,35 @@ def sweep(
         raise ConfigError(f"{subject}: this model is a parser. 'transduce parse run --trees' scores its trees.")
     for count in axes.averages:
         _weights(subject, count)  # raises if they are missing, before anything is decoded
-    results = _begin(subject, task.comparability, output)
-    say = partial(store.say, show_progress)
-    current = results.current(_current_weights(subject, {point.average for point in results.points}))
-    if dropped := len(results.measured) - len(current.measured):
-        say(f"{output}: {dropped} points were decoded with weights that {subject} no longer has: dropped")
-    results = current
-    for count in axes.averages:
-        points = [Point(count, *values) for values in itertools.product(axes.beam_sizes, axes.length_penalties)]
-        if all(point in results.points for point in points):
-            continue
-        translator, weights = _translator(subject, count, device)
-        directed = _in_direction(task, translator, data)
-        results = results.current({count: weights})  # the run may have been trained further
-        for point in points:
-            if point not in results.points:
-                twin = next((one for one in results.measured if _same_search(point, one.point)), None)
-                if twin is not None:
-                    results = results.with_point(replace(twin, point=point), results.signature)
-                else:
-                    results = results.with_point(*_measure(translator, directed, point, weights, batch_size))
-                _save(results, output)
-                say(_describe(results.points[point]))
-    _save(results, output)
-    store.draw_if_possible(partial(draw, results, output / PICTURE), shown=show_progress)
-    return results
+    store.require_folder(output)
+    with files.exclusive(output) as alone:
+        if not alone:
+            raise ConfigError(f"{output}: another sweep is at work here. Wait until it is done: what it finds is kept.")
+        results = _begin(subject, task.comparability, output)
+        say = partial(store.say, show_progress)
+        current = results.current(_current_weights(subject, {point.average for point in results.points}))
+        if dropped := len(results.measured) - len(current.measured):
+            say(f"{output}: {dropped} points were decoded with weights that {subject} no longer has: dropped")
+        results = current
+        for count in axes.averages:
+            points = [Point(count, *values) for values in itertools.product(axes.beam_sizes, axes.length_penalties)]
+            if all(point in results.points for point in points):
+                continue
+            translator, weights = _translator(subject, count, device)
+            directed = _in_direction(task, translator, data)
+            results = results.current({count: weights})  # the run may have been trained further
+            for point in points:
+                if point not in results.points:
+                    results = _with_point(results, translator, directed, point, weights, batch_size)
+                    _save(results, output)
+                    say(_describe(results.points[point]))
+        _save(results, output)
+        store.draw_if_possible(partial(draw, results, output / PICTURE), shown=show_progress)
+        return results
 
 
 def _begin(subject: Path, comparability: Comparability, output: Path) -> SweepResults:
     """Returns the results of earlier calls; raises ConfigError where they do not compare with these."""
-    store.require_folder(output)
     if not (output / RESULTS).is_file():
         return SweepResults(str(subject), comparability, "", ())
     known = SweepResults.load(output / RESULTS)
@@ -156,6 +155,16 @@ def _in_direction(task: Task, translator: Translator, data: DataConfig) -> Task:
     directions = Directions.of_data(translator.tokenizer, data)
     direction = directions.choose("", task.target, task.domain)
     return replace(task, target=direction.target if directions.targets else "", domain=direction.domain)
+
+
+def _with_point(
+    results: SweepResults, translator: Translator, task: Task, point: Point, weights: str, batch_size: int | None
+) -> SweepResults:
+    """Returns the results with one more point, which is measured unless another one is the same search."""
+    twin = next((one for one in results.measured if _same_search(point, one.point)), None)
+    if twin is not None:
+        return results.with_point(replace(twin, point=point), results.signature)
+    return results.with_point(*_measure(translator, task, point, weights, batch_size))
 
 
 def _measure(
