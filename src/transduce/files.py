@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from transduce.errors import DataError, TransduceError
 
@@ -234,7 +234,14 @@ def _replace_in_two_steps(folder: Path, target: Path) -> None:
 def exclusive(folder: Path) -> Iterator[bool]:
     """Locks `folder` for this block, and yields whether that worked; the lock ends with the process."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("ab") as file:
+    path = folder / _LOCK
+    try:
+        file: IO[bytes] = path.open("ab")  # a lock on NFS needs a file that is open for writing
+    except PermissionError:
+        if not path.exists():
+            raise
+        file = path.open("rb")  # another user made it
+    with file:
         yield lock(file.fileno(), without_locks=True)
 
 

@@ -302,3 +302,22 @@ def test_a_system_without_locks_is_one_where_nobody_can_tell(tmp_path: Path, mon
     with files.exclusive(tmp_path) as first, files.exclusive(tmp_path) as second:
         assert first
         assert second
+
+
+def test_a_folder_whose_lock_file_another_user_made_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Path.open
+
+    def refuse_to_write(path: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
+        if "a" in mode:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, mode, *rest, **options)
+
+    with files.exclusive(tmp_path):
+        monkeypatch.setattr(Path, "open", refuse_to_write)
+        with files.exclusive(tmp_path) as second:
+            assert not second
+    with files.exclusive(tmp_path) as alone:
+        assert alone
+    (tmp_path / "other").mkdir()
+    with pytest.raises(PermissionError), files.exclusive(tmp_path / "other"):
+        pass
