@@ -225,7 +225,8 @@ def test_two_vocabularies_stay_two(tmp_path: Path) -> None:
 def test_the_vocabulary_map_becomes_a_shortlist(tmp_path: Path) -> None:
     folder = opennmt_folder(tmp_path / "folder")
     a, b, c, d, e = sentencepiece_model()[1][4:9]
-    (folder / "vmap.txt").write_text(f"\t{a} {b} {c}\n{d}\t{c} {a} {e}\n{d} {e}\t{b}\n", encoding="utf-8")
+    lines = [f"\t{a} {b} {c}", f"{d}\t{c} \u2028 {a} {e}", f"{d} {e}\t{b}"]  # a piece may be a separator of lines
+    (folder / "vmap.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
     bundle = imported(folder, tmp_path / "model")
     shortlist = load_shortlist(bundle)
     ids = {name: index for index, name in enumerate(bundle.tokenizer.tokens())}

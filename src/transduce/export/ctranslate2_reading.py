@@ -208,7 +208,7 @@ def _shortlist(files: ForeignFiles, vocabulary: Vocabulary) -> Shortlist | None:
     rows: dict[int, list[int]] = {}
     frequent: list[int] = []
     left_out = 0
-    for line in files.text(_VOCABULARY_MAP).splitlines():
+    for line in files.text(_VOCABULARY_MAP).split("\n"):  # a piece may be any other line separator
         source, _, names = line.rpartition("\t")
         found = [targets[name] for name in names.split(" ") if name in targets]
         if not source:
