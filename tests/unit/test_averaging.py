@@ -170,6 +170,35 @@ def test_without_a_regular_checkpoint_the_newest_is_the_model(
 
 
 @pytest.mark.parametrize(
+    ("best", "recorded", "last", "is_used"),
+    [
+        (4, 4, 9, True),
+        (9, 4, 9, True),  # stopped before the checkpoint had its score
+        (12, 4, 9, True),  # a validation after the last checkpoint
+        (7, 4, 9, False),  # killed after step 7, and resumed at an earlier one with other settings
+    ],
+)
+def test_the_best_checkpoint_is_of_the_training_as_it_is_now(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], best: int, recorded: int, last: int, is_used: bool
+) -> None:
+    run_with(tmp_path, {best: CheckpointKind.BEST})
+    checkpoint_path(tmp_path, best).rename(tmp_path / "best")
+    (tmp_path / "checkpoints").rmdir()
+    newest = checkpoint_path(run_with(tmp_path, {last: CheckpointKind.REGULAR}), last)
+    progress = Progress(step=last, best_by="perplexity", best_step=recorded, validations={"perplexity": 9.0})
+    update_progress(newest, progress)
+    update_progress(tmp_path / "best", Progress(step=best, validations={"perplexity": 8.0}))
+    compare_with_single(tmp_path, {"validation_perplexity": 30.0, "averaged_steps": "3, 6"}, progress, show=False)
+    assert ("--best" in capsys.readouterr().err) == is_used
+    if is_used:
+        ((found,), weights) = average_checkpoints(tmp_path, 4, TrainConfig(), best=True)
+        assert (found.step, weights["a"].tolist()) == (best, [float(best)])
+    else:
+        with pytest.raises(BundleError, match="best: has step 7 from before the training was resumed"):
+            average_checkpoints(tmp_path, 4, TrainConfig(), best=True)
+
+
+@pytest.mark.parametrize(
     ("bleu", "perplexity", "warns"), [(16.0, 9.0, True), (16.0, 8.0, False), (18.0, 9.0, False), (18.0, 8.0, False)]
 )
 def test_a_score_alone_may_be_worse_by_chance(
@@ -207,7 +236,8 @@ def test_the_mean_is_compared_with_the_best_checkpoint_too(
     """Each has BLEU and perplexity."""
 
     def progress(step: int, bleu: float, perplexity: float) -> Progress:
-        return Progress(step=step, best_by="bleu", validations={"bleu": bleu, "perplexity": perplexity, "step": step})
+        scores = {"bleu": bleu, "perplexity": perplexity, "step": step}
+        return Progress(step=step, best_by="bleu", best_step=4, validations=scores)
 
     (tmp_path / "best").mkdir()
     write_state(tmp_path / "best", progress(4, *best), CheckpointKind.BEST, {})
@@ -229,7 +259,8 @@ def test_models_are_compared_by_the_measure_of_the_training_now(
     scores = {"bleu": 14.8, "perplexity": 25.0, "step": 4.0}
     best = Progress(step=4, best_by="perplexity", validations=scores)
     write_state(tmp_path / "best", best, CheckpointKind.BEST, {})
-    last = Progress(step=9, best_by="bleu", validations={"bleu": 13.0, "perplexity": 31.0, "step": 9.0})
+    scores = {"bleu": 13.0, "perplexity": 31.0, "step": 9.0}
+    last = Progress(step=9, best_by="bleu", best_step=4, validations=scores)
     metrics = {"validation_bleu": 14.0, "validation_perplexity": 30.0, "averaged_steps": "3, 6, 9"}
     compare_with_single(tmp_path, metrics, last, show=True)
     said = capsys.readouterr().err.splitlines()
@@ -257,7 +288,7 @@ def test_of_two_better_checkpoints_the_one_of_the_lowest_perplexity_is_named(
         tmp_path / "best", Progress(step=4, validations={"perplexity": best, "step": 4.0}), CheckpointKind.BEST, {}
     )
     metrics = {"validation_perplexity": 30.0, "averaged_steps": "3, 6, 9"}
-    progress = Progress(step=9, best_by="perplexity", validations={"perplexity": last, "step": 9.0})
+    progress = Progress(step=9, best_by="perplexity", best_step=4, validations={"perplexity": last, "step": 9.0})
     compare_with_single(tmp_path, metrics, progress, show=False)
     said = capsys.readouterr().err
     assert "by perplexity, this mean of checkpoints (30.00) is worse than" in said

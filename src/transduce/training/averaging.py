@@ -11,7 +11,14 @@ import numpy as np
 from transduce.config import TrainConfig
 from transduce.config.tensors import read_weights
 from transduce.errors import BundleError
-from transduce.training.progress import WEIGHTS, Progress, averageable_checkpoints, check_checkpoint, read_progress
+from transduce.training.progress import (
+    WEIGHTS,
+    Progress,
+    averageable_checkpoints,
+    check_checkpoint,
+    last_progress,
+    read_progress,
+)
 from transduce.training.run_folder import checkpoint_step, checkpoints
 from transduce.training.schedule import untuned_steps
 
@@ -62,6 +69,8 @@ def average_checkpoints(
             print(f"warning: {run}: there is no regular checkpoint yet; taking {paths[0].name}", file=sys.stderr)
         if not paths or not paths[0].is_dir():
             raise BundleError(f"{run}: no {'best ' if best else ''}checkpoint to make a model of.")
+        if best and (last_one := last_progress(run)) is not None:
+            _best_progress(run, last_one)
         try:
             return [check_checkpoint(path) for path in paths], average(paths)
         except BundleError:
@@ -80,7 +89,7 @@ def compare_with_single(run: Path, metrics: Mapping[str, Any], progress: Progres
     """
     singles = [(progress, "the last checkpoint alone", "--last 1")]
     with contextlib.suppress(BundleError):  # without validation data there is none; a damaged one cannot be delivered
-        best = read_progress(run / "best")
+        best = _best_progress(run, progress)
         singles.append((best, f"the best checkpoint, after step {best.step}", "--best"))
     mean = {name.removeprefix("validation_"): score for name, score in metrics.items()}
     better = []
@@ -104,6 +113,21 @@ def compare_with_single(run: Path, metrics: Mapping[str, Any], progress: Progres
             f"than {what} ({score:.2f}). For a model of that one: transduce average {run} {option} --output MODEL.",
             file=sys.stderr,
         )
+
+
+def _best_progress(run: Path, last: Progress) -> Progress:
+    """Returns the progress of RUN/best, where `last` is that of the last checkpoint.
+
+    Raises:
+        BundleError: it is missing, damaged, or of steps that a resumed training has made again with other results.
+    """
+    best = read_progress(run / "best")
+    if best.step < last.step and best.step != last.best_step:
+        raise BundleError(
+            f"{run / 'best'}: has step {best.step} from before the training was resumed at an earlier checkpoint. The "
+            f"best step of the training as it is now, {last.best_step}, is lost: average without --best."
+        )
+    return best
 
 
 def _listed(scores: Mapping[str, float], names: Iterable[str]) -> str:
