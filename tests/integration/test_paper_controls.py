@@ -4,13 +4,16 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from noted_calls import Noting
 from transduce.cli.main import main
-from transduce.config import apply_settings, preset
+from transduce.config import DataConfig, apply_settings, preset
+from transduce.config.corpora import CorpusConfig
 from transduce.errors import ConfigError
 from transduce.experiments.paper import table2
 from transduce.experiments.paper.controls import comparison, report, training
@@ -148,6 +151,21 @@ def test_what_another_command_has_prepared_meanwhile_is_not_prepared_again(
     monkeypatch.setattr(training, "load_prepared", lambda folder, **_: folder)
     run = Run(SYSTEMS[0], preset("demo"), tmp_path / "run", tmp_path / "runs" / "data", False, False)
     assert run._prepared == tmp_path / "runs" / "data"
+
+
+def test_the_papers_bleu_is_tokenised_by_the_language_of_the_corpora(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noting: Noting
+) -> None:
+    corpus = CorpusConfig(files=("a", "b"), source_language="en", target_language="fr")
+    config = replace(preset("demo"), data=DataConfig(corpora=(corpus,)))
+    same = SimpleNamespace(encode_batch=list, vocab_size=9, target_vocab_size=0)
+    same.target = SimpleNamespace(decode_batch=list)
+    monkeypatch.setattr(Run, "_tokenizer", same)
+    monkeypatch.setattr(training, "read_test", lambda *_: (["a"], ["a"]))
+    monkeypatch.setattr(training, "search", lambda model, sources, options: sources)
+    scored = noting((training, "paper_bleu"), SimpleNamespace(value=1.0))
+    Run(SYSTEMS[0], config, tmp_path, tmp_path, False, False)._test(None, "test")
+    assert scored[0][1]["language"] == "fr"
 
 
 def test_a_second_leg_that_had_ended_is_measured_by_its_own_budget(

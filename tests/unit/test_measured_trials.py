@@ -83,7 +83,8 @@ def base(tmp_path: Path) -> Config:
 def test_the_process_of_a_trial_trains_and_measures_what_its_request_says(
     signal: int | None, tokenized: bool, paper: bool, code: int, base: Config, tmp_path: Path, noting: Noting
 ) -> None:
-    base = apply_settings(base, ["data.target_language=de"])
+    corpora = '[{files=["a", "b"], source_language="en", target_language="de"}]'  # the recipe itself names none
+    base = apply_settings(base, ["data.train=[]", f"data.corpora={corpora}"])
     ablation = Ablation(GRID, base, tmp_path, tokenized=tokenized, paper_bleu=paper)
     trial = ablation.trials()[1]
     trial.write_request()

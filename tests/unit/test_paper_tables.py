@@ -256,6 +256,13 @@ def test_the_papers_bleu_is_tokenised_by_the_target_language(
     assert found["sacrebleu"] == bleu(lines, references).value != found["bleu"]
 
 
+def test_the_pair_of_a_system_may_be_that_of_its_corpora(recipe: Path, tmp_path: Path) -> None:
+    corpora = '[{files=["train.en", "train.de"], source_language="en", target_language="fr"}]'
+    settings = ["data.source_language=", "data.target_language=", "data.train=[]", f"data.corpora={corpora}"]
+    given: dict[str, Any] = {"recipes": [recipe], "data": tmp_path / "corpora", "settings": settings}
+    assert make("table2", "laptop", output=tmp_path, **given).settings["systems"]["own"]["pair"] == "en-fr"
+
+
 def test_test_sets_of_a_multilingual_model_are_each_of_their_own_pair(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

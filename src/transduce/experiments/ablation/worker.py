@@ -54,7 +54,7 @@ def main(folder: Path) -> int:
             if outcome.signal is not None:
                 return 128 + outcome.signal
             metric = bleu_metric(
-                config.data.target_language,
+                config.data.held_out_languages[1],
                 tokenized=request["tokenized"],
                 in_paper_way=request.get("paper_bleu", False),
             )

@@ -75,8 +75,8 @@ class System:
 
     def pair_of(self, test: HeldOutSetConfig) -> str:
         """Returns the pair of a test set; a model of several pairs has sets of each."""
-        data, languages = self.config.data, (test.source_language, test.target_language)
-        is_own = languages == (data.source_language, data.target_language) or not all(languages)
+        languages = (test.source_language, test.target_language)
+        is_own = languages == self.config.data.held_out_languages or not all(languages)
         return self.pair if is_own else "-".join(languages)
 
 
@@ -184,7 +184,7 @@ def _from_demo(language: str, output: Path) -> System:
 
 
 def _pair(config: Config) -> str:
-    return f"{config.data.source_language}-{config.data.target_language}"
+    return "-".join(config.data.held_out_languages)
 
 
 def _require_different(systems: Sequence[System]) -> None:

@@ -142,7 +142,7 @@ def _train(settings: Settings, system: System, seed: int, leg: int, say: Say) ->
     return {
         "system": system.name,
         "title": system.title,
-        "pair": f"{run.config.data.source_language}-{run.config.data.target_language}",
+        "pair": "-".join(run.config.data.held_out_languages),
         "seed": seed,
         "budget": budget,
         "trial": trial,

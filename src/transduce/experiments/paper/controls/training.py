@@ -188,7 +188,7 @@ class Run:
         sources, references = read_test(config, name)
         outputs = search(model, tokenizer.encode_batch(sources), config.decode)
         texts = tokenizer.target.decode_batch(outputs)
-        language = config.data.target_language
+        language = config.data.held_out_languages[1]
         papers = paper_bleu(texts, [references], language=language, tokenized=self.tokenized)
         plain = (tokenized_bleu if self.tokenized else bleu)(texts, [references])
         return {"paper": papers.value, "sacrebleu": plain.value, "signature": plain.signature, "lines": len(texts)}
