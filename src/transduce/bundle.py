@@ -121,8 +121,6 @@ class Bundle:
         file = self.path / ALIGNMENT
         if ALIGNMENT not in self.checksums:
             return None
-        if not file.is_file():
-            raise BundleError(f"{file}: missing, though {_CONFIG} has its checksum. Get the folder again.")
         self.check_checksum(ALIGNMENT)
         try:
             values = files.read_json_object(file)
@@ -183,13 +181,20 @@ class Bundle:
         return self.checksums[name]
 
     def check_checksum(self, name: str) -> None:
-        """Compares a file with its checksum; raises BundleError if it differs or there is none."""
+        """Compares a file with its checksum; raises BundleError if it differs, or one of both is missing."""
+        if not (self.path / name).is_file():
+            raise BundleError(f"{self.path / name}: missing, though {_CONFIG} has its checksum. Get the folder again.")
         if files.cached_sha256(self.path / name) != self.checksum(name):
             raise BundleError(f"{self.path / name}: changed or damaged: its checksum differs from {_CONFIG}'s.")
 
+    @property
+    def checked_files(self) -> tuple[str, ...]:
+        """The names of the files that have checksums, or must have one."""
+        return (*CHECKED, *(name for name in self.checksums if name == ALIGNMENT))
+
     def verify(self) -> None:
-        """Compares weights and tokeniser with their checksums; raises BundleError for the first that differs."""
-        for name in (*CHECKED, *(name for name in self.checksums if name == ALIGNMENT)):
+        """Compares all files with their checksums; raises BundleError for the first that differs."""
+        for name in self.checked_files:
             self.check_checksum(name)
 
 

@@ -11,8 +11,9 @@ import torch
 
 import made_marian_npz
 from made_models import made_tagged_bundle
-from transduce.bundle import Bundle
+from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DataConfig, DecodeConfig
+from transduce.config.aligning_heads import AligningHeads
 from transduce.config.corpora import CorpusConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.capabilities import CTRANSLATE2, TORCH
@@ -22,6 +23,7 @@ from transduce.export.certificate import Certificate, Measured, Thresholds
 from transduce.export.exported_folder import ExportedFolder
 from transduce.export.imports import import_model
 from transduce.export.sentences import Sentences
+from transduce.text import SubwordTokenizer, Tokenizer
 from transduce.translation.directions import Directions
 from transduce.verification import (
     QUICK,
@@ -30,6 +32,7 @@ from transduce.verification import (
     drafts,
     engines,
     exports,
+    folder,
     greedy,
     invariances,
     kernels,
@@ -56,6 +59,49 @@ MANY = DataConfig(
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A model of two target languages and a domain."""
     return made_tagged_bundle(tmp_path_factory.mktemp("models") / "many", MANY)
+
+
+# --- the folder --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda file: file.write_text(file.read_text().replace("[", "[ ")), "changed or damaged"),
+        (Path.unlink, "missing, though config.json has its checksum"),
+    ],
+)
+def test_the_heads_that_align_have_a_checksum_too(tmp_path: Path, damage: Callable[[Path], Any], said: str) -> None:
+    bundle = save_model(tmp_path / "model")
+    heads = AligningHeads(0, (0,))
+    made = save_bundle(tmp_path / "aligned", bundle.config, bundle.weights(), bundle.tokenizer, {}, heads)
+    assert folder.checksums(made).faults == ()
+    damage(made.path / "alignment.json")
+    (fault,) = folder.checksums(made).faults
+    assert fault.startswith(f"{made.path / 'alignment.json'}: {said}")
+
+
+class LowersCase(SubwordTokenizer):
+    """A tokenizer that does not restore text."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return super().decode(ids).lower()
+
+
+class TwoSides(SubwordTokenizer):
+    """A tokenizer whose target side is another one."""
+
+    @property
+    def target(self) -> Tokenizer:
+        return LowersCase.from_json(self.to_json())
+
+
+def test_the_tokenizer_of_the_target_is_checked_too() -> None:
+    plain = SubwordTokenizer.train(["a b c"], algorithm="bpe", vocab_size=300)
+    sample = Sample(("A dog runs.",), ("line 1",), "a file")
+    for kind, expected in ((SubwordTokenizer, ()), (TwoSides, ("target: line 1 : comes back as 'a dog runs.'",))):
+        tested: Any = SimpleNamespace(bundle=SimpleNamespace(tokenizer=kind.from_json(plain.to_json())), sample=sample)
+        assert folder.tokenizer(tested).faults[:1] == expected
 
 
 # --- exports ----------------------------------------------------------------------------------------------------

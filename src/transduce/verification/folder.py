@@ -2,17 +2,19 @@
 
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from transduce.bundle import CHECKED, Bundle, save_bundle
+from transduce.bundle import Bundle, save_bundle
 from transduce.config import to_dict
 from transduce.config.differences import describe, differences
 from transduce.config.special_ids import UNK
 from transduce.engines.torch import TorchEngine, load_model
 from transduce.errors import BundleError, TransduceError
 from transduce.reporting.tables import counted
+from transduce.text import Tokenizer
 from transduce.verification.findings import Finding
 from transduce.verification.model_under_test import ModelUnderTest
 
@@ -49,12 +51,12 @@ NASTY = (
 def checksums(bundle: Bundle) -> Finding:
     """Compares the files with the checksums that were written when the model was made."""
     faults = []
-    for name in CHECKED:
+    for name in bundle.checked_files:
         try:
             bundle.check_checksum(name)
         except BundleError as error:
             faults.append(str(error))
-    return Finding(f"SHA-256 of {' and '.join(CHECKED)}", faults=tuple(faults))
+    return Finding(f"SHA-256 of {', '.join(bundle.checked_files)}", faults=tuple(faults))
 
 
 def loads(bundle: Bundle) -> Finding:
@@ -112,9 +114,21 @@ def tokenizer(tested: ModelUnderTest) -> Finding:
     The tokenizer of an imported model normalises text, and does not know all characters. Where it knows them, what it
     gives back must be the same when it is encoded again.
     """
-    tokens, faults = tested.bundle.tokenizer, []
+    tokens = tested.bundle.tokenizer
     texts = [(*pair, "") for pair in zip(tested.sample.names, tested.sample.lines, strict=True)]
     texts += [(f"odd text {number}", text, repr(text[:40])) for number, text in enumerate(NASTY, start=1)]
+    faults = _round_trips(tokens, texts)
+    if tokens.target is not tokens:
+        faults += [f"target: {fault}" for fault in _round_trips(tokens.target, texts)]
+    return Finding(
+        f"{counted(len(tested.sample.lines), 'sentence')} and {len(NASTY)} odd texts, encoded and decoded",
+        faults=tuple(faults),
+    )
+
+
+def _round_trips(tokens: Tokenizer, texts: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Returns what is wrong with texts that are encoded and decoded; each has a name, and how it is shown."""
+    faults = []
     together = tokens.encode_batch([text for _, text, _ in texts])
     for (name, text, shown), ids in zip(texts, together, strict=True):
         try:
@@ -131,7 +145,4 @@ def tokenizer(tested: ModelUnderTest) -> Finding:
             faults.append(f"{name} {shown}: becomes a special token")
         if ids and max(ids) >= tokens.vocab_size:
             faults.append(f"{name} {shown}: a piece is outside of the vocabulary")
-    return Finding(
-        f"{counted(len(tested.sample.lines), 'sentence')} and {len(NASTY)} odd texts, encoded and decoded",
-        faults=tuple(faults),
-    )
+    return faults
