@@ -61,7 +61,10 @@ class Bundle:
         if path.is_file():
             raise BundleError(f"{path}: is a file, not a model folder.")
         if not path.is_dir():
-            raise BundleError(f"{path}: no such model folder. 'transduce average RUN --output {path}' makes one.")
+            raise BundleError(
+                f"{path}: no such model folder. 'transduce average RUN --output {path}' makes one of a training, and "
+                f"'transduce import PATH --output {path}' of a model of another system."
+            )
         missing = [name for name in (_CONFIG, WEIGHTS, _TOKENIZER) if not (path / name).is_file()]
         if missing:
             hint = ""
