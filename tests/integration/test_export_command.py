@@ -99,8 +99,8 @@ def test_the_format_of_an_import_is_found(tmp_path: Path) -> None:
     for path, reason in wrong.items():
         with pytest.raises(BundleError, match=re.escape(reason)) as raised:
             find_format(path)
-        assert "names a model_type (huggingface)" in str(raised.value)
-        assert ".safetensors file (torch)" in str(raised.value)
+        assert "names a model_type (huggingface)" in raised.value.advice
+        assert ".safetensors file (torch)" in raised.value.advice
 
 
 def test_an_edited_card_is_not_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -310,6 +310,7 @@ def test_a_folder_of_downloads_is_listed(archive: Path, tmp_path: Path, capsys: 
         "opus": ("ctranslate2", "", True),
         "prefixed": ("argos", "", False),
     }
+    assert listed["notes.txt"]["problem"] == "no format fits: it is a file that ends in '.txt'."
     assert "target_prefix" in listed["prefixed"]["problem"]
     assert "model.bin" in listed["broken"]["problem"]
     assert listed["en_de.argosmodel"]["num_bytes"] == archive.stat().st_size

@@ -69,9 +69,9 @@ def _listed(path: Path) -> Download:
         form = find_format(path)
         data = _CHECKS[form](path)
     except TransduceError as error:
-        problem = str(error)
+        problem = str(error).removeprefix(f"{path}: ")
     except OSError as error:
-        problem = f"{path}: cannot be read: {error.strerror}."
+        problem = f"cannot be read: {error.strerror}."
     languages = data.source_language, data.target_language
     return Download(path.name, form, *languages, num_bytes, problem)
 

@@ -69,10 +69,10 @@ def find_format(path: Path) -> str:
             files.read_json_object(path / "config.json")
         except ValueError as error:
             found = f"its config.json is damaged: {error}"
-    raise BundleError(
-        f"{path}: no format fits. Looked for a folder whose config.json names a model_type (huggingface), for one with "
+    raise BundleError(f"{path}: no format fits: {found}.").with_advice(
+        "Looked for a folder whose config.json names a model_type (huggingface), for one with "
         f"{DECODER} (marian), {MODEL} (ctranslate2) or {METADATA} (argos), for a file {SUFFIX} (argos) and for a "
-        f".safetensors file (torch); {found}."
+        ".safetensors file (torch)."
     )
 
 
