@@ -99,6 +99,11 @@ def test_an_output_of_another_encoding_is_one_line(tmp_path: Path) -> None:
             3,
             "'a\\udcff': a name or text is not",
         ),
+        (
+            UnicodeEncodeError("utf-8", "b" * 200 + "a\udcff" + "c" * 200, 201, 202, "surrogates not allowed"),
+            3,
+            f"error: '{'b' * 99}a\\udcff{'c' * 99}': a name or text",
+        ),
     ],
 )
 def test_what_python_itself_raises_is_one_line(

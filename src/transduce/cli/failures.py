@@ -165,7 +165,8 @@ def _of_encoding(error: UnicodeError) -> str:
     if isinstance(error, UnicodeEncodeError):
         character = error.object[error.start]
         if "\ud800" <= character <= "\udfff":
-            return f"{error.object!a}: a name or text is not UTF-8; rename or convert it."
+            near = error.object[max(0, error.start - 100) : error.start + 100]  # it may be a whole text
+            return f"{near!a}: a name or text is not UTF-8; rename or convert it."
         return f"the output's encoding, {error.encoding}, has no {character!a}; set PYTHONUTF8=1."
     return f"{error}; convert the input to UTF-8."
 
