@@ -227,15 +227,17 @@ if os.environ["RANK"] == "1" and how == "damaged":
     trainer.load_checkpoint = damaged
 if os.environ["RANK"] == "1" and how == "fewer":
     trainer.checkpoints = lambda run: found(run)[:-1]
+if os.environ["RANK"] == "1" and how == "another":
+    trainer.checkpoints = lambda run: found(run.with_name("another"))
 sys.exit(main(sys.argv[2:]))
 """
 
 
-@pytest.mark.parametrize("how", ["damaged", "fewer", "none"])
+@pytest.mark.parametrize("how", ["damaged", "fewer", "another", "none"])
 def test_all_processes_resume_from_the_same_checkpoint(
     recipe: Path, data: Path, tmp_path: Path, warm_python: Path, how: str
 ) -> None:
-    """The other process cannot read the last one, or does not see it, as on a network's file system; or none is there.
+    """The other process cannot read the last one, does not see it, or has one of another training; or none is there.
 
     It begins at step 6 with the weights of step 3 otherwise.
     """
@@ -244,11 +246,18 @@ def test_all_processes_resume_from_the_same_checkpoint(
     arguments = train_arguments(recipe, data, run, "train.checkpoint_steps=3")
     if how != "none":
         assert command_line([*arguments, "--set", "train.max_steps=6"]) == 0
+    if how == "another":
+        other = train_arguments(recipe, data, tmp_path / "another", "train.checkpoint_steps=3", "train.seed=2")
+        assert command_line([*other, "--set", "train.max_steps=6"]) == 0
     arguments = [str(program), how, *arguments, "--set", "train.max_steps=9", "--resume"]
     (code, said), (other_code, other_said) = finish(start(2, arguments, warm_python))
     if how == "fewer":
         assert (code, other_code) == (TrainingError.exit_code,) * 2, said + other_said
         assert f"{run}: checkpoints: rank 0 sees [3, 6], and rank 1 [3]. All must see the same." in said
+        return
+    if how == "another":
+        assert (code, other_code) == (TrainingError.exit_code,) * 2, said + other_said
+        assert "step-00000006: checksums of the weights, as numbers: rank 0 sees [" in said
         return
     assert (code, other_code) == (0, 0), said + other_said
     assert check_checkpoint(checkpoints(run)[-1]).step == 9

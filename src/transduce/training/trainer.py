@@ -35,7 +35,7 @@ from transduce.training.micro_batches import BatchSplits
 from transduce.training.optimizer import make_optimizer
 from transduce.training.outcome import End, Outcome, end_of
 from transduce.training.prefetch import Prefetch
-from transduce.training.progress import CheckpointKind, Progress
+from transduce.training.progress import CheckpointKind, Progress, recorded_checksum
 from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
 from transduce.training.run_folder import checkpoint_path, checkpoint_step, checkpoints
 from transduce.training.schedule import describe_tuning, learning_rate, untuned_steps
@@ -133,7 +133,7 @@ class Trainer:
         Later ones, which are damaged or not finite, are set aside, so that they are not averaged.
 
         Raises:
-            TrainingError: all checkpoints are damaged, or processes see different ones.
+            TrainingError: all checkpoints are damaged, or processes see different ones, or other weights in them.
         """
         found = checkpoints(self.run)
         self.ranks.require_same([*map(checkpoint_step, found)], f"{self.run}: checkpoints")
@@ -148,6 +148,9 @@ class Trainer:
                     who = f"rank {ranks[0]}: " if ranks[0] else ""
                     print(f"warning: {who}{damage} Trying the checkpoint before it.", file=sys.stderr, flush=True)
                 continue
+            if self.ranks.world_size > 1:  # each may have a folder of its own, with a training of its own
+                checksum = int(recorded_checksum(path)[:15], 16)
+                self.ranks.require_same([checksum], f"{path}: checksums of the weights, as numbers")
             if self.ranks.is_main:
                 for later in found[index + 1 :]:
                     self.log.warn(f"set aside as {set_aside(later)}")
