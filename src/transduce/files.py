@@ -245,6 +245,17 @@ def exclusive(folder: Path) -> Iterator[bool]:
         yield lock(file.fileno(), without_locks=True)
 
 
+@contextlib.contextmanager
+def in_turn(folder: Path) -> Iterator[None]:
+    """Locks `folder` for this block, after the processes that have locked it before."""
+    while True:
+        with exclusive(folder) as alone:
+            if alone:
+                yield
+                return
+        time.sleep(0.1)
+
+
 def lock(descriptor: int, *, without_locks: bool) -> bool:
     """Locks an open file or folder until it is closed; returns whether that worked.
 

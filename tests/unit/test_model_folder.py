@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from made_models import untied_folder
+from transduce import files
 from transduce.errors import BundleError, ConfigError
 from transduce.serve import model_folder as module
 from transduce.serve.config import EngineConfig, FolderConfig
@@ -215,7 +216,7 @@ def test_of_processes_that_start_together_one_imports(
 
     monkeypatch.setattr(module, "import_package", slowly)
     # The second one waits: while it does, the first one ends.
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: go_on.set()))
+    monkeypatch.setattr(files, "time", SimpleNamespace(time_ns=time.time_ns, sleep=lambda _: go_on.set()))
     with ThreadPoolExecutor() as threads:
         first = threads.submit(found, folder)
         assert begun.wait(60)

@@ -12,7 +12,6 @@ import pytest
 
 from transduce import files
 from transduce.errors import ConfigError
-from transduce.experiments import store
 from transduce.experiments.paper import experiment as experiment_module
 from transduce.experiments.paper.experiment import Experiment, Measured, Measurement, Say, Values, run_experiment
 from transduce.experiments.paper.scales import at_scale
@@ -148,7 +147,7 @@ def test_a_result_waits_until_the_folder_is_free(tmp_path: Path, monkeypatch: py
             if len(waits) == 3:
                 held.close()
 
-        monkeypatch.setattr(store.time, "sleep", wait)
+        monkeypatch.setattr(files.time, "sleep", wait)
         run_experiment(Counting().experiment("a"), tmp_path, show_progress=False)
     assert len(waits) == 3
     assert list(results(tmp_path)["cells"]) == ["a"]

@@ -7,7 +7,6 @@ settings of its results, so that a later call refuses results that do not compar
 
 import contextlib
 import sys
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -96,14 +95,3 @@ def draw_if_possible(draw: Callable[[], None], *, shown: bool) -> None:
         draw()
     except MissingDependencyError as error:
         say(shown, f"no picture: {error}")
-
-
-@contextlib.contextmanager
-def in_turn(folder: Path) -> Iterator[None]:
-    """Locks `folder` for this block, after the commands that have locked it before."""
-    while True:
-        with files.exclusive(folder) as alone:
-            if alone:
-                yield
-                return
-        time.sleep(0.1)

@@ -34,7 +34,6 @@ from transduce.serve.package_import import find_package, import_package
 
 _IMPORTS = ".transduce"
 _ARCHIVES = (".argosmodel",)  # packages that are one file; others are folders
-_POLL_SECONDS = 0.5
 _KEY = re.compile(r"[0-9a-f]{16}")
 _log = logging.getLogger(__name__)
 
@@ -174,7 +173,7 @@ def _import(package: _Package, roots: list[Path], config: FolderConfig, which: s
             "XDG_CACHE_HOME to a folder that can be."
         )
     model = root / package.key / package.name
-    with _alone(root):
+    with files.in_turn(root):  # replicas that start together share its imports
         if _find_import(package, [root]) is not None:
             return model
         _log.info("importing %s (%s) into %s", package.path, which, root)
@@ -187,17 +186,6 @@ def _import(package: _Package, roots: list[Path], config: FolderConfig, which: s
             raise
     _log.info("imported %s in %.1f s", package.name, time.monotonic() - begin)
     return model
-
-
-@contextlib.contextmanager
-def _alone(root: Path) -> Iterator[None]:
-    """Waits until no other process imports into a root: replicas that start together share its imports."""
-    while True:
-        with files.exclusive(root) as is_alone:
-            if is_alone:
-                yield
-                return
-        time.sleep(_POLL_SECONDS)
 
 
 def _delete_stale(root: Path, current: set[str], unread: set[str]) -> None:

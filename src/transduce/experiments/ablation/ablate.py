@@ -92,7 +92,7 @@ def _prepare_data(trials: Sequence[Trial], mirror: Path | None, show_progress: b
     errors: dict[Path, str] = {}
     for folder, trial in firsts.items():
         try:
-            with store.in_turn(folder.parent):  # of several commands the first prepares
+            with files.in_turn(folder.parent):  # of several commands the first prepares
                 report = prepare(trial.config, folder, mirror=mirror, progress=show_progress)
         except TransduceError as error:
             if len(firsts) == 1:

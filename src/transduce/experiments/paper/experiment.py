@@ -75,7 +75,7 @@ def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool 
             values = _measure(measurement, bar)
             results.add(measurement.name, values, time.perf_counter() - started)
             bar.update()
-    with store.in_turn(folder):  # the command that ends last shows the results of all
+    with files.in_turn(folder):  # the command that ends last shows the results of all
         results.read()
         shown = [name for name in experiment.order if name in results.cells] or names
         measured = {name: results.cells[name]["values"] for name in shown}
@@ -123,7 +123,7 @@ class _Results:
 
     def add(self, name: str, values: Values, seconds: float) -> None:
         """Keeps a measurement, durably, next to those that other commands have written here since."""
-        with store.in_turn(self._path.parent):
+        with files.in_turn(self._path.parent):
             self.read()
             machines = self._values["machines"]
             if self._machine not in machines:

@@ -21,7 +21,6 @@ from transduce.experiments.paper.controls.search import search
 from transduce.experiments.paper.controls.systems import System
 from transduce.experiments.paper.experiment import Values
 from transduce.experiments.paper.trained_models import read_test
-from transduce.experiments.store import in_turn
 from transduce.runs import with_vocabulary
 from transduce.text import Tokenizer, load_tokenizer
 from transduce.training.averaging import average_checkpoints
@@ -149,7 +148,7 @@ class Run:
     @cached_property
     def _prepared(self) -> Prepared:
         if not is_prepared(self.data):
-            with in_turn(self.data.parent):  # of several commands the first prepares
+            with files.in_turn(self.data.parent):  # of several commands the first prepares
                 if not is_prepared(self.data):
                     prepare(self.config, self.data, progress=self.show_progress)
         return load_prepared(self.data, checksums=False)
