@@ -1,6 +1,7 @@
 """A model in the eyes of a search: logits from a table, written by hand or made at random, and nothing behind it."""
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce.decoding.scores import Hypothesis, gnmt_penalty
 from transduce.decoding.search import SearchTask
 
 BOS, EOS, UNK = 1, 2, 3
@@ -76,5 +78,27 @@ def random_table(seed: int, vocab_size: int = 7, eos_bias: float = 0.0, spread: 
     return table
 
 
+def only(table: Table, sentence: int) -> Table:
+    """The table of one sentence of a batch, which is then the first."""
+    return lambda _, past: table(sentence, past)
+
+
 def log_softmax(logits: list[float]) -> list[float]:
     return torch.log_softmax(torch.tensor(logits), dim=0).tolist()
+
+
+def every_output(
+    table: Table,
+    limit: int,
+    allowed: Callable[[tuple[int, ...]], bool] = lambda ids: True,
+    *,
+    vocab: Sequence[int] = (A, B, C),
+    alpha: float = 0.6,
+) -> list[Hypothesis]:
+    """Brute force: all finished outputs of up to `limit` tokens that are allowed, best first."""
+    found = []
+    for length in range(limit + 1):
+        for ids in filter(allowed, itertools.product(vocab, repeat=length)):
+            total = sum(log_softmax(table(0, ids[:i]))[token] for i, token in enumerate((*ids, EOS)))
+            found.append(Hypothesis(list(ids), total / gnmt_penalty(length + 1, alpha), total, True))
+    return sorted(found, key=lambda h: -h.score)

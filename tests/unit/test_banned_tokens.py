@@ -1,6 +1,5 @@
 """Searches that are told what must and may not come out, against every output there is."""
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, FakeState, Table, log_softmax, random_table
+from step_tables import (
+    BOS,
+    EOS,
+    UNK,
+    A,
+    B,
+    C,
+    FakeModel,
+    FakeState,
+    Table,
+    every_output,
+    log_softmax,
+    only,
+    random_table,
+)
 from transduce.config import DecodeConfig, special_ids
 from transduce.decoding.banned_tokens import banned_tokens
 from transduce.decoding.beam import BeamSearch
@@ -20,7 +33,7 @@ from transduce.decoding.constraints import TokenConstraints
 from transduce.decoding.finished import FinishedBeams
 from transduce.decoding.greedy import GreedySearch
 from transduce.decoding.sampling import Sampling, uniforms
-from transduce.decoding.scores import Hypothesis, gnmt_penalty
+from transduce.decoding.scores import Hypothesis
 from transduce.decoding.search import SearchTask
 
 Past = tuple[int, ...]
@@ -52,6 +65,10 @@ class Rules:
             return False
         return not any(longer[-len(phrase) :] == phrase for phrase in self.forbidden)
 
+    def allow_all(self, ids: Past) -> bool:
+        """Whether they may be written one after another."""
+        return all(self.allow(ids[:i], token) for i, token in enumerate(ids))
+
 
 def task_of(table: Table, limits: Sequence[int], rules: Sequence[Rules]) -> SearchTask[FakeState]:
     constraints = [TokenConstraints(each.prefix, each.completions, forbidden=each.forbidden) for each in rules]
@@ -75,23 +92,20 @@ def run_greedy(table: Table, limits: Sequence[int], rules: Sequence[Rules]) -> l
     return [best for [best] in GreedySearch(task_of(table, limits, rules), options_of(rules)).run()]
 
 
-def every_output(table: Table, limit: int, rules: Rules, vocab: Sequence[int], alpha: float = 0.6) -> list[Hypothesis]:
-    """Brute force: all finished outputs that the rules allow, best first; nothing is normalised anew."""
-    found = []
-    for length in range(limit + 1):
-        for ids in itertools.product(vocab, repeat=length):
-            steps = [(ids[:i], token) for i, token in enumerate((*ids, EOS))]
-            if all(rules.allow(past, token) for past, token in steps):
-                total = sum(log_softmax(table(0, past))[token] for past, token in steps)
-                found.append(Hypothesis(list(ids), total / gnmt_penalty(length + 1, alpha), total, True))
-    return sorted(found, key=lambda h: -h.score)
-
-
 def assert_same(ours: Sequence[Hypothesis], theirs: Sequence[Hypothesis]) -> None:
     assert [(h.ids, h.finished) for h in ours] == [(h.ids, h.finished) for h in theirs]
     for one, other in zip(ours, theirs, strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-5)
         assert one.log_probability == pytest.approx(other.log_probability, abs=1e-5)
+
+
+def assert_obeyed(found: Sequence[Hypothesis], rules: Rules, table: Table) -> None:
+    """What is written is allowed, and its log-probability is the model's own: nothing is normalised anew."""
+    for h in found:
+        ids = (*h.ids, *[EOS] * h.finished)
+        assert rules.allow_all(ids)
+        own = sum(log_softmax(table(0, ids[:i]))[token] for i, token in enumerate(ids))
+        assert h.log_probability == pytest.approx(own, abs=1e-5)
 
 
 words = st.sampled_from([A, B, C])
@@ -117,7 +131,7 @@ def rules_of_a_batch(draw: st.DrawFn, max_sentences: int = 4) -> list[Rules]:
 @given(seeds, rules_of_a_batch(max_sentences=1), st.integers(0, 3))
 def test_a_wide_beam_is_brute_force(seed: int, rules: list[Rules], room: int) -> None:
     table, limit = random_table(seed), max(room, len(rules[0].prefix), rules[0].min_tokens)
-    every = every_output(table, limit, rules[0], (A, B, C))
+    every = every_output(table, limit, lambda ids: rules[0].allow_all((*ids, EOS)))
     found = run(table, [limit], rules, 3 ** (limit + 1), n_best=max(1, len(every)))[0]
     if every:
         assert_same(found, every)
@@ -134,12 +148,7 @@ def test_a_search_obeys_whatever_it_finds(seed: int, rules: list[Rules], beam_si
     for sentence, hypotheses in enumerate(found):
         sentence %= len(rules)
         assert hypotheses or beam_size > 1
-        for h in hypotheses:
-            ids = tuple(h.ids)
-            steps = [(ids[:i], token) for i, token in enumerate((*ids, *[EOS] * h.finished))]
-            assert all(rules[sentence].allow(past, token) for past, token in steps)
-            own = sum(log_softmax(table(sentence, past))[token] for past, token in steps)
-            assert h.log_probability == pytest.approx(own, abs=1e-5)  # the model's own: nothing is normalised anew
+        assert_obeyed(hypotheses, rules[sentence], only(table, sentence))
 
 
 @settings(max_examples=30, deadline=None)
@@ -152,10 +161,7 @@ def test_neighbours_and_stopping_early_do_not_matter(
     together, greedy = run(table, limits, rules, beam_size), run_greedy(table, limits, rules)
     assert run(table, limits, rules, beam_size, stop_early=False) == together
     for sentence, (limit, rule) in enumerate(zip(limits, rules, strict=True)):
-
-        def alone(_: int, past: Past, sentence: int = sentence) -> list[float]:
-            return table(sentence, past)
-
+        alone = only(table, sentence)
         assert run(alone, [limit], [rule], beam_size) == [together[sentence]]
         assert run_greedy(alone, [limit], [rule]) == [greedy[sentence]]
 
@@ -178,12 +184,7 @@ def test_what_is_drawn_obeys(seed: int, rules: list[Rules], limits: list[int], t
     found = Sampling(task_of(table, limits, rules), options_of(rules, temperature=temperature), numbers).run()
     for sentence, hypotheses in enumerate(found):
         assert len(hypotheses) == 3
-        for h in hypotheses:
-            ids = tuple(h.ids)
-            steps = [(ids[:i], token) for i, token in enumerate((*ids, *[EOS] * h.finished))]
-            assert all(rules[sentence].allow(past, token) for past, token in steps)
-            own = sum(log_softmax(table(sentence, past))[token] for past, token in steps)
-            assert h.log_probability == pytest.approx(own, abs=1e-5)
+        assert_obeyed(hypotheses, rules[sentence], only(table, sentence))
 
 
 def test_a_prefix_is_stronger_than_what_is_forbidden_and_binds_nothing_after_it() -> None:
@@ -236,8 +237,7 @@ def test_a_bonus_ranks_what_finishes(seed: int, limit: int, n_best: int) -> None
         return torch.tensor([bonus(past[1:]) for _, past in state.rows])
 
     every = [
-        Hypothesis(h.ids, h.score + bonus(tuple(h.ids)), h.log_probability, True)
-        for h in every_output(table, limit, Rules(), (A, B, C))
+        Hypothesis(h.ids, h.score + bonus(tuple(h.ids)), h.log_probability, True) for h in every_output(table, limit)
     ]
     every.sort(key=lambda h: -h.score)
     width = 3 ** (limit + 1)

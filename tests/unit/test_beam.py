@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, Table, log_softmax, random_table
+from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, Table, every_output, log_softmax, only, random_table
 from transduce.config import DecodeConfig
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.candidates import best_candidates, best_candidates_reference, log_probabilities_, top
@@ -56,16 +56,6 @@ def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) ->
     ]
     for one, other in zip(itertools.chain(*ours), itertools.chain(*theirs), strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-5)
-
-
-def all_finished(table: Table, limit: int, alpha: float, vocab: Sequence[int]) -> list[Hypothesis]:
-    """Brute force: every output of up to `limit` tokens, best first."""
-    found = []
-    for length in range(limit + 1):
-        for ids in itertools.product(vocab, repeat=length):
-            total = sum(log_softmax(table(0, ids[:i]))[t] for i, t in enumerate((*ids, EOS)))
-            found.append(Hypothesis(list(ids), total / gnmt_penalty(length + 1, alpha), total, True))
-    return sorted(found, key=lambda h: -h.score)
 
 
 def reference_search(table: Table, limit: int, beam_size: int, alpha: float) -> list[Hypothesis]:
@@ -222,7 +212,7 @@ def test_a_beam_of_one_is_greedy(seed: int, alpha: float, eos_bias: float, limit
 @given(seeds, alphas, st.integers(1, 4))
 def test_a_wide_beam_is_brute_force(seed: int, alpha: float, limit: int) -> None:
     table = random_table(seed, vocab_size=6)
-    every = all_finished(table, limit, alpha, vocab=(A, B))
+    every = every_output(table, limit, vocab=(A, B), alpha=alpha)
     width = 2 ** (limit + 1)  # all 3 continuations of 2^limit open beams are among its candidates
     count = min(width, len(every))
     assert_same(run(table, [limit], width, alpha=alpha, n_best=count), [every[:count]])
@@ -262,10 +252,7 @@ def test_neighbours_do_not_matter(seed: int, eos_bias: float, beam_size: int, li
     together = run(table, limits, beam_size, n_best=beam_size)
     greedy = run_greedy(table, limits)
     for sentence, limit in enumerate(limits):
-
-        def alone(_: int, past: tuple[int, ...], sentence: int = sentence) -> list[float]:
-            return table(sentence, past)
-
+        alone = only(table, sentence)
         assert run(alone, [limit], beam_size, n_best=beam_size) == [together[sentence]]
         assert run_greedy(alone, [limit]) == [greedy[sentence]]
 

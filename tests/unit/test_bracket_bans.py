@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from step_tables import EOS, FakeModel, FakeState, Table, log_softmax, random_table
+from step_tables import EOS, FakeModel, FakeState, Table, log_softmax, only, random_table
 from transduce.config import DecodeConfig
 from transduce.decoding.banned_tokens import banned_tokens
 from transduce.decoding.beam import BeamSearch
@@ -174,10 +174,7 @@ def test_every_search_finds_trees_whoever_is_in_the_batch(
     assert_trees(batch, together)
     assert_trees(batch, greedy)
     for sentence, each in enumerate(batch):
-
-        def alone(_: int, past: Ids, sentence: int = sentence) -> list[float]:
-            return table(sentence, past)
-
+        alone = only(table, sentence)
         assert run(alone, [each], beam_size) == [together[sentence]]
         assert GreedySearch(task_of(alone, [each]), DecodeConfig()).run() == [greedy[sentence]]
 

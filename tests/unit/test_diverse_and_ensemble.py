@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, Table, log_softmax, random_table
+from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, Table, log_softmax, only, random_table
 from transduce.config import DecodeConfig
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.coverage import coverage_penalty
@@ -104,10 +104,7 @@ def test_stopping_early_and_neighbours_change_no_group(seed: int, shape: tuple[i
     together = run(table, limits, beam_size, **options)
     assert run(table, limits, beam_size, stop_early=False, **options) == together
     for sentence, limit in enumerate(limits):
-
-        def alone(_: int, past: Past, sentence: int = sentence) -> list[float]:
-            return table(sentence, past)
-
+        alone = only(table, sentence)
         assert run(alone, [limit], beam_size, **options) == [together[sentence]]
 
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from step_tables import EOS, A, B, C, FakeModel, Table, log_softmax, random_table
+from step_tables import EOS, A, B, C, FakeModel, Table, every_output, only, random_table
 from transduce.config import DecodeConfig
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.candidates import log_probabilities_
@@ -18,7 +18,7 @@ from transduce.decoding.constraints import TokenConstraints
 from transduce.decoding.finished import FinishedBeams
 from transduce.decoding.required import RequiredPhrases, required_candidates, required_phrases
 from transduce.decoding.required_reference import bank, required_candidates_reference, total
-from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, gnmt_penalty
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
 
 Past = tuple[int, ...]
 VOCAB_SIZE = 7
@@ -135,23 +135,11 @@ def test_a_phrase_that_overlaps_itself(past: Past, expected: int) -> None:
     assert found.tolist() == [[expected]]
 
 
-def every_output(table: Table, limit: int, constraints: TokenConstraints) -> list[Hypothesis]:
-    """Brute force: all finished outputs that hold what is constraints, best first."""
-    found = []
-    for length in range(limit + 1):
-        for ids in itertools.product((A, B, C), repeat=length):
-            if not constraints.unmet(ids):
-                steps = [(ids[:i], token) for i, token in enumerate((*ids, EOS))]
-                total = sum(log_softmax(table(0, past))[token] for past, token in steps)
-                found.append(Hypothesis(list(ids), total / gnmt_penalty(length + 1, 0.6), total, True))
-    return sorted(found, key=lambda h: -h.score)
-
-
 @settings(max_examples=40, deadline=None)
 @given(seeds, asked_of_one, st.integers(0, 3))
 def test_a_wide_beam_is_brute_force(seed: int, constraints: TokenConstraints, limit: int) -> None:
     table = random_table(seed)
-    every = every_output(table, limit, constraints)
+    every = every_output(table, limit, lambda ids: not constraints.unmet(ids))
     found = run(table, [limit], [constraints], 3 ** (limit + 1), n_best=max(1, len(every)))[0]
     if not every:
         assert not any(h.finished for h in found)
@@ -199,10 +187,7 @@ def test_neighbours_and_stopping_early_do_not_matter(
     together = run(table, limits, constraints, beam_size)
     assert run(table, limits, constraints, beam_size, stop_early=False) == together
     for sentence, (limit, each) in enumerate(zip(limits, constraints, strict=True)):
-
-        def alone(_: int, past: Past, sentence: int = sentence) -> list[float]:
-            return table(sentence, past)
-
+        alone = only(table, sentence)
         assert run(alone, [limit], [each], beam_size) == [together[sentence]]  # as plain where nothing is constraints
 
 

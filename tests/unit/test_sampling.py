@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from step_tables import EOS, A, B, C, FakeModel, Table, log_softmax, random_table
+from step_tables import EOS, A, B, C, FakeModel, Table, log_softmax, only, random_table
 from transduce.config import DecodeConfig
 from transduce.decoding.sampling import Sampling, draw, narrowed, uniforms
 from transduce.decoding.scores import Hypothesis
@@ -101,10 +101,7 @@ def test_neighbours_and_the_number_of_samples_do_not_matter(seed: int, limits: l
     table, sources = random_table(seed), [[seed, place] for place in range(len(limits))]
     together = run(table, limits, sources, num_samples, seed=seed)
     for sentence, limit in enumerate(limits):
-
-        def alone(_: int, past: Past, sentence: int = sentence) -> list[float]:
-            return table(sentence, past)
-
+        alone = only(table, sentence)
         more = run(alone, [limit], [sources[sentence]], num_samples + 2, seed=seed)[0]
         assert more[:num_samples] == together[sentence]
 
