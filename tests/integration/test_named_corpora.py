@@ -3,15 +3,14 @@
 import ast
 import gzip
 import hashlib
-import io
 import json
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from file_server import Server, leftovers, running_server
+from made_archives import tar_of
 from transduce.data import named_corpora
 from transduce.data.named_corpora import NAMED_CORPORA, CorpusFile, NamedCorpus, RemoteFile, fetch, segments
 from transduce.errors import ConfigError, DownloadError
@@ -24,16 +23,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 SGM = b'<refset><doc>\n<seg id="1"> A  & B. </seg>\n<seg id="2">C.</seg></doc></refset>'
-
-
-def tar_of(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode=mode) as tar:  # type: ignore[call-overload]
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()
 
 
 @pytest.fixture

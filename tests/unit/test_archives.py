@@ -11,19 +11,10 @@ from random import Random
 
 import pytest
 
+from made_archives import tar_of
 from transduce.data import archives
 from transduce.data.archives import extract
 from transduce.errors import DownloadError
-
-
-def tar_of(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode=mode) as tar:  # type: ignore[call-overload]
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()
 
 
 def evil_tar(change: Callable[[tarfile.TarInfo], None]) -> bytes:
