@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from transduce import files
-from transduce.config import Config, preset
+from transduce.config import Config
 from transduce.errors import ConfigError
 from transduce.experiments.ablation import source
 from transduce.experiments.ablation.ablate import ablate
@@ -24,13 +24,6 @@ def grid_of(d_ff: int) -> Grid:
 
 
 GRID = grid_of(512)
-
-
-@pytest.fixture
-def base(tmp_path: Path) -> Config:
-    tiny = preset("tiny")
-    data = dataclasses.replace(tiny.data, folder=str(tmp_path), train=(("a", "b"),), validation=("c", "d"))
-    return dataclasses.replace(tiny, data=data)
 
 
 @pytest.fixture

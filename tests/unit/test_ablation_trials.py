@@ -29,13 +29,6 @@ GRID = Grid(
 )
 
 
-@pytest.fixture
-def base(tmp_path: Path) -> Config:
-    tiny = preset("tiny")
-    data = dataclasses.replace(tiny.data, folder=str(tmp_path), train=(("a", "b"),), validation=("c", "d"))
-    return dataclasses.replace(tiny, data=data)
-
-
 def test_trials_come_seed_by_seed_each_in_a_folder_of_its_own(base: Config, tmp_path: Path) -> None:
     trials = Ablation(GRID, base, tmp_path / "out", num_seeds=2).trials()
     assert [(trial.row, trial.seed) for trial in trials] == [

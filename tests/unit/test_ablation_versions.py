@@ -8,7 +8,7 @@ import pytest
 
 from transduce import files
 from transduce.cli.main import main as command_line
-from transduce.config import Config, preset
+from transduce.config import Config
 from transduce.errors import ConfigError
 from transduce.experiments.ablation import trials as trials_module
 from transduce.experiments.ablation.grid import Grid, Row, constant
@@ -25,13 +25,6 @@ Figures = dict[tuple[str, int], tuple[float, float]]  # perplexity and BLEU, by 
 BEFORE: Figures = {("base", 1): (10, 20), ("base", 2): (12, 22), ("wide", 1): (9, 25), ("wide", 2): (11, 26)}
 # Perplexity: base -1 and -3, wide +1 and +1. BLEU: base +3 and +3, wide +3 and +3.
 AFTER: Figures = {("base", 1): (9, 23), ("base", 2): (9, 25), ("wide", 1): (10, 28), ("wide", 2): (12, 29)}
-
-
-@pytest.fixture
-def base(tmp_path: Path) -> Config:
-    tiny = preset("tiny")
-    data = dataclasses.replace(tiny.data, folder=str(tmp_path), train=(("a", "b"),), validation=("c", "d"))
-    return dataclasses.replace(tiny, data=data)
 
 
 def write(base: Config, output: Path, figures: Figures, monkeypatch: pytest.MonkeyPatch, source: str) -> Path:

@@ -1,6 +1,5 @@
 """The protocol of DeepL, version 3: glossaries of several dictionaries, on the same store as those of version 2."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,6 @@ _EN_DE = {"source_lang": "EN", "target_lang": "DE", "entries": "dog\tHund\ncat\t
 _DE_EN = {"source_lang": "de", "target_lang": "en-GB", "entries": "Hund,hound", "entries_format": "csv"}
 _GLOSSARY = {"name": "pets", "dictionaries": [_EN_DE, _DE_EN]}
 _NONE = {"message": "The glossary has no dictionary for these languages."}
-
-
-@pytest.fixture
-def service() -> FakeService:
-    """The service behind `client`."""
-    return FakeService()
-
-
-@pytest.fixture
-def client(service: FakeService) -> Iterator[DescribedClient]:
-    """A client of a service without keys."""
-    with DescribedClient(fake_app(service)) as made:
-        yield made
 
 
 def _made(client: DescribedClient, **changes: Any) -> str:

@@ -22,12 +22,6 @@ _GLOSSARY = {"name": "pets", "source_lang": "en", "target_lang": "de", "entries"
 
 
 @pytest.fixture
-def service() -> FakeService:
-    """The service behind `client`."""
-    return FakeService()
-
-
-@pytest.fixture
 def client(service: FakeService) -> Iterator[DescribedClient]:
     """A client of a service with low limits, and without keys."""
     limits = LimitsConfig(body_bytes=200_000, text_characters=100, list_length=3)

@@ -5,7 +5,7 @@ import io
 import re
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,19 +29,6 @@ TEXT = b"# A dog\n\nIt *runs*.\n"
 TRANSLATED = b"# \\[de\\] A DOG\n\n\\[de\\] IT *RUNS*.\n"
 LANGUAGES = {"source": "en", "target": "de"}
 _DEEPL = {"Authorization": "DeepL-Auth-Key any"}
-
-
-@pytest.fixture
-def service() -> FakeService:
-    """The service behind `client`."""
-    return FakeService()
-
-
-@pytest.fixture
-def client(service: FakeService) -> Iterator[DescribedClient]:
-    """A client of a service."""
-    with DescribedClient(fake_app(service)) as made:
-        yield made
 
 
 @pytest.fixture

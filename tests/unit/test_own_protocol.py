@@ -28,12 +28,6 @@ _LIMITS = LimitsConfig(text_characters=100, list_length=3, alternatives=2, beam_
 
 
 @pytest.fixture
-def service() -> FakeService:
-    """The service behind `client`."""
-    return FakeService()
-
-
-@pytest.fixture
 def client(service: FakeService) -> Iterator[DescribedClient]:
     """A client of a service with low limits."""
     with DescribedClient(fake_app(service, ServeConfig(limits=_LIMITS, text=TextOptions(guard=True)))) as made:

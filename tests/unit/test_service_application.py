@@ -5,7 +5,7 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,6 @@ from transduce.serve.web.detection import Detector
 
 Message = dict[str, Any]
 _JSON = [(b"content-type", b"application/json")]
-
-
-@pytest.fixture
-def service() -> FakeService:
-    """The service behind `client`."""
-    return FakeService()
-
-
-@pytest.fixture
-def client(service: FakeService) -> Iterator[DescribedClient]:
-    """A client of a service."""
-    with DescribedClient(fake_app(service)) as made:
-        yield made
 
 
 class Connection:

@@ -26,11 +26,6 @@ BULK = Key("one", "0" * 64, priority="bulk")
 
 
 @pytest.fixture
-def service() -> FakeService:
-    return FakeService()
-
-
-@pytest.fixture
 def backend(service: FakeService) -> Backend:
     access = Access(None, Budgets(Usage(open_store("memory"), lambda: None, lambda: "2026-01-02")))
     return Backend(service, ServeConfig(), access, Detector())  # type: ignore[arg-type]
