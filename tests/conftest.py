@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from noted_calls import Noting, noting_in
+from postgres_server import PostgresServer, postgres_server
 from transduce.serve.state.sqlite import SqliteDatabase
 from warm_start import warm_interpreter
 
@@ -165,6 +166,12 @@ def warm_python() -> Iterator[Path]:
         pytest.skip(_NO_TORCH)
     with warm_interpreter(modules=_OF_A_SERVICE) as command:
         yield command
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server; without one, the test is skipped."""
+    yield from postgres_server()
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from made_models import untied_folder
-from postgres_server import PostgresServer, postgres_server
+from postgres_server import PostgresServer
 from served_process import Answer, Serving, serving, write_config
 from transduce.translation.documents import DocumentJob, Languages, translate_document
 from transduce.translation.pipeline import TextOptions
@@ -41,11 +41,6 @@ def _book(num_paragraphs: int) -> bytes:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return untied_folder(tmp_path_factory.mktemp("model") / "made")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    yield from postgres_server()
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +175,9 @@ def test_a_service_that_is_told_to_end_puts_the_document_back(
 
 
 def test_another_replica_takes_over_what_a_dead_one_had(
-    tmp_path: Path, model: Path, server: PostgresServer, book: tuple[bytes, bytes], warm_python: Path
+    tmp_path: Path, model: Path, postgres: PostgresServer, book: tuple[bytes, bytes], warm_python: Path
 ) -> None:
-    database = server.new_database()
+    database = postgres.new_database()
     config = write_config(tmp_path, model, state={"url": database})
     content, expected = book
     with held_client(config, sys.executable) as dead:  # what `warm_python` starts is not stopped by SIGSTOP
@@ -201,9 +196,9 @@ def test_another_replica_takes_over_what_a_dead_one_had(
 
 
 def test_a_document_that_one_replica_translates_is_deleted_by_another(
-    tmp_path: Path, model: Path, server: PostgresServer, warm_python: Path
+    tmp_path: Path, model: Path, postgres: PostgresServer, warm_python: Path
 ) -> None:
-    config = write_config(tmp_path, model, state={"url": server.new_database()}, documents={"running": 1})
+    config = write_config(tmp_path, model, state={"url": postgres.new_database()}, documents={"running": 1})
     with held_client(config, warm_python) as first, held_client(config, warm_python) as second:
         clients = [first, second]
         documents = [first.begun(_book(_PARAGRAPHS))]
@@ -222,19 +217,19 @@ def test_a_document_that_one_replica_translates_is_deleted_by_another(
 
 
 def test_a_document_outlasts_its_database(
-    tmp_path: Path, model: Path, server: PostgresServer, book: tuple[bytes, bytes], warm_python: Path
+    tmp_path: Path, model: Path, postgres: PostgresServer, book: tuple[bytes, bytes], warm_python: Path
 ) -> None:
-    config = write_config(tmp_path, model, state={"url": server.new_database()})
+    config = write_config(tmp_path, model, state={"url": postgres.new_database()})
     content, expected = book
     with held_client(config, warm_python) as client:
         document = client.begun(content)
-        server.stop()
+        postgres.stop()
         try:
             assert client.request("GET", f"/api/documents/{document}").status == 503
             assert client.send(_SMALL).status == 503
             (tmp_path / "gate").touch()
         finally:
-            server.start()
+            postgres.start()
         path = f"/api/documents/{document}"
         client.service.wait_until(lambda: client.request("GET", path).status == 200, _PATIENCE, _PAUSE)
         assert client.result(document) == expected

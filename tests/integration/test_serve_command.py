@@ -20,7 +20,7 @@ import pytest
 
 from described_answers import require_described
 from made_models import untied_folder
-from postgres_server import PostgresServer, postgres_server
+from postgres_server import PostgresServer
 from served_process import Answer, Serving, ask, serving, write_config
 from transduce.cli.main import main as command_line
 from transduce.serve.operations.keys import add_key
@@ -299,21 +299,16 @@ def test_pages_of_other_origins_are_served_only_if_set(tmp_path: Path, model: Pa
 # --- the store fails ------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    yield from postgres_server()
-
-
 def test_translation_goes_on_without_the_database(
-    tmp_path: Path, model: Path, server: PostgresServer, warm_python: Path
+    tmp_path: Path, model: Path, postgres: PostgresServer, warm_python: Path
 ) -> None:
-    config = write_config(tmp_path, model, state={"url": server.new_database()})
+    config = write_config(tmp_path, model, state={"url": postgres.new_database()})
     glossary = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "dog\tHund", "entries_format": "tsv"}
     with serving(config, python=warm_python) as service:
         made = service.ask("/v2/glossaries", glossary)
         assert made.status == 201, made.body
         path = f"/v2/glossaries/{made.json['glossary_id']}"
-        server.stop()
+        postgres.stop()
         try:
             for _ in range(3):
                 assert translate(service).status == 200
@@ -321,7 +316,7 @@ def test_translation_goes_on_without_the_database(
             service.wait_until(lambda: b"transduce_store_failing 1.0" in service.ask("/metrics").body)
             assert service.ask("/ready").status == 200
         finally:
-            server.start()
+            postgres.start()
         service.wait_until(lambda: service.ask(path).status == 200)
         service.wait_until(lambda: b"transduce_store_failing 0.0" in service.ask("/metrics").body)
         assert service.stop() == 0  # afterwards the whole log has been read

@@ -6,14 +6,13 @@ import itertools
 import math
 import signal
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from made_models import untied_folder
-from postgres_server import PostgresServer, postgres_server
+from postgres_server import PostgresServer
 from served_process import Serving, serving, write_config
 from transduce.serve.operations.keys import add_key
 from transduce.serve.state.store import open_store
@@ -29,11 +28,6 @@ _ENDED = (OSError, http.client.HTTPException, AssertionError)  # no answer, or o
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return untied_folder(tmp_path_factory.mktemp("model") / "made")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    yield from postgres_server()
 
 
 class Replicas:
@@ -64,9 +58,9 @@ class Replicas:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_two_services_spend_a_quota_once_though_one_is_replaced(
-    tmp_path: Path, model: Path, server: PostgresServer, warm_python: Path, number: int
+    tmp_path: Path, model: Path, postgres: PostgresServer, warm_python: Path, number: int
 ) -> None:
-    database = server.new_database()
+    database = postgres.new_database()
     counted: list[int] = []  # characters of answered requests
     is_third = threading.Event()
     with contextlib.ExitStack() as stack:
@@ -107,11 +101,11 @@ def test_two_services_spend_a_quota_once_though_one_is_replaced(
 
 
 def test_of_long_lists_as_many_are_answered_as_the_quota_has_room_for(
-    tmp_path: Path, model: Path, server: PostgresServer, warm_python: Path
+    tmp_path: Path, model: Path, postgres: PostgresServer, warm_python: Path
 ) -> None:
     lines = ["A dog runs."] * 55  # 605 characters: the first leaves 395, the second overdraws them
     with contextlib.ExitStack() as stack:
-        replicas = Replicas(tmp_path, model, server.new_database(), stack, warm_python)
+        replicas = Replicas(tmp_path, model, postgres.new_database(), stack, warm_python)
         with ThreadPoolExecutor(8) as threads:
             sent = [threads.submit(replicas.answered, replicas.services[index % 2], *lines) for index in range(8)]
             answered = [each.result() for each in sent]

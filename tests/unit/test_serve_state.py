@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from postgres_server import PostgresServer, postgres_server
+from postgres_server import PostgresServer
 from transduce.errors import ConfigError, DataError
 from transduce.serve.requests import UnavailableError
 from transduce.serve.state import database as database_module
@@ -34,17 +34,12 @@ PETS = StoredDictionary("en", "de", tuple(ENTRIES))
 ONE = StoredDictionary("en", "de", (("x", "y"),))
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    yield from postgres_server()
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "new" / "serve.db")
-    server: PostgresServer = request.getfixturevalue("server")
-    return server.new_database()
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    return postgres.new_database()
 
 
 @pytest.fixture
@@ -264,22 +259,22 @@ def test_who_waits_too_long_for_another_thread_is_told_to_come_back(
     assert store.glossaries("key1") == []
 
 
-def test_a_server_that_was_restarted_is_used_again_without_an_error(server: PostgresServer) -> None:
-    store = open_store(server.new_database())
+def test_a_server_that_was_restarted_is_used_again_without_an_error(postgres: PostgresServer) -> None:
+    store = open_store(postgres.new_database())
     store.add_usage("2026-01-01", {"a": 1})
-    server.stop()
-    server.start()
+    postgres.stop()
+    postgres.start()
     store.add_usage("2026-01-01", {"a": 1})
     assert store.usage("a", "2026-01-01", "2026-01-01") == 2
     store.close()
 
 
 def test_a_server_that_is_gone_is_an_error_until_it_is_back(
-    server: PostgresServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = open_store(server.new_database())
+    store = open_store(postgres.new_database())
     made = store.add_glossary("key1", "a", [PETS])
-    server.stop()
+    postgres.stop()
     try:
         with caplog.at_level(logging.INFO):
             for _ in range(3):
@@ -289,7 +284,7 @@ def test_a_server_that_is_gone_is_an_error_until_it_is_back(
         assert len(caplog.records) == 1  # one line for the outage
         assert "cannot be used" in caplog.text
     finally:
-        server.start()
+        postgres.start()
     monkeypatch.setattr(database_module, "_RETRY_SECONDS", 0.0)
     assert store.glossary("key1", made.id) == made
     assert not store.is_failing
@@ -298,27 +293,27 @@ def test_a_server_that_is_gone_is_an_error_until_it_is_back(
 
 
 def test_a_server_that_is_gone_is_not_asked_for_each_request(
-    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = open_store(server.new_database())
+    store = open_store(postgres.new_database())
     monkeypatch.setattr(database_module, "_RETRY_SECONDS", 1000.0)
     attempts = []
     connect = store._database.connect
     monkeypatch.setattr(store._database, "connect", lambda: (attempts.append(1), connect())[1])
-    server.stop()
+    postgres.stop()
     try:
         for _ in range(5):
             with pytest.raises(StateError):
                 store.glossaries("key1")
     finally:
-        server.start()
+        postgres.start()
     assert len(attempts) == 1
     monkeypatch.undo()
 
 
-def test_a_server_that_became_a_standby_is_left(server: PostgresServer) -> None:
+def test_a_server_that_became_a_standby_is_left(postgres: PostgresServer) -> None:
     """A session that can only be read stays so; a new one goes to a server that can be written to."""
-    store = open_store(server.new_database())
+    store = open_store(postgres.new_database())
     store._database._connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
     assert store.add_usage("2026-01-01", {"a": 1}) == {"a": 1}
     assert not store.is_failing
@@ -326,12 +321,12 @@ def test_a_server_that_became_a_standby_is_left(server: PostgresServer) -> None:
 
 
 def test_a_standby_is_an_error_until_it_can_be_written_to(
-    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import psycopg
 
     monkeypatch.setattr(database_module, "_RETRY_SECONDS", 0.0)
-    address = server.new_database()
+    address = postgres.new_database()
     store = open_store(address)
     with psycopg.connect(address, autocommit=True, options="-c default_transaction_read_only=off") as connection:
         database = connection.info.dbname
@@ -353,9 +348,9 @@ def test_a_standby_is_an_error_until_it_can_be_written_to(
     store.close()
 
 
-def test_nothing_is_kept_in_a_session_of_the_server(server: PostgresServer) -> None:
+def test_nothing_is_kept_in_a_session_of_the_server(postgres: PostgresServer) -> None:
     """PgBouncer may give each transaction another session."""
-    store = open_store(server.new_database())
+    store = open_store(postgres.new_database())
     for _ in range(10):
         store.add_usage("2026-01-01", {"a": 1})
     assert store._database.run(lambda run: run("SHOW statement_timeout") + run("SHOW lock_timeout")) == [

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from postgres_server import PostgresServer, postgres_server
+from postgres_server import PostgresServer
 from transduce.serve.state import documents as module
 from transduce.serve.state import sqlite as sqlite_module
 from transduce.serve.state.database import StateError
@@ -20,17 +20,12 @@ from transduce.serve.state.store import Store, open_store
 CONTENT = bytes(range(256)) * 3
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    yield from postgres_server()
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "serve.db")
-    server: PostgresServer = request.getfixturevalue("server")
-    return server.new_database()
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    return postgres.new_database()
 
 
 @pytest.fixture
