@@ -6,24 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from transduce.config import ModelConfig
+from random_models import SMALL, random_model
 from transduce.model import DecoderState, Memory, Transformer, cache
 from transduce.model.packing import Packing
 from transduce.model.transformer import _INITIAL_STEPS
 
 pytestmark = pytest.mark.computes
 
-BASE = ModelConfig(
-    vocab_size=40,
-    num_encoder_layers=2,
-    num_decoder_layers=2,
-    d_model=16,
-    d_ff=24,
-    num_heads=2,
-    d_k=8,
-    d_v=8,
-    dropout=0.0,
-)
+BASE = replace(SMALL, num_encoder_layers=2)
 CONFIGS = {
     "post-norm": BASE,
     "pre-norm": replace(BASE, norm="pre"),
@@ -48,11 +38,7 @@ LENGTHS = torch.tensor([7, 2, 4])
 
 @pytest.fixture(params=CONFIGS)
 def model(request: pytest.FixtureRequest) -> Transformer:
-    torch.manual_seed(1)
-    model = Transformer(CONFIGS[request.param]).eval()
-    for parameter in model.parameters():  # biases and norms too: as initialised they would hide much
-        torch.nn.init.normal_(parameter, 0.0, 0.3)
-    return model
+    return random_model(CONFIGS[request.param])
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from transduce.config import DecodeConfig, ModelConfig
+from random_models import SEARCHES, SMALL, random_model
+from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.interface import TokenConstraints
 from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError
@@ -21,42 +21,24 @@ from transduce.model.cuda_graphs import GraphBuffers, GraphDecoder
 
 pytestmark = pytest.mark.computes
 
-_BASE = ModelConfig(
-    vocab_size=40, num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=24, num_heads=2, d_k=8, d_v=8
-)
 _CONFIGS = {
-    "post-norm": _BASE,
+    "post-norm": SMALL,
     "released code": replace(
-        _BASE, decoder_start="zero", attention_bias=True, target_space_embedding=True, sinusoid_layout="concatenated"
+        SMALL, decoder_start="zero", attention_bias=True, target_space_embedding=True, sinusoid_layout="concatenated"
     ),
-    "learned positions": replace(_BASE, positions="learned", max_positions=100, norm="pre"),
-    "d_k is not d_v": replace(_BASE, d_k=3, d_v=10, num_heads=4, tie_embeddings="none"),
+    "learned positions": replace(SMALL, positions="learned", max_positions=100, norm="pre"),
+    "d_k is not d_v": replace(SMALL, d_k=3, d_v=10, num_heads=4, tie_embeddings="none"),
 }
 _LENGTHS = torch.tensor([7, 2, 4])
 _SOURCES = [[7, 8, 9], [10, 11, 10, 8, 7, 5, 6], [4], [5, 6, 7, 8], [9] * 20]
-_SEARCHES: dict[str, tuple[dict[str, Any], int, list[TokenConstraints] | None]] = {
-    "beam": ({"beam_size": 4}, 4, None),
-    "greedy": ({"beam_size": 1}, 1, None),
-    "groups": ({"beam_size": 4, "diversity_groups": 2, "diversity_penalty": 0.5}, 4, None),
-    "coverage": ({"beam_size": 3, "coverage_penalty": 0.2}, 3, None),
-    "drawn": ({"temperature": 1.0, "seed": 3}, 3, None),
-    "long": ({"beam_size": 2, "max_extra_tokens": 150, "min_tokens": 140}, 1, None),
-    "conditions": ({"beam_size": 4}, 2, [TokenConstraints(prefix=(5,), required=(((6, 7),),), forbidden=((9,),))] * 5),
-}
+_LONG = ({"beam_size": 2, "max_extra_tokens": 150, "min_tokens": 140}, 1, None)
+_SEARCHES = SEARCHES | {"long": _LONG}
 
 
 @pytest.fixture(autouse=True)
 def _inference() -> object:
     with torch.inference_mode():
         yield
-
-
-def _model(config: ModelConfig = _BASE) -> Transformer:
-    torch.manual_seed(1)
-    model = Transformer(config).eval()
-    for parameter in model.parameters():  # biases and norms too: as initialised they would hide much
-        torch.nn.init.normal_(parameter, 0.0, 0.3)
-    return model
 
 
 def _memory(model: Transformer) -> Memory:
@@ -71,7 +53,7 @@ def _assert_close(ours: Tensor, theirs: Tensor) -> None:
 @pytest.mark.parametrize("name", _CONFIGS)
 def test_each_step_is_that_of_the_model(name: str) -> None:
     """With beams that are reordered and sentences that finish."""
-    model = _model(_CONFIGS[name]).double()  # so that a difference is one, and no rounding
+    model = random_model(_CONFIGS[name]).double()  # so that a difference is one, and no rounding
     memory, num_steps = _memory(model), 70
     decoder = GraphDecoder(model, record=False)
     states: list[Any] = [
@@ -110,7 +92,7 @@ def _assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -
 
 @pytest.mark.parametrize("name", _SEARCHES)
 def test_each_search_finds_the_same(name: str) -> None:
-    engine = TorchEngine(_model())
+    engine = TorchEngine(random_model())
     expected = _found(engine, name)
     engine.graph_decoders = [GraphDecoder(engine.model, record=False)]
     for _ in range(2):  # in new buffers, and in used ones
@@ -120,7 +102,7 @@ def test_each_search_finds_the_same(name: str) -> None:
 def test_an_ensemble_and_a_shortlist_find_the_same() -> None:
     candidates = np.concatenate([np.arange(40)[:, None], np.full((40, 3), [11, 17, 30])], axis=1).astype(np.int32)
     shortlist = Shortlist(candidates, np.array([2, 20, 21], np.int32), {}, len(candidates))
-    engine = TorchEngine(_model(), others=[_model(replace(_BASE, norm="pre"))], shortlist=shortlist)
+    engine = TorchEngine(random_model(), others=[random_model(replace(SMALL, norm="pre"))], shortlist=shortlist)
     expected = _found(engine, "beam")
     engine.graph_decoders = [GraphDecoder(model, record=False) for model in engine.models]
     _assert_same(_found(engine, "beam"), expected)
@@ -160,7 +142,7 @@ def test_a_step_is_the_same_operations_at_each_position(
 ) -> None:
     """So that it can be recorded: no shape, no number and no question to the device depends on the position."""
     monkeypatch.setattr(attention, "_has_fused_kernels", lambda device: fused)
-    model = _model(_CONFIGS[name])
+    model = random_model(_CONFIGS[name])
     decoder = GraphDecoder(model, record=False)
     state = decoder.start(_memory(model), max_steps=9, num_beams=2).expand(2)
     seen = []
@@ -175,7 +157,7 @@ def test_a_step_is_the_same_operations_at_each_position(
 
 @pytest.mark.parametrize("name", ["beam", "greedy"])
 def test_fused_attention_finds_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = TorchEngine(_model())
+    engine = TorchEngine(random_model())
     expected = _found(engine, name)
     monkeypatch.setattr(attention, "_has_fused_kernels", lambda device: True)
     engine.graph_decoders = [GraphDecoder(engine.model, record=False)]
@@ -195,7 +177,7 @@ def test_buffers_are_recorded_when_they_are_used_again(monkeypatch: pytest.Monke
     monkeypatch.setattr(cuda_graphs, "_STEPS_BEFORE_RECORDING", 3)
     monkeypatch.setattr(GraphBuffers, "record", record)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: "pool")
-    engine = TorchEngine(_model())
+    engine = TorchEngine(random_model())
     expected = _found(engine, "beam")
     engine.graph_decoders = [GraphDecoder(engine.model, record=True)]
     for number in range(4):
@@ -209,7 +191,7 @@ def test_a_failed_recording_says_how_to_decode_without(monkeypatch: pytest.Monke
     def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nand much more")
 
-    engine = TorchEngine(_model())
+    engine = TorchEngine(random_model())
     engine.graph_decoders = [GraphDecoder(engine.model, record=True)]
     monkeypatch.setattr(cuda_graphs, "_STEPS_BEFORE_RECORDING", 3)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: "pool")
@@ -221,7 +203,7 @@ def test_a_failed_recording_says_how_to_decode_without(monkeypatch: pytest.Monke
 
 def test_nan_spoils_its_own_sentence_only() -> None:
     """Not the next one that is searched in the same buffers."""
-    model = _model()
+    model = random_model()
     model.source_embedding.data[39] = float("nan")
     model.output_embedding = torch.nn.Parameter(model.source_embedding.detach().nan_to_num())
     engine = TorchEngine(model)
@@ -236,7 +218,7 @@ def test_nan_spoils_its_own_sentence_only() -> None:
 
 @pytest.mark.parametrize("lengths", [(3, 10), (10, 3)])
 def test_a_search_sees_all_of_its_source_after_another_in_the_same_buffers(lengths: tuple[int, int]) -> None:
-    engine, options = TorchEngine(_model()), DecodeConfig(beam_size=2, max_extra_tokens=5)
+    engine, options = TorchEngine(random_model()), DecodeConfig(beam_size=2, max_extra_tokens=5)
     sources = [[[*range(4, 4 + length)], [*range(20, 20 + length)]] for length in lengths]
     expected = [engine.translate(each, options) for each in sources]
     engine.graph_decoders = [GraphDecoder(engine.model, record=False)]
@@ -251,14 +233,14 @@ def test_a_search_sees_all_of_its_source_after_another_in_the_same_buffers(lengt
     [(1, 1, 1, (1, 64, 16)), (3, 16, 64, (4, 64, 16)), (4, 17, 65, (4, 128, 32)), (5, 33, 128, (8, 128, 64))],
 )
 def test_buffers_are_rounded_up(num_sentences: int, num_source: int, max_steps: int, expected: Any) -> None:
-    model = _model()
+    model = random_model()
     memory = Memory(torch.zeros(num_sentences, num_source, 16), None)
     shape = GraphDecoder(model, record=False).start(memory, max_steps=max_steps, num_beams=2).buffers.shape
     assert (shape.num_sentences, shape.num_positions, shape.num_source) == expected
 
 
 def test_padding_of_the_buffers_is_no_source() -> None:
-    model = _model()
+    model = random_model()
     memory = Memory(torch.zeros(3, 5, 16), torch.tensor([True, True, False, True, True]).expand(3, 1, 1, 5))
     mask = GraphDecoder(model, record=False).start(memory, max_steps=1, num_beams=2).buffers.memory_mask
     assert mask[:3, 0, 0].tolist() == [[True, True, False, True, True, *[False] * 11]] * 3
@@ -266,7 +248,7 @@ def test_padding_of_the_buffers_is_no_source() -> None:
 
 
 def test_the_least_recently_used_buffers_are_dropped_first() -> None:
-    model = _model()
+    model = random_model()
     memory = Memory(torch.zeros(1, 4, 16), None)
     decoder = GraphDecoder(model, record=False)
     one = decoder.start(memory, max_steps=1, num_beams=1).buffers.num_bytes
@@ -279,7 +261,7 @@ def test_the_least_recently_used_buffers_are_dropped_first() -> None:
 
 
 def test_buffers_are_dropped_beyond_the_limit_on_memory() -> None:
-    engine = TorchEngine(_model())
+    engine = TorchEngine(random_model())
     expected = {name: _found(engine, name) for name in ("beam", "greedy", "long")}
     decoder = GraphDecoder(engine.model, record=False, max_bytes=1)
     engine.graph_decoders = [decoder]
@@ -317,7 +299,7 @@ class _Replay:
 
 @pytest.mark.parametrize("config", _CONFIGS)
 def test_a_replay_that_gives_other_results_is_refused(config: str) -> None:
-    model = _model(_CONFIGS[config])
+    model = random_model(_CONFIGS[config])
     buffers = GraphDecoder(model, record=False).start(_memory(model), max_steps=9, num_beams=3).buffers
     expected = buffers.warm_up()
     assert len({tuple(step.flatten().tolist()) for step in expected}) == 3  # each step is another
@@ -329,7 +311,7 @@ def test_a_replay_that_gives_other_results_is_refused(config: str) -> None:
 
 
 def test_a_search_beyond_its_buffers_is_refused() -> None:
-    model = _model()
+    model = random_model()
     state = GraphDecoder(model, record=False).start(_memory(model), max_steps=64, num_beams=2)
     with pytest.raises(ValueError, match="3 beams"):
         state.expand(3)
@@ -339,7 +321,7 @@ def test_a_search_beyond_its_buffers_is_refused() -> None:
 
 def test_a_window_is_refused() -> None:
     with pytest.raises(ValueError, match="attention window"):
-        GraphDecoder(_model(replace(_BASE, attention_window=8)), record=False)
+        GraphDecoder(random_model(replace(SMALL, attention_window=8)), record=False)
 
 
 @pytest.mark.gpu
@@ -349,7 +331,7 @@ def test_a_window_is_refused() -> None:
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("config", _CONFIGS)
 def test_a_gpu_replays_the_same(config: str, precision: Any) -> None:
-    engine = TorchEngine(_model(_CONFIGS[config]).cuda(), precision)
+    engine = TorchEngine(random_model(_CONFIGS[config]).cuda(), precision)
     decoders, engine.graph_decoders = engine.graph_decoders, None
     assert decoders is not None
     for name in _SEARCHES:

@@ -18,11 +18,10 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))  # where this file is run, and not collected
 import pretended_gpu
 from pretended_gpu import begin, waits
+from random_models import SEARCHES, SMALL, random_model
 from transduce.config import Config, DecodeConfig, ModelConfig, TrainConfig
 from transduce.data.store import ParallelStore, StoreWriter
-from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
-from transduce.model import Transformer
 from transduce.model.cuda_graphs import GraphDecoder
 from transduce.training.device import Compute
 from transduce.training.guidance import CurrentWord, Guidance
@@ -31,43 +30,14 @@ from transduce.training.progress import Progress
 from transduce.training.trainer import Trainer
 from transduce.training.validation import perplexity
 
-_BASE = ModelConfig(
-    vocab_size=40,
-    num_encoder_layers=1,
-    num_decoder_layers=2,
-    d_model=16,
-    d_ff=24,
-    num_heads=2,
-    d_k=8,
-    d_v=8,
-    dropout=0.0,
-)
 _CONFIGS = {
-    "post-norm": _BASE,
-    "released code": replace(_BASE, decoder_start="zero", attention_bias=True, target_space_embedding=True),
-    "learned positions": replace(_BASE, positions="learned", max_positions=200, norm="pre", tie_embeddings="none"),
-    "window": replace(_BASE, attention_window=4),
+    "post-norm": SMALL,
+    "released code": replace(SMALL, decoder_start="zero", attention_bias=True, target_space_embedding=True),
+    "learned positions": replace(SMALL, positions="learned", max_positions=200, norm="pre", tie_embeddings="none"),
+    "window": replace(SMALL, attention_window=4),
 }
 _SOURCES = [[7, 8, 9], [10, 11, 10, 8, 7, 5, 6], [4], [5, 6, 7, 8], [9] * 12]
-_SEARCHES: dict[str, tuple[dict[str, Any], int, list[TokenConstraints] | None]] = {
-    "beam": ({"beam_size": 4}, 4, None),
-    "greedy": ({"beam_size": 1}, 1, None),
-    "groups": ({"beam_size": 4, "diversity_groups": 2, "diversity_penalty": 0.5}, 4, None),
-    "coverage": ({"beam_size": 3, "coverage_penalty": 0.2}, 3, None),
-    "drawn": ({"temperature": 1.0, "seed": 3, "top_k": 5, "top_p": 0.9}, 3, None),
-    "long": ({"beam_size": 2, "max_extra_tokens": 56, "min_tokens": 66}, 1, None),
-    "no repeats": ({"beam_size": 2, "no_repeat_ngram": 2, "min_tokens": 3}, 1, None),
-    "conditions": ({"beam_size": 4}, 2, [TokenConstraints(prefix=(5,), required=(((6, 7),),), forbidden=((9,),))] * 5),
-}
-
-
-def _model(config: ModelConfig) -> Transformer:
-    torch.manual_seed(1)
-    model = Transformer(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            torch.nn.init.normal_(parameter, 0.0, 0.3)
-    return model
+_SEARCHES = SEARCHES | {"long": ({"beam_size": 2, "max_extra_tokens": 56, "min_tokens": 66}, 1, None)}
 
 
 def _found(engine: TorchEngine, name: str) -> list[list[list[int]]]:
@@ -78,7 +48,8 @@ def _found(engine: TorchEngine, name: str) -> list[list[list[int]]]:
 
 def _decode() -> dict[str, Any]:
     """Returns what differs from the CPU, and how often plain searches waited for the device."""
-    models = {name: _model(config).double() for name, config in _CONFIGS.items()}  # a difference is one, no rounding
+    # In double precision a difference is one, and no rounding.
+    models = {name: random_model(config).double() for name, config in _CONFIGS.items()}
     here = {name: TorchEngine(model) for name, model in models.items()}
     searches = {name: [*_SEARCHES] if name == "post-norm" else ["beam", "greedy"] for name in models}
     expected = {(name, each): _found(engine, each) for name, engine in here.items() for each in searches[name]}
@@ -129,7 +100,7 @@ def _train(folder: str) -> dict[str, Any]:
 
     def trained(config: ModelConfig, device: torch.device) -> tuple[dict[str, np.ndarray], list[str], float]:
         whole = Config(model=config, train=settings)
-        model = _model(config).to(device)
+        model = random_model(config).to(device)
         guide.watch(model)
         compute = Compute(device, torch.float32)
         trainer = Trainer(model, whole, Path(folder), store, guidance=guide, compute=compute, show_progress=False)
