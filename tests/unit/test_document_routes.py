@@ -3,9 +3,8 @@
 import asyncio
 import io
 import re
-import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +23,7 @@ from transduce.serve.state.database import Database, StateError
 from transduce.serve.state.documents import TRANSLATING, NewDocument
 from transduce.serve.state.store import open_store
 from transduce.serve.web import uploads
+from waiting import wait_until
 
 TEXT = b"# A dog\n\nIt *runs*.\n"
 TRANSLATED = b"# \\[de\\] A DOG\n\n\\[de\\] IT *RUNS*.\n"
@@ -44,14 +44,6 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transduce.serve.documents.service._READING_SECONDS", 300.0)
 
 
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Waits for something to happen."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def send(client: DescribedClient, content: bytes = TEXT, name: str = "dog.md", **options: Any) -> Any:
     """Sends a document in our own protocol."""
     fields = LANGUAGES | options.pop("data", {})
@@ -60,7 +52,7 @@ def send(client: DescribedClient, content: bytes = TEXT, name: str = "dog.md", *
 
 def ended(client: DescribedClient, document_id: str, **options: Any) -> Mapping[str, Any]:
     """Returns the description of a document that has ended."""
-    until(lambda: client.get(f"/api/documents/{document_id}", **options).json()["state"] in ("done", "failed"))
+    wait_until(lambda: client.get(f"/api/documents/{document_id}", **options).json()["state"] in ("done", "failed"))
     found: Mapping[str, Any] = client.get(f"/api/documents/{document_id}", **options).json()
     return found
 
@@ -103,13 +95,13 @@ def test_a_document_that_waits_says_how_far_it_is(client: DescribedClient, servi
     gate = client.portal.call(asyncio.Event)
     service.gate = gate
     made = send(client, b"".join(b"A dog of %d years runs.\n\n" % number for number in range(600))).json()
-    until(lambda: bool(service.requests))
+    wait_until(lambda: bool(service.requests))
     assert client.get(f"/api/documents/{made['id']}").json()["state"] == "translating"
     early = client.get(f"/api/documents/{made['id']}/result")
     assert (early.status_code, early.json()["error"]["code"], early.headers["retry-after"]) == (409, "not_ready", "1")
     service.gate = client.portal.call(asyncio.Event)
     client.portal.call(gate.set)
-    until(lambda: 0 < client.get(f"/api/documents/{made['id']}").json()["progress"] < 1)
+    wait_until(lambda: 0 < client.get(f"/api/documents/{made['id']}").json()["progress"] < 1)
     client.portal.call(service.gate.set)
     assert ended(client, made["id"])["segments_done"] == 600
 
@@ -119,9 +111,9 @@ def test_a_document_that_is_deleted_is_not_translated_further(client: DescribedC
     assert client.portal is not None
     service.gate = client.portal.call(asyncio.Event)
     made = send(client).json()
-    until(lambda: bool(service.requests))
+    wait_until(lambda: bool(service.requests))
     assert client.delete(f"/api/documents/{made['id']}").status_code == 204
-    until(lambda: service.cancelled == 1)
+    wait_until(lambda: service.cancelled == 1)
     client.portal.call(service.gate.set)
     assert client.get(f"/api/documents/{made['id']}").status_code == 404
     assert ended(client, send(client).json()["id"])["state"] == "done"  # others go on
@@ -285,7 +277,7 @@ def test_a_document_that_takes_long_or_much_to_read_is_refused(
 def test_a_service_that_has_too_much_to_do_is_asked_again(client: DescribedClient, service: FakeService) -> None:
     service.error = OverloadedError("Too much work waits.", 0)
     made = send(client).json()
-    until(lambda: len(service.requests) > 1)
+    wait_until(lambda: len(service.requests) > 1)
     service.error = None
     assert ended(client, made["id"])["state"] == "done"
 
@@ -402,7 +394,7 @@ def test_a_document_belongs_to_its_key_and_is_charged_to_it(tmp_path: Path, serv
         assert ended(client, made.json()["id"], **one)["state"] == "done"
         service.error = ModelUnavailableError("The model failed.", 0)
         assert ended(client, send(client, **one).json()["id"], **one)["state"] == "failed"
-        until(lambda: used(client, secrets[0]) == characters)  # those of the other were given back
+        wait_until(lambda: used(client, secrets[0]) == characters)  # those of the other were given back
         service.error = None
         assert send(client, b"word " * 21, "a.txt", **one).status_code == 202  # the last one may take more
         assert send(client, **one).status_code == 429
@@ -428,7 +420,7 @@ def test_results_expire(service: FakeService, monkeypatch: pytest.MonkeyPatch) -
     config = ServeConfig(documents=DocumentsConfig(keep_seconds=0.01))
     with DescribedClient(fake_app(service, config)) as client:
         made = send(client).json()
-        until(lambda: client.get(f"/api/documents/{made['id']}").status_code == 404)
+        wait_until(lambda: client.get(f"/api/documents/{made['id']}").status_code == 404)
 
 
 def test_of_a_document_that_expires_unfinished_what_is_not_translated_is_given_back() -> None:
@@ -491,7 +483,7 @@ def test_without_the_store_documents_are_neither_taken_nor_given(
 ) -> None:
     done = ended(client, send(client).json()["id"])["id"]
     handle = client.post("/v2/document", data={"target_lang": "DE"}, files={"file": ("a.txt", b"A dog.")}).json()
-    until(lambda: deepl_status(client, handle)["status"] == "done")
+    wait_until(lambda: deepl_status(client, handle)["status"] == "done")
     store = BrokenStore(monkeypatch)
     key = {"document_key": handle["document_key"]}
     answers = [
@@ -517,10 +509,10 @@ def test_a_document_waits_for_the_store_to_come_back(
     assert client.portal is not None
     service.gate = client.portal.call(asyncio.Event)
     made = send(client).json()
-    until(lambda: bool(service.requests))
+    wait_until(lambda: bool(service.requests))
     store = BrokenStore(monkeypatch)
     client.portal.call(service.gate.set)
-    until(lambda: store.num_failures > 5)
+    wait_until(lambda: store.num_failures > 5)
     store.mend()
     assert ended(client, made["id"])["state"] == "done"
     assert client.get(f"/api/documents/{made['id']}/result").content == TRANSLATED
@@ -654,7 +646,7 @@ def deepl_status(client: DescribedClient, handle: Mapping[str, str]) -> Mapping[
 def test_deepl_gives_a_result_once(client: DescribedClient) -> None:
     made = client.post("/v2/document", data={"target_lang": "DE"}, files={"file": ("dog.md", TEXT)}, headers=_DEEPL)
     handle = made.json()
-    until(lambda: deepl_status(client, handle)["status"] == "done")
+    wait_until(lambda: deepl_status(client, handle)["status"] == "done")
     assert deepl_status(client, handle)["billed_characters"] == len("A dogIt runs.")
     address, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
     for wrong in ({"document_key": "wrong"}, {"document_key": "ü"}):
@@ -672,7 +664,7 @@ def test_deepl_translates_no_document_into_its_own_language(client: DescribedCli
     fields = {"target_lang": "DE", "source_lang": "DE"}
     handle = client.post("/v2/document", data=fields, files={"file": ("hund.md", TEXT)}, headers=_DEEPL).json()
     assert re.fullmatch("[0-9A-F]{32} [0-9A-F]{64}", f"{handle['document_id']} {handle['document_key']}")
-    until(lambda: deepl_status(client, handle)["status"] == "error")
+    wait_until(lambda: deepl_status(client, handle)["status"] == "error")
     assert deepl_status(client, handle)["message"] == "hund.md: Source and target language are equal."
     assert client.get("/v2/usage").json()["character_count"] == 0
 
@@ -685,17 +677,17 @@ def test_deepl_tells_the_states(client: DescribedClient, service: FakeService) -
     text = b"".join(b"A dog of %d years runs.\n\n" % number for number in range(600))
     fields = {"target_lang": "DE", "source_lang": "EN", "filename": "other.md"}
     handle = client.post("/v2/document", data=fields, files={"file": ("x", text)}, headers=_DEEPL).json()
-    until(lambda: bool(service.requests))
+    wait_until(lambda: bool(service.requests))
     assert deepl_status(client, handle)["status"] == "translating"
     result = f"/v2/document/{handle['document_id']}/result"
     early = client.post(result, json={"document_key": handle["document_key"]}, headers=_DEEPL)
     assert (early.status_code, early.headers["retry-after"]) == (503, "1")
     service.gate = client.portal.call(asyncio.Event)
     client.portal.call(gate.set)
-    until(lambda: deepl_status(client, handle).get("seconds_remaining", 0) > 0)
+    wait_until(lambda: deepl_status(client, handle).get("seconds_remaining", 0) > 0)
     service.error = ModelUnavailableError("The model failed.", 0)
     client.portal.call(service.gate.set)
-    until(lambda: deepl_status(client, handle)["status"] == "error")
+    wait_until(lambda: deepl_status(client, handle)["status"] == "error")
     told = deepl_status(client, handle)  # clients read the one or the other
     assert (told["message"], told["error_message"]) == ("The model failed.", "The model failed.")
     failed = client.post(result, json={"document_key": handle["document_key"]}, headers=_DEEPL)
@@ -725,7 +717,7 @@ def test_deepl_takes_a_glossary(client: DescribedClient, service: FakeService) -
     glossary = client.post("/v2/glossaries", json=terms, headers=_DEEPL).json()
     fields = {"target_lang": "DE", "source_lang": "EN", "glossary_id": glossary["glossary_id"], "output_format": "md"}
     handle = client.post("/v2/document", data=fields, files={"file": ("dog.md", TEXT)}, headers=_DEEPL).json()
-    until(lambda: deepl_status(client, handle)["status"] == "done")
+    wait_until(lambda: deepl_status(client, handle)["status"] == "done")
     assert service.requests[0].glossary is not None
     unknown = fields | {"glossary_id": "none"}
     answer = client.post("/v2/document", data=unknown, files={"file": ("dog.md", TEXT)}, headers=_DEEPL)

@@ -7,22 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
 from transduce.errors import LostPeerError, TrainingError
 from transduce.training import peers as peers_module
 from transduce.training.peers import Failure, Peers
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline, "nothing happened"
-        time.sleep(0.01)
+from waiting import wait_until
 
 
 def connected(count: int, address: str = "127.0.0.1") -> list[Peers]:

@@ -5,7 +5,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from starlette.routing import Route
 from transduce.serve.listening import allowed_connections, listening_socket
 from transduce.serve.operations.connections import BoundedProtocol
 from transduce.serve.operations.metrics import Metrics
+from waiting import wait_until
 
 _LONG = 32 << 20  # bytes; more than the system keeps for a client that does not read
 
@@ -50,13 +51,6 @@ def read_all(connection: socket.socket) -> bytes:
         while part := connection.recv(1 << 16):
             parts.append(part)
     return b"".join(parts)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "nothing happened"
-        time.sleep(0.01)
 
 
 async def short(_: Request) -> Response:

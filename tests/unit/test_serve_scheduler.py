@@ -22,6 +22,7 @@ from transduce.serve.operations.log import service_logs
 from transduce.serve.queued_engine import QueuedEngine
 from transduce.serve.requests import DeadlineError, ModelUnavailableError, Priority, StoppingError
 from transduce.serve.scheduler import Scheduler
+from waiting import wait_until
 
 LONG = 30.0  # seconds within which anything happens on a busy machine
 
@@ -99,13 +100,6 @@ def started(engine: Engine, recorder: Recorder) -> Iterator[Started]:
     assert set(threading.enumerate()) <= before
 
 
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.002)
-
-
 def run(scheduler: Scheduler, values: Sequence[int], work: int = 0, ticket: Ticket | None = None) -> list[Any]:
     return scheduler.run(ticket or Ticket(), work, values, [1] * len(values))
 
@@ -116,7 +110,7 @@ def held(scheduler: Scheduler, engine: Engine) -> Iterator[tuple[ThreadPoolExecu
     engine.gate.clear()
     with ThreadPoolExecutor(9) as threads:
         first = threads.submit(run, scheduler, [1])
-        until(lambda: engine.batches == [[1]])
+        wait_until(lambda: engine.batches == [[1]])
         yield threads, first
 
 
@@ -125,7 +119,7 @@ def compute_slowly(scheduler: Scheduler, engine: Engine, seconds: float) -> None
     engine.gate.clear()
     with ThreadPoolExecutor(1) as threads:
         found = threads.submit(run, scheduler, [1, 2])
-        until(lambda: scheduler.num_waiting == 1)
+        wait_until(lambda: scheduler.num_waiting == 1)
         time.sleep(seconds)
         engine.gate.set()
         found.result(LONG)
@@ -135,20 +129,20 @@ def test_requests_that_wait_are_computed_together(started: Started, engine: Engi
     scheduler = started()
     with held(scheduler, engine) as (threads, first):
         others = [threads.submit(run, scheduler, [10 * i, 10 * i + 1]) for i in range(1, 8)]
-        until(lambda: scheduler.num_waiting == 14)
+        wait_until(lambda: scheduler.num_waiting == 14)
         other_work = threads.submit(run, scheduler, [5], 1)
-        until(lambda: scheduler.num_waiting == 15)
+        wait_until(lambda: scheduler.num_waiting == 15)
         assert scheduler.oldest_seconds() > 0
         engine.gate.set()
         assert first.result(LONG) == [2]
         assert [each.result(LONG) for each in others] == [[20 * i, 20 * i + 2] for i in range(1, 8)]
         assert other_work.result(LONG) == [11]
     assert sorted(map(len, engine.batches)) == [1, 1, 14]
-    until(lambda: sorted(recorder.batches) == [1, 1, 14])
+    wait_until(lambda: sorted(recorder.batches) == [1, 1, 14])
     assert sorted(recorder.fills) == [0.01, 0.01, 0.14]
     assert scheduler.num_waiting == 0
     assert scheduler.oldest_seconds() == 0
-    until(lambda: scheduler.num_computing == 0)
+    wait_until(lambda: scheduler.num_computing == 0)
     assert run(scheduler, []) == []
 
 
@@ -157,7 +151,7 @@ def test_an_input_that_fails_fails_alone(started: Started, engine: Engine, recor
     engine.errors = {21: DataError("21 is wrong")}
     with held(scheduler, engine) as (threads, first):
         others = [threads.submit(run, scheduler, [10 * i, 10 * i + 1]) for i in range(1, 4)]
-        until(lambda: scheduler.num_waiting == 6)
+        wait_until(lambda: scheduler.num_waiting == 6)
         engine.gate.set()
         assert first.result(LONG) == [2]
         assert others[0].result(LONG) == [20, 22]
@@ -173,7 +167,7 @@ def test_an_input_on_which_the_engine_panics_fails_alone(started: Started, engin
     engine.errors = {21: SystemExit("panic")}
     with held(scheduler, engine) as (threads, first):
         others = [threads.submit(run, scheduler, [value]) for value in (20, 21)]
-        until(lambda: scheduler.num_waiting == 2)
+        wait_until(lambda: scheduler.num_waiting == 2)
         engine.gate.set()
         assert [first.result(LONG), others[0].result(LONG)] == [[2], [40]]
         with pytest.raises(ModelUnavailableError):
@@ -189,7 +183,7 @@ def test_a_failing_engine_is_reported_and_its_worker_goes_on(
     with caplog.at_level(logging.ERROR), pytest.raises(ModelUnavailableError) as found:
         run(scheduler, [3])
     assert "broken" not in str(found.value), "details are for the log"
-    until(lambda: recorder.events == ["failed"])
+    wait_until(lambda: recorder.events == ["failed"])
     assert any(record.exc_info and record.exc_info[1] is error for record in caplog.records)
     engine.errors = {}
     assert run(scheduler, [3]) == [6]
@@ -204,7 +198,7 @@ def test_no_text_of_a_user_is_logged_where_the_work_fails(
     with service_logs(access_log=False, quiet=True):
         with pytest.raises(ModelUnavailableError):
             run(started(), [3])
-        until(lambda: recorder.events == ["failed"])  # after the line
+        wait_until(lambda: recorder.events == ["failed"])  # after the line
     logged = capsys.readouterr().err
     assert "Geheim" not in logged
     assert re.search(rf"the engine failed: {type(error).__name__} at .*test_serve_scheduler\.py:\d+ ", logged)
@@ -219,7 +213,7 @@ def test_broken_metrics_break_nothing(
     with pytest.raises(ModelUnavailableError):
         run(scheduler, [3])
     assert [run(scheduler, [number]) for number in range(3)] == [[0], [2], [4]]
-    until(lambda: caplog.text.count("the metrics are broken") > 3)
+    wait_until(lambda: caplog.text.count("the metrics are broken") > 3)
     assert caplog.text.count("the engine failed") == 1
 
 
@@ -251,9 +245,9 @@ def test_a_cancelled_request_leaves_the_queue(started: Started, engine: Engine) 
     tickets = [Ticket(), Ticket()]
     with ThreadPoolExecutor(2) as threads:
         computed = threads.submit(run, scheduler, [1], 0, tickets[0])
-        until(lambda: engine.batches == [[1]])
+        wait_until(lambda: engine.batches == [[1]])
         waiting = threads.submit(run, scheduler, [2, 3], 0, tickets[1])
-        until(lambda: scheduler.num_waiting == 2)
+        wait_until(lambda: scheduler.num_waiting == 2)
         for ticket in tickets:
             ticket.cancel()
         for each in (computed, waiting):
@@ -272,7 +266,7 @@ def test_closing_computes_what_waits_and_refuses_the_rest(started: Started, engi
     engine.gate.clear()
     with ThreadPoolExecutor(10) as threads:
         accepted = [threads.submit(run, scheduler, [number] * 5) for number in range(8)]
-        until(lambda: scheduler.num_waiting + scheduler.num_computing == 40)
+        wait_until(lambda: scheduler.num_waiting + scheduler.num_computing == 40)
         closing = threads.submit(scheduler.close)
         time.sleep(0.02)
         with pytest.raises(StoppingError):
@@ -284,11 +278,11 @@ def test_closing_computes_what_waits_and_refuses_the_rest(started: Started, engi
 
 def test_idle_workers_share_one_request(started: Started, engine: Engine) -> None:
     scheduler = started(num_workers=2)
-    until(lambda: scheduler._num_idle == 2)
+    wait_until(lambda: scheduler._num_idle == 2)
     engine.gate.clear()
     with ThreadPoolExecutor(1) as threads:
         found = threads.submit(run, scheduler, list(range(10)))
-        until(lambda: len(engine.batches) == 2)
+        wait_until(lambda: len(engine.batches) == 2)
         engine.gate.set()
         assert found.result(LONG) == list(range(0, 20, 2))
     assert sorted(map(len, engine.batches)) == [5, 5]
@@ -300,7 +294,7 @@ def test_several_workers_share_what_waits(started: Started, engine: Engine) -> N
     engine.gate.clear()
     with ThreadPoolExecutor(1) as threads:
         found = threads.submit(run, scheduler, list(range(24)))
-        until(lambda: scheduler.num_computing == 4)
+        wait_until(lambda: scheduler.num_computing == 4)
         assert scheduler.num_waiting == 20
         assert scheduler.expected_wait_seconds() == pytest.approx(20 * 0.01 / 4)
         assert scheduler.backlog_seconds == pytest.approx(20 * 0.01 / 4)
@@ -316,7 +310,7 @@ def test_of_two_batches_the_one_that_takes_longer_is_reported(started: Started, 
         began = time.monotonic()  # or earlier
         time.sleep(0.05)
         second = threads.submit(run, scheduler, [2])
-        until(lambda: engine.batches == [[1], [2]])
+        wait_until(lambda: engine.batches == [[1], [2]])
         now = time.monotonic()
         assert scheduler.batch_seconds() >= now - began
         engine.gate.set()
@@ -329,13 +323,13 @@ def test_the_expected_wait_follows_the_measured_speed(started: Started, engine: 
     engine.gate.clear()
     with ThreadPoolExecutor(1) as threads:
         found = threads.submit(run, scheduler, list(range(20)))
-        until(lambda: scheduler.num_computing == 1)
+        wait_until(lambda: scheduler.num_computing == 1)
         time.sleep(0.05)
         engine.gate.set()
         found.result(LONG)
         engine.gate.clear()
         found = threads.submit(run, scheduler, list(range(21)))
-        until(lambda: scheduler.num_waiting == 20)
+        wait_until(lambda: scheduler.num_waiting == 20)
         assert scheduler.backlog_seconds > 0
         assert scheduler.expected_wait_seconds() == pytest.approx(scheduler.backlog_seconds)
         engine.gate.set()
@@ -349,7 +343,7 @@ def test_a_fast_batch_corrects_a_speed_that_was_measured_too_low(started: Starte
     before = scheduler.seconds_of(1000)
     assert before > 0
     scheduler.run(Ticket(), 0, [1], [4096])  # nothing waits behind it
-    until(lambda: scheduler.num_computing == 0)
+    wait_until(lambda: scheduler.num_computing == 0)
     assert scheduler.seconds_of(1000) < 0.6 * before
 
 
@@ -472,7 +466,7 @@ def test_many_threads_and_coroutines_at_once(started: Started, engine: Engine) -
     assert len(outcomes) == 16 * 60
     assert outcomes.count("result") > 300
     assert scheduler.num_waiting == 0
-    until(lambda: scheduler.num_computing == 0)
+    wait_until(lambda: scheduler.num_computing == 0)
 
 
 def test_a_coroutine_that_is_cancelled_leaves_the_queue(started: Started, engine: Engine) -> None:
@@ -483,7 +477,7 @@ def test_a_coroutine_that_is_cancelled_leaves_the_queue(started: Started, engine
         calls = EventLoopCalls(asyncio.get_running_loop())
         first = asyncio.create_task(calls.run(scheduler, Ticket(), 0, [1], [1]))
         await asyncio.sleep(0)
-        until(lambda: engine.batches == [[1]])
+        wait_until(lambda: engine.batches == [[1]])
         second = asyncio.create_task(calls.run(scheduler, Ticket(), 0, [2, 3], [1, 1]))
         late = Ticket(deadline=time.monotonic() + 0.02)
         with pytest.raises(DeadlineError):
