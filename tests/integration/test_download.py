@@ -21,29 +21,30 @@ SHA256 = "sha256:" + hashlib.sha256(BODY).hexdigest()
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with running_server(monkeypatch) as state:
+        state.files["a.bin"] = BODY
         yield state
+
+
+def fetch(server: Server, folder: Path) -> None:
+    download(server.url("a.bin"), folder / "a.bin", SHA256, progress=False)
+    assert (folder / "a.bin").read_bytes() == BODY
 
 
 # --- one file -------------------------------------------------------------------------------------------------
 
 
 def test_whole_download(server: Server, tmp_path: Path) -> None:
-    server.files["a.bin"] = BODY
-    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
-    assert (tmp_path / "a.bin").read_bytes() == BODY
+    fetch(server, tmp_path)
     assert not leftovers(tmp_path)
 
 
 def test_a_broken_connection_is_resumed(server: Server, tmp_path: Path) -> None:
-    server.files["a.bin"] = BODY
     server.cut_after = [300_000, 200_000]
-    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
-    assert (tmp_path / "a.bin").read_bytes() == BODY
+    fetch(server, tmp_path)
     assert server.requests == ["", "bytes=300000-", "bytes=500000-"]
 
 
 def test_a_tls_error_is_a_broken_connection(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server.files["a.bin"] = BODY
     copy, times = download_module._copy, [1]
 
     def break_once(*arguments: Any) -> None:
@@ -53,39 +54,30 @@ def test_a_tls_error_is_a_broken_connection(server: Server, tmp_path: Path, monk
         copy(*arguments)
 
     monkeypatch.setattr(download_module, "_copy", break_once)
-    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
-    assert (tmp_path / "a.bin").read_bytes() == BODY
+    fetch(server, tmp_path)
     assert len(server.requests) == 2
 
 
 def test_the_next_run_resumes(server: Server, tmp_path: Path) -> None:
-    server.files["a.bin"] = BODY
     (tmp_path / "a.bin.part").write_bytes(BODY[:1000])
-    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
-    assert (tmp_path / "a.bin").read_bytes() == BODY
+    fetch(server, tmp_path)
     assert server.requests == ["bytes=1000-"]
 
 
 def test_a_server_without_ranges_starts_over(server: Server, tmp_path: Path) -> None:
-    server.files["a.bin"] = BODY
     server.ranges = False
     server.cut_after = [300_000]
-    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
-    assert (tmp_path / "a.bin").read_bytes() == BODY
+    fetch(server, tmp_path)
 
 
 def test_a_complete_partial_file_is_used(server: Server, tmp_path: Path) -> None:
-    server.files["a.bin"] = BODY
     (tmp_path / "a.bin.part").write_bytes(BODY)
-    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
-    assert (tmp_path / "a.bin").read_bytes() == BODY
+    fetch(server, tmp_path)
 
 
 def test_a_partial_file_that_is_too_long_is_deleted(server: Server, tmp_path: Path) -> None:
-    server.files["a.bin"] = BODY
     (tmp_path / "a.bin.part").write_bytes(BODY + b"more")
-    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
-    assert (tmp_path / "a.bin").read_bytes() == BODY
+    fetch(server, tmp_path)
 
 
 def test_a_file_that_changed_on_the_server_starts_over(server: Server, tmp_path: Path) -> None:
@@ -100,14 +92,11 @@ def test_a_file_that_changed_on_the_server_starts_over(server: Server, tmp_path:
 
 
 def test_temporary_errors_are_retried(server: Server, tmp_path: Path) -> None:
-    server.files["a.bin"] = BODY
     server.failures = [503, 500, 429]
-    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
-    assert (tmp_path / "a.bin").read_bytes() == BODY
+    fetch(server, tmp_path)
 
 
 def test_lasting_errors_give_advice(server: Server, tmp_path: Path) -> None:
-    server.files["a.bin"] = BODY
     server.failures = [503] * 20
     with pytest.raises(DownloadError, match=r"503.*after 4 attempts.*TRANSDUCE_MIRROR"):
         download(server.url("a.bin"), tmp_path / "a.bin", progress=False)
@@ -169,7 +158,6 @@ def fails(server: Server, folder: Path, match: str, **options: Any) -> None:
 
 
 def test_one_byte_an_attempt_is_no_progress(server: Server, tmp_path: Path) -> None:
-    server.files["a.bin"] = BODY
     server.cut_after = [1] * 1000
     fails(server, tmp_path, "after 4 attempts")
     assert len(server.requests) == 4
@@ -180,7 +168,6 @@ def test_the_number_of_attempts_is_limited_despite_progress(
 ) -> None:
     monkeypatch.setattr(download_module, "_PROGRESS_BYTES", 100)
     monkeypatch.setattr(download_module, "_MAX_ATTEMPTS", 7)
-    server.files["a.bin"] = BODY
     server.cut_after = [200] * 1000
     fails(server, tmp_path, "after 7 attempts")
     assert (tmp_path / "a.bin.part").stat().st_size == 1400  # for the next run
@@ -195,7 +182,6 @@ def test_wrong_ranges_are_not_retried_for_ever(server: Server, tmp_path: Path) -
 
 def test_all_attempts_together_have_a_deadline(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download_module, "_MAX_SECONDS", -1.0)
-    server.files["a.bin"] = BODY
     server.cut_after = [500_000]
     fails(server, tmp_path, "not complete after")
 
@@ -203,7 +189,6 @@ def test_all_attempts_together_have_a_deadline(server: Server, tmp_path: Path, m
 def test_a_slow_connection_is_closed(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download_module, "_SLOW_SECONDS", 0.0)
     monkeypatch.setattr(download_module, "_SLOW_BYTES", len(BODY) + 1)  # as if the connection were slow
-    server.files["a.bin"] = BODY
     fails(server, tmp_path, "the connection brought [0-9]+ bytes in 0 seconds")
 
 
@@ -231,8 +216,7 @@ def test_a_length_that_is_no_number_is_none(length: str, server: Server, tmp_pat
         handler.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Length: " + length.encode() + b"\r\n\r\n" + BODY)
 
     server.answer = answer
-    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
-    assert (tmp_path / "a.bin").read_bytes() == BODY
+    fetch(server, tmp_path)
 
 
 def test_a_range_that_ends_early_is_continued(server: Server, tmp_path: Path) -> None:
@@ -245,5 +229,4 @@ def test_a_range_that_ends_early_is_continued(server: Server, tmp_path: Path) ->
         respond(handler, 206, piece, Content_Range=said, Content_Length=str(len(piece)))
 
     server.answer = answer
-    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
-    assert (tmp_path / "a.bin").read_bytes() == BODY
+    fetch(server, tmp_path)
