@@ -1,5 +1,8 @@
 """The recipe and the corpus of a training that takes seconds."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 
 RECIPE = """
@@ -48,3 +51,9 @@ def lines(count: int, seed: int) -> list[str]:
     generator = np.random.default_rng(seed)
     words = ["red", "blue", "dog", "man", "runs", "sits", "on", "a", "the", "hill"]
     return [" ".join(generator.choice(words, int(generator.integers(1, 12)))) + f" {seed}{n}" for n in range(count)]
+
+
+def write_pairs(folder: Path, name: str, sources: Sequence[str]) -> None:
+    """Writes the lines as NAME.en, and in capitals as NAME.de."""
+    (folder / f"{name}.en").write_text("\n".join(sources) + "\n")
+    (folder / f"{name}.de").write_text("\n".join(line.upper() for line in sources) + "\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from small_recipe import LONG, RECIPE, lines
+from small_recipe import LONG, RECIPE, lines, write_pairs
 from transduce.cli.main import main as command_line
 from transduce.config import Config, load_recipe
 from transduce.data.prepare import prepare
@@ -16,8 +16,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     for split, count, seed in (("train", 80, 1), ("dev", 10, 2)):
         sources = lines(count, seed) + ([LONG] if split == "train" else [])
-        (folder / f"{split}.en").write_text("\n".join(sources) + "\n")
-        (folder / f"{split}.de").write_text("\n".join(line.upper() for line in sources) + "\n")
+        write_pairs(folder, split, sources)
     (folder / "recipe.toml").write_text(RECIPE)
     prepare(load_recipe(folder / "recipe.toml"), folder / "prepared", progress=False)
     return folder / "recipe.toml"

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from small_recipe import lines, write_pairs
+from stopped_runs import RECIPE as TRAINING
 from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
 from transduce.config.tensors import read_weights
@@ -28,38 +30,7 @@ from transduce.translation.forced_scores import ScoreSummary
 
 pytestmark = [pytest.mark.computes, pytest.mark.slow]  # each trial is a process
 
-RECIPE = """
-name = "small"
-
-[model]
-num_encoder_layers = 1
-num_decoder_layers = 1
-d_model = 16
-d_ff = 32
-num_heads = 2
-d_k = 8
-d_v = 8
-
-[text]
-vocab_size = 300
-
-[data]
-folder = "."
-train = [["train.en", "train.de"]]
-validation = ["dev.en", "dev.de"]
-
-[train]
-source_batch_tokens = 300
-target_batch_tokens = 300
-warmup_steps = 20
-max_steps = 20
-device = "cpu"
-precision = "fp32"
-checkpoint_minutes = 0.0
-checkpoint_steps = 5
-validate_steps = 10
-log_steps = 1
-
+RECIPE = f"""{TRAINING}
 [decode]
 beam_size = 2
 max_extra_tokens = 8
@@ -91,14 +62,8 @@ data.max_tokens = 1
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
-    generator = np.random.default_rng(1)
-    words = ["red", "blue", "dog", "man", "runs", "sits", "on", "a", "the", "hill"]
-    for split, count in (("train", 120), ("dev", 12)):
-        lines = [
-            " ".join(generator.choice(words, int(generator.integers(3, 9)))) + f" {split}{n}" for n in range(count)
-        ]
-        (folder / f"{split}.en").write_text("\n".join(lines) + "\n")
-        (folder / f"{split}.de").write_text("\n".join(line.upper() for line in lines) + "\n")
+    write_pairs(folder, "train", lines(120, 1))
+    write_pairs(folder, "dev", lines(12, 2))
     (folder / "recipe.toml").write_text(RECIPE)
     (folder / "grid.toml").write_text(GRID)
     (folder / "broken.toml").write_text(BROKEN)
@@ -147,7 +112,7 @@ def test_every_trial_is_trained_and_measured(finished: Path) -> None:
         config = load_run_config(run)
         assert (config.train.seed, config.model.d_ff) == (trial.seed, 64 if trial.row == "wide" else 32)
         assert trial.parameters == count_parameters(config.model)
-        assert trial.steps == 20
+        assert trial.steps == 23
         training = ParallelStore.open(load_prepared(data_folder(run), checksums=False).train)
         seen = Bundle.load(run / "model").metrics["target_tokens_seen"]
         assert trial.epochs == seen / int(training.target_lengths.sum())
@@ -390,7 +355,7 @@ def test_a_recipe_that_cools_down_does_so_over_the_same_share_of_the_budget(
 ) -> None:
     text = (corpus / "recipe.toml").read_text(encoding="utf-8")
     recipe = corpus / "cooling.toml"
-    recipe.write_text(text.replace("max_steps = 20\n", "max_steps = 20\ncooldown_steps = 15\n"), encoding="utf-8")
+    recipe.write_text(text.replace("max_steps = 23\n", "max_steps = 20\ncooldown_steps = 15\n"), encoding="utf-8")
     arguments = ["ablate", str(recipe), "--rows", "base", "--quiet", "--output", str(tmp_path / "out")]
     assert command_line([*arguments, "--minutes", "1"]) == ConfigError.exit_code
     assert "Give --steps, or add --set train.cooldown_steps=0" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import pytest
 from described_answers import DescribedClient
 from made_m2m100 import m2m100_folder, made_lines
 from real_app import app_of
+from small_recipe import write_pairs
 from transduce.bundle import Bundle
 from transduce.cli.main import main
 from transduce.config import load_recipe
@@ -54,9 +55,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("many")
     import_huggingface(m2m100_folder(folder / "theirs"), folder / "model", sample=4)
     for name, seed in (("train", 3), ("dev", 4)):
-        lines = [line.strip() for line in made_lines(60, seed)]
-        (folder / f"{name}.en").write_text("\n".join(lines) + "\n")
-        (folder / f"{name}.de").write_text("\n".join(line.upper() for line in lines) + "\n")
+        write_pairs(folder, name, [line.strip() for line in made_lines(60, seed)])
     return folder
 
 

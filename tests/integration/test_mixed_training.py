@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from small_recipe import lines
+from small_recipe import lines, write_pairs
 from small_training import assert_identical, final_weights, state_of, stop_after, with_train, without_clock
 from transduce.cli.main import main as command_line
 from transduce.config import load_recipe
@@ -77,9 +77,7 @@ weights = { noisy = 0, clean = 1.5 }
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mixture")
     for name, count, seed in (("noisy", 60, 1), ("clean", 20, 2), ("dev", 6, 3)):
-        made = lines(count, seed)
-        (folder / f"{name}.en").write_text("\n".join(made) + "\n")
-        (folder / f"{name}.de").write_text("\n".join(line.upper() for line in made) + "\n")
+        write_pairs(folder, name, lines(count, seed))
     (folder / "recipe.toml").write_text(RECIPE)
     return folder / "recipe.toml"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from small_recipe import lines, write_pairs
 from stopped_runs import RECIPE, Killed, interrupt, train
 
 if TYPE_CHECKING:
@@ -19,12 +20,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
-    generator = np.random.default_rng(1)
-    words = ["red", "blue", "dog", "man", "runs", "sits", "on", "a", "the", "hill"]
-    for split, count in (("train", 80), ("dev", 10)):
-        lines = [f"{' '.join(generator.choice(words, int(generator.integers(1, 12))))} {n}" for n in range(count)]
-        (folder / f"{split}.en").write_text("\n".join(lines) + "\n")
-        (folder / f"{split}.de").write_text("\n".join(line.upper() for line in lines) + "\n")
+    write_pairs(folder, "train", lines(80, 1))
+    write_pairs(folder, "dev", lines(10, 2))
     (folder / "recipe.toml").write_text(RECIPE)
     return folder / "recipe.toml"
 
