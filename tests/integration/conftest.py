@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from small_recipe import LONG, RECIPE, lines, write_pairs
-from transduce.cli.main import main as command_line
+from transduce.cli import main as command_line
 from transduce.config import Config, load_recipe
 from transduce.data.prepare import prepare
 
@@ -39,5 +39,11 @@ def finished_run(recipe: Path, data: Path, tmp_path_factory: pytest.TempPathFact
     settings = ["train.checkpoint_steps=2", "train.keep_checkpoints=3", "train.average_last=2"]
     settings += ["train.validate_steps=4", "train.validate_bleu=true", "train.max_steps=10", "train.log_steps=2"]
     arguments = ["train", str(recipe), "--data", str(data), "--output", str(run), "--quiet"]
-    assert command_line([*arguments, *(word for setting in settings for word in ("--set", setting))]) == 0
+    assert command_line.main([*arguments, *(word for setting in settings for word in ("--set", setting))]) == 0
     return run
+
+
+@pytest.fixture
+def only_translate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves the command line one command, so that it does not read the options of the others."""
+    monkeypatch.setattr(command_line, "COMMANDS", ("translate",))

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from command_files import translated
 from made_models import made_bundle
 from transduce.cli import main as command_line
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
-pytestmark = pytest.mark.computes
+pytestmark = [pytest.mark.computes, pytest.mark.usefixtures("only_translate")]
 
 _WORDS = ["a", "dog", "runs", "two", "dogs", "grass", "man", "ball", "green", "over", "the", "12", "Ä", "😀"]
 
@@ -31,33 +32,19 @@ def lines() -> list[str]:
     return [*made, "", " \t", "odd\u2028separators", "<s> <pad> </s> <unk>", "a man " * 900]
 
 
-@pytest.fixture(autouse=True)
-def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_line, "COMMANDS", ("translate",))
-
-
-def translate(model: Path, folder: Path, lines: list[str], *options: str) -> list[str]:
-    source, output = folder / "in.txt", folder / "out.txt"
-    source.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
-    arguments = ["translate", str(model), "--source", str(source), "--output", str(output), "--overwrite"]
-    arguments += ["--device", "cpu", *options]
-    assert command_line.main(arguments) == 0
-    return output.read_bytes().decode("utf-8").split("\n")[:-1]
-
-
 @pytest.mark.parametrize("quantization", ["float32", "int8"])
 def test_a_line_is_translated_alike_in_any_company(
     model: Path, lines: list[str], tmp_path: Path, quantization: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--engine", "ctranslate2", "--quantization", quantization, "--max-extra-tokens", "3"]
     options += ["--split-sentences", "never"]
-    expected = translate(model, tmp_path, lines, *options)
+    expected = translated(model, tmp_path, lines, *options)
     assert len(expected) == len(lines)
     assert expected[100:102] == ["", ""]
     assert "line 105: longer than the 127 tokens" in capsys.readouterr().err
     for batch_size in (1, 7, 64):
         order = random.Random(batch_size).sample(range(len(lines)), len(lines))
-        shuffled = translate(
+        shuffled = translated(
             model, tmp_path, [lines[place] for place in order], *options, "--batch-size", str(batch_size)
         )
         assert [expected[place] for place in order] == shuffled
@@ -65,8 +52,8 @@ def test_a_line_is_translated_alike_in_any_company(
 
 def test_greedy_search_gives_the_lines_of_the_torch_engine(model: Path, lines: list[str], tmp_path: Path) -> None:
     options = ("--beam-size", "1", "--max-extra-tokens", "3")
-    ours = translate(model, tmp_path, lines, "--engine", "torch", *options)
-    theirs = translate(model, tmp_path, lines, "--engine", "ctranslate2", *options)
+    ours = translated(model, tmp_path, lines, "--engine", "torch", *options)
+    theirs = translated(model, tmp_path, lines, "--engine", "ctranslate2", *options)
     assert ours == theirs
 
 
@@ -74,7 +61,7 @@ def test_n_best_rows_have_the_same_form(model: Path, lines: list[str], tmp_path:
     options = ("--n-best", "3", "--scores", "--max-extra-tokens", "3")
     forms = []
     for engine in ("torch", "ctranslate2"):
-        rows = [row.split("\t") for row in translate(model, tmp_path, lines[:50], "--engine", engine, *options)]
+        rows = [row.split("\t") for row in translated(model, tmp_path, lines[:50], "--engine", engine, *options)]
         assert {len(row) for row in rows} == {3}
         assert all(float(score) <= 0 for _, _, score in rows)
         forms.append([number for number, _, _ in rows])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from command_files import command, translated, write
 from made_models import untied_folder
 from transduce.cli import main as command_line
 from transduce.config import DecodeConfig
@@ -41,21 +42,6 @@ def only_these_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_line, "COMMANDS", ("translate", "score"))
 
 
-def write(path: Path, lines: list[str]) -> str:
-    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
-    return str(path)
-
-
-def command(*arguments: str | Path) -> int:
-    return command_line.main([str(argument) for argument in arguments])
-
-
-def translated(models: Path, folder: Path, *options: str | Path) -> list[str]:
-    source, output = write(folder / "in.txt", LINES), folder / "out.txt"
-    assert command("translate", models / "a", "--source", source, "--output", output, "--overwrite", *options) == 0
-    return output.read_bytes().decode("utf-8").split("\n")[:-1]
-
-
 # --- translate --------------------------------------------------------------------------------------------
 
 
@@ -71,30 +57,30 @@ def translated(models: Path, folder: Path, *options: str | Path) -> list[str]:
     ids=" ".join,
 )
 def test_batch_size_changes_nothing(models: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
-    assert translated(models, tmp_path, *options) != translated(
-        models, tmp_path, *options[-1:] * ("--scores" in options)
+    assert translated(models / "a", tmp_path, LINES, *options) != translated(
+        models / "a", tmp_path, LINES, *options[-1:] * ("--scores" in options)
     )
-    alone = translated(models, tmp_path, *options, "--batch-size", "1")
-    together = translated(models, tmp_path, *options, "--batch-size", "32")
+    alone = translated(models / "a", tmp_path, LINES, *options, "--batch-size", "1")
+    together = translated(models / "a", tmp_path, LINES, *options, "--batch-size", "32")
     if "--scores" in options:  # rounding may differ in their last digit
         alone, together = ([row.rpartition("\t")[0] for row in rows] for rows in (alone, together))
     assert alone == together
 
 
 def test_draws_follow_seed_and_line(models: Path, tmp_path: Path) -> None:
-    first = translated(models, tmp_path, "--temperature", "1")
+    first = translated(models / "a", tmp_path, LINES, "--temperature", "1")
     assert first[0] == first[5]  # equal lines
-    assert first == translated(models, tmp_path, "--temperature", "1")
-    assert first != translated(models, tmp_path, "--temperature", "1", "--seed", "2")
-    rows = [row.split("\t") for row in translated(models, tmp_path, "--temperature", "1", "--n-best", "9")]
+    assert first == translated(models / "a", tmp_path, LINES, "--temperature", "1")
+    assert first != translated(models / "a", tmp_path, LINES, "--temperature", "1", "--seed", "2")
+    rows = [row.split("\t") for row in translated(models / "a", tmp_path, LINES, "--temperature", "1", "--n-best", "9")]
     assert next(text for number, text in rows if number == "1") == first[0]
     assert sum(number == "1" for number, _ in rows) == 9  # more than the beam size
 
 
 def test_prefixes_come_out_to_the_letter(models: Path, tmp_path: Path) -> None:
     prefixes = ["Two do", "ignored", "", "gr", "A dog ", "(é"]
-    output = translated(models, tmp_path, "--prefix", write(tmp_path / "begun.txt", prefixes))
-    plain = translated(models, tmp_path)
+    output = translated(models / "a", tmp_path, LINES, "--prefix", write(tmp_path / "begun.txt", prefixes))
+    plain = translated(models / "a", tmp_path, LINES)
     for index, (prefix, text) in enumerate(zip(prefixes, output, strict=True)):
         if index == 1:
             assert text == ""  # an empty line stays empty
@@ -108,20 +94,24 @@ def test_prefixes_come_out_to_the_letter(models: Path, tmp_path: Path) -> None:
 def test_a_file_beside_the_input_has_its_length(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, lines: list[str], message: str
 ) -> None:
-    source, beside, output = write(tmp_path / "in", LINES), write(tmp_path / "beside", lines), tmp_path / "out"
+    source, beside, output = (
+        write(tmp_path / "in", LINES),
+        write(tmp_path / "beside", lines),
+        tmp_path / "out",
+    )
     assert command("translate", models / "a", "--source", source, "--output", output, option, beside) == 3
     assert f"{beside}: has {message} than the input" in capsys.readouterr().err
     assert not output.exists()
 
 
 def test_forbidden_phrases_do_not_come_out(models: Path, tmp_path: Path) -> None:
-    plain = translated(models, tmp_path)
+    plain = translated(models / "a", tmp_path, LINES)
     phrases = [word for text in plain for word in re.findall(r"[A-Za-z]+", text)]
     assert len(phrases) >= 4
-    output = translated(models, tmp_path, "--forbid", write(tmp_path / "never", phrases))
+    output = translated(models / "a", tmp_path, LINES, "--forbid", write(tmp_path / "never", phrases))
     assert all(set(re.findall(r"\w+", text)).isdisjoint(phrases) for text in output)
     here = ["", "", "", re.findall(r"[A-Za-z]+", plain[3])[0], "", ""]
-    by_line = translated(models, tmp_path, "--forbid-by-line", write(tmp_path / "here", here))
+    by_line = translated(models / "a", tmp_path, LINES, "--forbid-by-line", write(tmp_path / "here", here))
     assert here[3] not in re.findall(r"\w+", by_line[3])
     assert by_line[:3] + by_line[4:] == plain[:3] + plain[4:]  # without a prefix nothing changes
 
@@ -151,9 +141,9 @@ def test_contradicting_options_are_refused(
 
 
 def test_ensembles(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plain = translated(models, tmp_path)
-    assert translated(models, tmp_path, "--ensemble", models / "a") == plain
-    both = translated(models, tmp_path, "--ensemble", models / "b")
+    plain = translated(models / "a", tmp_path, LINES)
+    assert translated(models / "a", tmp_path, LINES, "--ensemble", models / "a") == plain
+    both = translated(models / "a", tmp_path, LINES, "--ensemble", models / "b")
     assert both != plain
     assert both == Translator.load(models / "b", ensemble=[models / "a"], device="cpu").translate(LINES)
     source = write(tmp_path / "in", LINES)
@@ -231,7 +221,12 @@ def test_score_line_by_line(models: Path, translator: Translator, tmp_path: Path
 
 
 def test_score_piece_by_piece_and_as_json(models: Path, tmp_path: Path, capsys: Any) -> None:
-    files = "--source", write(tmp_path / "s", LINES[:2]), "--target", write(tmp_path / "t", ["Two dogs run.", "a"])
+    files = (
+        "--source",
+        write(tmp_path / "s", LINES[:2]),
+        "--target",
+        write(tmp_path / "t", ["Two dogs run.", "a"]),
+    )
     output = tmp_path / "out"
     assert command("score", models / "a", *files, "--json", "--output", output) == 0
     assert command("score", models / "a", *files, "--tokens") == 0

@@ -10,7 +10,7 @@ from made_models import untied_folder
 from transduce.cli import main as command_line
 from transduce.errors import DataError, naming
 
-pytestmark = pytest.mark.computes
+pytestmark = [pytest.mark.computes, pytest.mark.usefixtures("only_translate")]
 
 LETTER = word(f"<w:p>{run('Two ')}{run('dogs', '<w:b/>')}{run(' run.')}</w:p><w:p>{run('1.5')}</w:p>")
 
@@ -18,11 +18,6 @@ LETTER = word(f"<w:p>{run('Two ')}{run('dogs', '<w:b/>')}{run(' run.')}</w:p><w:
 @pytest.fixture(scope="module")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return untied_folder(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture(autouse=True)
-def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_line, "COMMANDS", ("translate",))
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])

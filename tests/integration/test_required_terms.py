@@ -3,11 +3,11 @@
 import json
 import math
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from command_files import command, write
 from made_models import untied_folder
 from transduce.cli import main as command_line
 from transduce.engines.interface import TokenConstraints
@@ -15,7 +15,7 @@ from transduce.errors import ConfigError, DataError
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
-pytestmark = pytest.mark.computes
+pytestmark = [pytest.mark.computes, pytest.mark.usefixtures("only_translate")]
 
 LINES = ["A dog runs.", "", "Two dogs run over the green grass to a man with a ball.", "grass", "a man", "A dog runs."]
 GLOSSARY = ["dog\tman\tgrass", "green grass\tred ball", "ball\tTwo dogs"]
@@ -27,20 +27,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     untied_folder(folder / "a", seed=3, max_extra_tokens=12)
     untied_folder(folder / "b", seed=4, max_extra_tokens=12)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_line, "COMMANDS", ("translate",))
-
-
-def write(path: Path, lines: Sequence[str]) -> str:
-    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
-    return str(path)
-
-
-def command(*arguments: str | Path) -> int:
-    return command_line.main([str(argument) for argument in arguments])
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +65,11 @@ def test_a_glossary_comes_out_whatever_the_batch(
 
 
 def test_a_finished_job_is_of_its_glossary(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, terms, output = write(tmp_path / "in", LINES), write(tmp_path / "terms", GLOSSARY), tmp_path / "out"
+    source, terms, output = (
+        write(tmp_path / "in", LINES),
+        write(tmp_path / "terms", GLOSSARY),
+        tmp_path / "out",
+    )
     arguments = ("translate", models / "a", "--source", source, "--output", output, "--glossary", terms)
     assert command(*arguments) == 0
     assert command(*arguments, "--resume") == 0

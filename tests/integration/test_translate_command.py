@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from command_files import translated
 from made_models import untied_folder
 from transduce.cli import main as command_line
 from transduce.engines import loading
@@ -25,7 +26,7 @@ from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.survival import is_nested, mark_counts
 from transduce.translation.translator import Translator
 
-pytestmark = pytest.mark.computes
+pytestmark = [pytest.mark.computes, pytest.mark.usefixtures("only_translate")]
 
 MAX_POSITIONS = 64
 KEPT = TextOptions(markup="placeholders")  # the command's default
@@ -53,28 +54,13 @@ def translator(model_folder: Path) -> Translator:
     return Translator.load(model_folder, device="cpu")
 
 
-@pytest.fixture(autouse=True)
-def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_line, "COMMANDS", ("translate",))
-
-
-def translate_file(model: Path, folder: Path, *options: str) -> list[str]:
-    source, output = folder / "in.txt", folder / "out.txt"
-    source.write_text("".join(line + "\n" for line in LINES), encoding="utf-8", newline="\n")
-    arguments = ["translate", str(model), "--source", str(source), "--output", str(output), "--overwrite", *options]
-    assert command_line.main(arguments) == 0
-    text = output.read_bytes().decode("utf-8")
-    assert text.endswith("\n")
-    return text.split("\n")[:-1]
-
-
 # --- the command ------------------------------------------------------------------------------------------
 
 
 def test_one_line_out_for_each_line_in(
     model_folder: Path, translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = translate_file(model_folder, tmp_path)
+    output = translated(model_folder, tmp_path, LINES)
     assert len(output) == len(LINES)
     assert output[1] == output[3] == ""
     assert all(output[i] for i in (0, 2, 4, 5, 6, 7, 8))
@@ -89,7 +75,7 @@ def test_one_line_out_for_each_line_in(
 def test_a_line_that_is_cut_short_is_named(
     model_folder: Path, translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = translate_file(model_folder, tmp_path, "--split-sentences", "never")
+    output = translated(model_folder, tmp_path, LINES, "--split-sentences", "never")
     assert output == translator.translate(LINES, text_options=TextOptions(split="never", markup="placeholders"))
     assert output != translator.translate(LINES, text_options=KEPT)
     warnings = capsys.readouterr().err
@@ -100,7 +86,7 @@ def test_a_line_that_is_cut_short_is_named(
 def test_batch_size_changes_nothing(model_folder: Path, tmp_path: Path) -> None:
     for beam in ("1", "4"):
         outputs = [
-            translate_file(model_folder, tmp_path, "--beam-size", beam, "--batch-size", size)
+            translated(model_folder, tmp_path, LINES, "--beam-size", beam, "--batch-size", size)
             for size in ("1", "3", "32")
         ]
         assert outputs[0] == outputs[1] == outputs[2]
@@ -139,7 +125,7 @@ def test_lines_that_are_typed_are_answered_one_by_one(
 
 
 def test_n_best_with_scores(model_folder: Path, translator: Translator, tmp_path: Path) -> None:
-    rows = [row.split("\t") for row in translate_file(model_folder, tmp_path, "--n-best", "3", "--scores")]
+    rows = [row.split("\t") for row in translated(model_folder, tmp_path, LINES, "--n-best", "3", "--scores")]
     assert all(len(row) == 3 for row in rows)
     numbers = [int(row[0]) for row in rows]
     assert sorted(numbers) == numbers
@@ -155,7 +141,7 @@ def test_n_best_with_scores(model_folder: Path, translator: Translator, tmp_path
 
 
 def test_scores_alone(model_folder: Path, tmp_path: Path) -> None:
-    rows = [row.split("\t") for row in translate_file(model_folder, tmp_path, "--scores")]
+    rows = [row.split("\t") for row in translated(model_folder, tmp_path, LINES, "--scores")]
     assert len(rows) == len(LINES)
     assert all(len(row) == 2 and float(row[1]) <= 0 for row in rows)
 
