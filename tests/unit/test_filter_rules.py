@@ -13,9 +13,8 @@ from transduce.alignment.line_pairs import AlignmentModel
 from transduce.alignment.slips import AFTER, ALIGNED, NONE, state_probabilities, transitions
 from transduce.alignment.vocabulary import Vocabulary
 from transduce.alignment.windows import WindowSampler
-from transduce.alignment.words import NUMBER, SIGN, WORD, Tokens, tokens_of
+from transduce.alignment.words import NUMBER, SIGN, WORD, tokens_of
 from transduce.augmentation.filtering.cross_entropy import dual_cross_entropy, usual_limit
-from transduce.augmentation.filtering.near_duplicates import NearDuplicates, band_keys
 from transduce.augmentation.filtering.profile import CorpusProfile, _learn
 from transduce.augmentation.filtering.text_rules import PairBlock, check_text
 from transduce.augmentation.filtering.unfamiliar_words import UnfamiliarWords
@@ -272,63 +271,6 @@ def test_a_run_that_slipped_is_found_whole_and_a_doubtful_line_is_kept() -> None
     assert states[100:120].tolist() == [AFTER] * 20
     assert states[200] == NONE
     assert (np.delete(states, [*range(100, 120), 200]) == ALIGNED).all()
-
-
-# --- near-duplicates ------------------------------------------------------------------------------------------
-
-
-def near(pairs: list[tuple[str, str]], min_similarity: float = 0.8) -> list[tuple[int, int]]:
-    """Returns the near-duplicates of a list of pairs, each with the pair that it repeats."""
-    sides = [tokens_of([pair[side] for pair in pairs]) for side in (0, 1)]
-    found = NearDuplicates.among(band_keys(*sides), np.ones(len(pairs), dtype=bool), min_similarity)
-    chosen = found.needed(0, len(pairs))
-    needed: list[Tokens] = [tokens_of([pairs[i][side] for i in chosen]) for side in (0, 1)]
-    return [(pair, earlier) for pair, earlier, _ in found.find(chosen, *needed)]
-
-
-def test_pairs_that_differ_in_case_signs_numbers_or_a_word_are_near_duplicates() -> None:
-    source, target = (
-        "On 3 May the house will vote on this good report again",
-        "Am 3. Mai stimmt das Haus wieder darüber ab",
-    )
-    others = made_parallel.pairs(50)
-    changed = [
-        (source.upper(), target.lower()),
-        (source + " !!", f"({target})"),
-        (source.replace("3", "14"), target.replace("3", "14")),
-        (source.replace("good ", ""), target),
-        (source, target.replace("wieder", "wiedr")),
-    ]
-    found = near([(source, target), *others, *changed])
-    assert found == [(51 + i, 0) for i in range(5)]
-
-
-def test_too_few_words_in_common_make_no_near_duplicate() -> None:
-    pair = ("one two three four five", "eins zwei drei vier sechs")
-    longer = (f"{pair[0]} x", f"{pair[1]} y z")  # has all ten words of the pair, and thirteen in all: 0.769
-    assert near([pair, longer], 0.77) == []
-    assert near([pair, longer], 0.76) == near([longer, pair], 0.76) == [(1, 0)]
-    assert near([("a dog runs", "ein Hund rennt"), ("a cat runs", "eine Katze rennt"), ("!", "?"), ("...", "!")]) == []
-
-
-def test_sides_that_change_places_are_no_near_duplicate() -> None:
-    source, target = "one two three four five six", "eins zwei drei vier sechs sieben"
-    assert near([(source, target), (target, source)]) == []
-    assert near([(source, target), (source, target)]) == [(1, 0)]
-
-
-def test_candidates_are_those_that_a_comparison_of_all_pairs_finds() -> None:
-    chance = random.Random(3)
-    pairs = made_parallel.pairs(300)
-    for i in chance.sample(range(300), 100):
-        words = pairs[chance.randrange(300)][0].split()
-        words[chance.randrange(len(words))] = chance.choice(["x", "y"])
-        pairs[i] = (" ".join(words), pairs[i][1])
-    sets = [{(side, word) for side in (0, 1) for word in pair[side].lower().replace(".", "").split()} for pair in pairs]
-    wanted = {i for i in range(300) if any(len(sets[i] & sets[j]) / len(sets[i] | sets[j]) >= 0.8 for j in range(i))}
-    found = {pair for pair, _ in near(pairs)}
-    assert found <= wanted
-    assert len(found) >= 0.9 * len(wanted)
 
 
 # --- cross-entropy --------------------------------------------------------------------------------------------
