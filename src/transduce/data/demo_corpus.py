@@ -61,7 +61,6 @@ def make_demo_corpus(
     num_train: int = 40_000,
     num_validation: int = 500,
     num_test: int = 1_000,
-    seed: int = 1,
 ) -> dict[Part, tuple[Path, Path]]:
     """Writes `train`, `validation` and `test` files into `folder`, named by language: `train.en`, `train.de`.
 
@@ -73,7 +72,7 @@ def make_demo_corpus(
     """
     sizes: dict[Part, int] = {"train": num_train, "validation": num_validation, "test": num_test}
     files = demo_files(folder, source_language, target_language)
-    for part, lines in generate(source_language, target_language, sizes, seed).items():
+    for part, lines in generate(source_language, target_language, sizes).items():
         write_text(files[part][0], "".join(f"{line.source}\n" for line in lines))
         write_text(files[part][1], "".join(f"{line.target}\n" for line in lines))
     return files
