@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig, TextConfig
 from transduce.config.special_ids import EOS
+from transduce.export.system import System
 from transduce.text import SubwordTokenizer
 
 LINES = (
@@ -73,10 +75,21 @@ def make_model(
     return save_bundle(folder, whole, weights, make_tokenizer(algorithm), {})
 
 
-def random_pairs(count: int, longest: int, vocab_size: int = 300, seed: int = 0) -> list[tuple[list[int], list[int]]]:
-    """Returns pairs of token ids of all lengths up to `longest`, special tokens left out."""
-    random = np.random.default_rng(seed)
+def random_pairs(count: int, longest: int) -> tuple[list[list[int]], list[list[int]]]:
+    """Returns the token ids of sources and of targets of all lengths up to `longest`, special tokens left out."""
+    random = np.random.default_rng(0)
     lengths = random.integers(1, longest + 1, (count, 2))
-    return [
-        (random.integers(4, vocab_size, a).tolist(), random.integers(4, vocab_size, b).tolist()) for a, b in lengths
-    ]
+    pairs = [[random.integers(4, 300, length).tolist() for length in both] for both in lengths]
+    return [source for source, _ in pairs], [target for _, target in pairs]
+
+
+def assert_same_logits(bundle: Bundle, export: System) -> None:
+    """Checks that an export computes what its original does."""
+    from transduce.export.native_system import NativeSystem  # here, because it needs PyTorch
+
+    sources, targets = random_pairs(12, 20)
+    targets[0] = []  # what a model may write
+    ours, theirs = NativeSystem(bundle).force(sources, targets), export.force(sources, targets)
+    for a, b in zip(ours, theirs, strict=True):
+        assert b.choices == a.choices
+        assert b.log_probabilities == pytest.approx(a.log_probabilities, abs=1e-4)

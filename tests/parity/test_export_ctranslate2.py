@@ -34,7 +34,7 @@ def test_choices_are_those_of_the_logits(tmp_path: Path) -> None:
     """CTranslate2 tells no logits: a search of one step must find the most probable token after each beginning."""
     bundle, output = make_model(tmp_path / "model"), tmp_path / "export"
     export_model(bundle.path, output, "ctranslate2", sample=2)
-    sources, targets = ([pair[side] for pair in random_pairs(8, 12)] for side in (0, 1))
+    sources, targets = random_pairs(8, 12)
     targets[3] = []
     ours = NativeSystem(bundle).force(sources, targets)
     theirs = CTranslate2System(output, bundle, "float32").force(sources, targets)
@@ -48,7 +48,7 @@ def test_the_end_may_be_chosen_at_once(tmp_path: Path) -> None:
     weights["decoder_norm.bias"] += 100 * weights["source_embedding"][EOS]
     bundle = save_bundle(tmp_path / "ending", bundle.config, weights, bundle.tokenizer, {})
     convert(bundle, tmp_path / "export")
-    sources, targets = ([pair[side] for pair in random_pairs(3, 6)] for side in (0, 1))
+    sources, targets = random_pairs(3, 6)
     ours = NativeSystem(bundle).force(sources, targets)
     theirs = CTranslate2System(tmp_path / "export", bundle, "float32").force(sources, targets)
     assert [forced.choices[0] for forced in ours] == [EOS] * 3

@@ -21,7 +21,7 @@ from transduce.export.native_system import NativeSystem
 
 pytestmark = pytest.mark.computes
 
-SOURCES, TARGETS = ([pair[side] for pair in random_pairs(8, 16)] for side in (0, 1))
+SOURCES, TARGETS = random_pairs(8, 16)
 
 
 def scores(bundle: Bundle) -> list[Any]:
