@@ -59,7 +59,7 @@ def text_translator(function: Callable[[str], str] = same, max_source_tokens: in
 
 
 class ConstrainedEngine:
-    """Base of engines whose output depends on the constraints of each source alone."""
+    """Base of engines whose outputs depend on each source and its constraints alone."""
 
     name = "constrained"
     max_source_tokens = 100
@@ -72,9 +72,15 @@ class ConstrainedEngine:
         n_best: int = 1,
         conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Returns `n_best` times what `output_under` returns for each source's constraints."""
+        """Returns the outputs of each source."""
         given = conditions or [TokenConstraints()] * len(sources)
-        return [[hypothesis(self.output_under(each), -1.0, True, 0.0)] * n_best for each in given]
+        return [self.hypotheses(*each, options, n_best) for each in zip(sources, given, strict=True)]
+
+    def hypotheses(
+        self, source: Sequence[int], constraints: TokenConstraints, options: DecodeConfig, n_best: int
+    ) -> list[Hypothesis]:
+        """Returns `n_best` times what `output_under` returns."""
+        return [hypothesis(self.output_under(constraints), -1.0, True, 0.0)] * n_best
 
     def output_under(self, constraints: TokenConstraints) -> list[int]:
         """Returns the token ids that are written."""

@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from text_engine import text_translator
+from text_engine import ConstrainedEngine, text_translator
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.interface import TokenConstraints
@@ -19,28 +19,20 @@ TOKENIZER = text_translator().tokenizer
 PIECES = {TOKENIZER.piece_bytes([i])[0]: i for i in range(TOKENIZER.vocab_size)}
 
 
-class Stubborn:
+class Stubborn(ConstrainedEngine):
     """Writes "A dog" letter by letter whatever it is asked for, and notes that."""
-
-    name = "stubborn"
-    max_source_tokens = 100
-    independent_lines = True
 
     def __init__(self) -> None:
         self.output = [*TOKENIZER.encode("A"), *(PIECES[letter] for letter in (b" ", b"d", b"o", b"g"))]
         self.beams: list[int] = []
         self.asked: list[TokenConstraints] = []
 
-    def translate(
-        self,
-        sources: Sequence[Sequence[int]],
-        options: DecodeConfig,
-        n_best: int = 1,
-        conditions: Sequence[TokenConstraints] | None = None,
-    ) -> list[list[Hypothesis]]:
+    def hypotheses(
+        self, source: Sequence[int], constraints: TokenConstraints, options: DecodeConfig, n_best: int
+    ) -> list[Hypothesis]:
         self.beams.append(options.beam_size)
-        self.asked += conditions or []
-        return [[hypothesis(self.output, -1.0, True, 0.0)] for _ in sources]
+        self.asked.append(constraints)
+        return [hypothesis(self.output, -1.0, True, 0.0)]
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         return [[-0.5] * (len(ids) + 1) for ids in targets]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from text_engine import ConstrainedEngine
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import TokenConstraints
@@ -24,27 +25,21 @@ _CORPUS = ["A dog runs.", "dogs (and underdogs) do run", "Two dogs run over the 
 _TOKENIZER = SubwordTokenizer.train(_CORPUS, algorithm="bpe", vocab_size=320)
 
 
-class Babbler:
+class Babbler(ConstrainedEngine):
     """Writes random pieces, as its conditions allow; what it wrote before is not forbidden to it otherwise."""
-
-    name = "babbler"
-    max_source_tokens = 100
-    independent_lines = True
 
     def __init__(self, lines: Sequence[str] = ()) -> None:
         self.lines = list(lines)  # said first, where nothing in them is forbidden in these very pieces
         self.calls: list[int] = []
 
-    def translate(
-        self,
-        sources: Sequence[Sequence[int]],
-        options: DecodeConfig,
-        n_best: int = 1,
-        conditions: Sequence[TokenConstraints] | None = None,
-    ) -> list[list[Hypothesis]]:
+    def translate(self, sources: Sequence[Sequence[int]], *given: Any) -> list[list[Hypothesis]]:
         self.calls.append(len(sources))
-        conditions = conditions or [TokenConstraints()] * len(sources)
-        return [[self._say(source, constraints)] for source, constraints in zip(sources, conditions, strict=True)]
+        return super().translate(sources, *given)
+
+    def hypotheses(
+        self, source: Sequence[int], constraints: TokenConstraints, options: DecodeConfig, n_best: int
+    ) -> list[Hypothesis]:
+        return [self._say(source, constraints)]
 
     def _say(self, source: Sequence[int], constraints: TokenConstraints) -> Hypothesis:
         for line in self.lines:
@@ -172,16 +167,10 @@ def test_contradictions_are_refused_by_their_line(constraints: Constraints, mess
 class Deaf(Babbler):
     """Says a dog, whatever the constraints; its second best output is that two run."""
 
-    def translate(
-        self,
-        sources: Sequence[Sequence[int]],
-        options: DecodeConfig,
-        n_best: int = 1,
-        conditions: Sequence[TokenConstraints] | None = None,
-    ) -> list[list[Hypothesis]]:
-        self.calls.append(len(sources))
-        both = [Hypothesis(_TOKENIZER.encode(text), -1.0, -1.0, True) for text in ("A dog", "Two run")]
-        return [both[:n_best] for _ in sources]
+    def hypotheses(
+        self, source: Sequence[int], constraints: TokenConstraints, options: DecodeConfig, n_best: int
+    ) -> list[Hypothesis]:
+        return [Hypothesis(_TOKENIZER.encode(text), -1.0, -1.0, True) for text in ("A dog", "Two run")[:n_best]]
 
 
 def test_a_forbidden_phrase_is_never_written_even_if_nothing_else_is_found() -> None:
@@ -217,10 +206,11 @@ def test_a_contradiction_of_two_files_names_the_sentence() -> None:
 
 def test_a_list_has_n_best_outputs_whatever_its_neighbours_found() -> None:
     class Listing(Obliging):
-        def translate(self, *given: Any, **named: Any) -> list[list[Hypothesis]]:
-            found, n_best = super().translate(*given, **named), given[2]
-            again = any(each.required for each in given[3])
-            return [each * n_best if again else each for each in found]  # at first, one output only has ended
+        def hypotheses(
+            self, source: Sequence[int], constraints: TokenConstraints, options: DecodeConfig, n_best: int
+        ) -> list[Hypothesis]:
+            found = super().hypotheses(source, constraints, options, n_best)
+            return found * n_best if constraints.required else found  # at first, one output only has ended
 
     engine = Listing(["A dog", "Two run"])
     constraints = [Constraints(required=(("cat",),)), Constraints(required=(("man",),))]
@@ -288,16 +278,11 @@ def test_each_of_an_n_best_list_has_to_hold_the_terms() -> None:
     class Forgetful(Babbler):
         """Its second best lacks the term, unless it is told to hold it."""
 
-        def translate(  # type: ignore[override]
-            self,
-            sources: Sequence[Sequence[int]],
-            options: DecodeConfig,
-            n_best: int = 1,
-            conditions: Sequence[TokenConstraints] | None = None,
-        ) -> list[list[Hypothesis]]:
-            constraints = conditions or [TokenConstraints()] * len(sources)
-            texts = [["A dog runs.", "The dog runs." if each.required else "It runs."] for each in constraints]
-            return [[Hypothesis(_TOKENIZER.encode(text), -1.0, -1.0, True) for text in found] for found in texts]
+        def hypotheses(
+            self, source: Sequence[int], constraints: TokenConstraints, options: DecodeConfig, n_best: int
+        ) -> list[Hypothesis]:
+            texts = ("A dog runs.", "The dog runs." if constraints.required else "It runs.")
+            return [Hypothesis(_TOKENIZER.encode(text), -1.0, -1.0, True) for text in texts]
 
     source = _TOKENIZER.encode("A dog runs.")
     model = Translator(Forgetful(), _TOKENIZER, DecodeConfig())
@@ -320,16 +305,12 @@ class Obliging(Babbler):
             found.ids.extend(token for entry in constraints.required for token in entry[-1])
         return found
 
-    def translate(
-        self,
-        sources: Sequence[Sequence[int]],
-        options: DecodeConfig,
-        n_best: int = 1,
-        conditions: Sequence[TokenConstraints] | None = None,
-    ) -> list[list[Hypothesis]]:
-        assert conditions is not None
-        self.constraints += [(options, each) for source, each in zip(sources, conditions, strict=True) if source]
-        return super().translate(sources, options, n_best, conditions)
+    def hypotheses(
+        self, source: Sequence[int], constraints: TokenConstraints, options: DecodeConfig, n_best: int
+    ) -> list[Hypothesis]:
+        if source:
+            self.constraints.append((options, constraints))
+        return super().hypotheses(source, constraints, options, n_best)
 
 
 def test_terms_that_come_by_themselves_change_nothing() -> None:
