@@ -93,9 +93,6 @@ def survey(file: DocumentFile, target: str, max_characters: int) -> Survey:
 class _Discarded(io.RawIOBase):
     """A file that keeps nothing."""
 
-    def writable(self) -> bool:
-        return True
-
     def write(self, data: Any) -> int:
         return len(data)
 

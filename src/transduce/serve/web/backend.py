@@ -197,11 +197,7 @@ class Backend:
     async def stream(
         self, request: Request, key: Key, given: TranslationRequest, further_characters: int = 0
     ) -> AsyncGenerator[StreamedPart, None]:
-        """Yields the translation of a single text sentence by sentence; for the errors see `translate`.
-
-        Raises:
-            ConfigError: there is not one text.
-        """
+        """Yields the translation of a single text sentence by sentence; for the errors see `translate`."""
         [text] = given.texts
         if given.source == given.target:
             unchanged = TranslatedText([unchanged_text(text)], given.source, given.target)
