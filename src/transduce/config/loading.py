@@ -183,19 +183,19 @@ def apply(config: Config, values: dict[str, Any]) -> Config:
             raise ConfigError("'preset' can be set in a recipe only, at its top.")
         if key == "name":
             changes[key] = convert(value, str, "name")
-        elif isinstance(value, dict):
-            changes[key] = apply_section(getattr(config, key), value, key)
         else:
-            raise ConfigError(f"'{key}' is a section: write [{key}] and its keys below.")
+            changes[key] = apply_section(getattr(config, key), value, key)
     return dataclasses.replace(config, **changes)
 
 
-def apply_section(section: Any, values: dict[str, Any], name: str) -> Any:
+def apply_section(section: Any, values: Any, name: str) -> Any:
     """Returns a section with `values` in place of its own; `name` is the prefix of the keys in errors.
 
     Raises:
-        ConfigError: a key is unknown, or a value has the wrong type or range.
+        ConfigError: they are no table, a key is unknown, or a value has the wrong type or range.
     """
+    if not isinstance(values, dict):
+        raise ConfigError(f"'{name}' is a section: write [{name}] and its keys below.")
     hints = get_type_hints(type(section))
     for key in values:
         if key not in hints:

@@ -270,10 +270,8 @@ def _from_file(path: Path) -> ServeConfig:
                 raise ConfigError(f"unknown section '{key}'.{suggestion(key, sections)}")
             if key == _MODELS:
                 changes[key] = _model_entries(value, path.parent)
-            elif isinstance(value, dict):
-                changes[key] = _with_paths(apply_section(getattr(config, key), value, key), key, path.parent)
             else:
-                raise ConfigError(f"'{key}' is a section: write [{key}] and its keys below.")
+                changes[key] = _with_paths(apply_section(getattr(config, key), value, key), key, path.parent)
         return dataclasses.replace(config, **changes)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
