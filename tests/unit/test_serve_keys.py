@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,14 @@ def test_a_file_that_the_service_reads_as_another_user_stays_readable_to_it(path
     assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
     assert link.is_symlink()
     assert [key.name for key in read_keys(path)] == ["a", "b"]
+
+
+def test_keys_that_are_added_at_the_same_time_are_all_kept(path: Path) -> None:
+    names = [f"key{number}" for number in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        secrets = list(threads.map(lambda name: add_key(path, name), names))
+    ring = KeyRing(path)
+    assert [getattr(ring.identify(secret), "name", "lost") for secret in secrets] == names
 
 
 def test_every_key_is_compared_whichever_it_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

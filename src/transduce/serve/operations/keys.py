@@ -20,19 +20,21 @@ import os
 import re
 import secrets
 import stat
+import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from transduce.config.loading import convert
 from transduce.errors import ConfigError, suggestion
-from transduce.files import atomic_path
+from transduce.files import atomic_path, lock
 from transduce.serve.requests import Priority
 
 _SECRET_BYTES = 24
 _MOST_CHARACTERS = 10**15
+_POLL_SECONDS = 0.01
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 
@@ -172,24 +174,38 @@ def add_key(path: Path, key_name: str, *, per_minute: int = 0, per_day: int = 0,
     Raises:
         ConfigError: the file is malformed, or has a key of this name.
     """
-    before = ""
-    if path.exists():
-        if any(key.name == key_name for key in read_keys(path)):
-            raise ConfigError(f"{path}: has a key '{key_name}' already. To replace it, delete its entry first.")
-        before = path.read_text(encoding="utf-8")
+    path = path.resolve()  # a link stays one
     secret = secrets.token_hex(_SECRET_BYTES)
     key = Key(key_name, digest_of(secret), per_minute, per_day, "bulk" if bulk else "interactive")
     given = {name: value for name, value in asdict(key).items() if value != getattr(ANONYMOUS, name)}
     entry = "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())  # TOML writes these alike
-    if before and not before.endswith("\n"):
-        before += "\n"
-    gap = "\n" if before else ""
-    path = path.resolve()  # a link stays one
-    with atomic_path(path, private=True) as temporary:
-        temporary.write_text(f"{before}{gap}[[keys]]\n{entry}", encoding="utf-8")
-        if path.exists():  # the service may be another user than who adds the key
-            found = path.stat()
-            with contextlib.suppress(PermissionError):
-                os.chown(temporary, found.st_uid, found.st_gid)
-            temporary.chmod(stat.S_IMODE(found.st_mode))
+    with _alone_in(path.parent):
+        before = ""
+        if path.exists():
+            if any(key.name == key_name for key in read_keys(path)):
+                raise ConfigError(f"{path}: has a key '{key_name}' already. To replace it, delete its entry first.")
+            before = path.read_text(encoding="utf-8")
+        if before and not before.endswith("\n"):
+            before += "\n"
+        gap = "\n" if before else ""
+        with atomic_path(path, private=True) as temporary:
+            temporary.write_text(f"{before}{gap}[[keys]]\n{entry}", encoding="utf-8")
+            if path.exists():  # the service may be another user than who adds the key
+                found = path.stat()
+                with contextlib.suppress(PermissionError):
+                    os.chown(temporary, found.st_uid, found.st_gid)
+                temporary.chmod(stat.S_IMODE(found.st_mode))
     return secret
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Waits until no other process adds a key to a file of this folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)  # the file itself is replaced each time
+    try:
+        while not lock(descriptor, without_locks=True):
+            time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
