@@ -44,6 +44,7 @@ from transduce.serve.state.store import Store, open_store
 from transduce.translation.pipeline import TextOptions
 
 DAY = "2026-01-02"
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC).timestamp()
 TEXT = b"A dog.\n"
 _TOO_MANY = "characters to translate. Repeated paragraphs near each other count once. Split it."
 
@@ -395,6 +396,50 @@ def test_a_document_that_is_deleted_while_its_key_is_charged_is_given_back(
     assert (ends, usage.of_today("one")) == ([], 0)
 
 
+def test_a_document_that_two_replicas_read_is_charged_once(
+    store: Store, ends: list[str], slow: asyncio.Event, tmp_path: Path
+) -> None:
+    """The first one's lease ended after it had read the document, and another claimed it."""
+    usage = Usage(store, lambda: None, lambda: DAY)
+    documents = documents_of(store, usage, ends, ring(tmp_path))
+    made = store.documents.add(given(num_characters=0), TEXT, READING)
+    store._database.run(lambda run: run("UPDATE documents SET created = ?", NOON))
+    claims = [store.documents.claim(READING, name, -1.0) for name in "ab"]
+    for claimed, name in zip(reversed(claims), "ba", strict=True):
+        assert claimed is not None
+        asyncio.run(documents._runner._handle(claimed, name))
+    found = store.documents.find("transduce", "one", made.id)
+    assert found is not None
+    assert (found.state, usage.of_today("one"), store.usage("one", DAY, DAY)) == ("queued", 70, 70)
+
+
+def test_a_service_that_is_killed_between_charge_and_queue_has_done_neither(
+    store: Store, ends: list[str], slow: asyncio.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    usage, database = Usage(store, lambda: None, lambda: DAY), store._database
+    documents = documents_of(store, usage, ends, ring(tmp_path))
+    made = store.documents.add(given(num_characters=0), TEXT, READING)
+    store._database.run(lambda run: run("UPDATE documents SET created = ?", NOON))
+    claimed = store.documents.claim(READING, "a", 60)
+    assert claimed is not None
+    execute = database.execute
+
+    def killed(connection: Any, statement: str, values: Sequence[object] = ()) -> Any:
+        if "state = 'queued'" in statement:
+            raise Killed
+        return execute(connection, statement, values)
+
+    monkeypatch.setattr(database, "execute", killed)
+    with pytest.raises(Killed):
+        asyncio.run(documents._runner._handle(claimed, "a"))
+    found = store.documents.find("transduce", "one", made.id)
+    assert found is not None
+    assert (found.state, usage.of_today("one"), store.usage("one", DAY, DAY)) == ("reading", 0, 0)
+
+
 def test_a_document_that_is_deleted_as_soon_as_it_was_read_is_given_back_once(
     store: Store, ends: list[str], slow: asyncio.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -563,14 +608,22 @@ def test_what_is_charged_late_counts_on_the_day_when_the_document_came(store: St
     metrics = Metrics()
     reader = DocumentReader(99, access, source_of, metrics.translated)
     document = replace(stored(), created=datetime(2026, 1, 2, 23, 59, tzinfo=UTC))
-    asyncio.run(reader.charge(document, 70))
-    assert (usage.known("one", "2026-01-02"), usage.of_today("one")) == (70, 0)
-    asyncio.run(reader.charge(document, 70))  # as long as anything is left
+
+    def charge(characters: int) -> int:
+        async def queue(day: str, limit: int) -> tuple[bool, int]:
+            return store.take_usage(day, "one", characters, limit)
+
+        asyncio.run(reader.charge(document, characters, queue))
+        return store.usage("one", "2026-01-02", "2026-01-02")
+
+    assert charge(70) == 70
+    assert charge(70) == 140, "as long as anything is left"
     with pytest.raises(DayLimitError, match=r"characters of 2026-01-02 \(UTC\)"):
-        asyncio.run(reader.charge(document, 1))
+        charge(1)
     reader.refund(document, 70)
-    assert (usage.known("one", "2026-01-02"), usage.of_today("one")) == (70, 0)
-    assert b'transduce_characters_total{protocol="transduce"} 140.0\n' in metrics.exposition()[0]
+    assert charge(1) == 71, "what was refunded counts, also before it was saved"
+    assert usage.of_today("one") == 0
+    assert b'transduce_characters_total{protocol="transduce"} 141.0\n' in metrics.exposition()[0]
 
 
 # --- the replica that translates ------------------------------------------------------------------------------

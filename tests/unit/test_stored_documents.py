@@ -171,8 +171,8 @@ def test_a_document_that_is_still_to_be_read_is_read_and_only_then_translated(do
     assert documents.claim(READING, "f", 60) is not None
     assert documents.content(made.id, "source") == CONTENT
     read = given(source="en", num_segments=7, num_characters=70)
-    assert not documents.queue(made.id, "b", read)
-    assert documents.queue(made.id, "f", read)
+    assert documents.queue(made.id, "b", read, "2026-01-02", 0) is None
+    assert documents.queue(made.id, "f", read, "2026-01-02", 0) == (True, 70)
     queued = found(documents, made)
     assert (queued.state, queued.source, queued.num_segments, queued.num_characters) == ("queued", "en", 7, 70)
     assert queued.attempts == 0, "of translating"
@@ -180,6 +180,27 @@ def test_a_document_that_is_still_to_be_read_is_read_and_only_then_translated(do
     translated = documents.claim(TRANSLATING, "h", 60)
     assert translated is not None
     assert (translated.state, translated.source, translated.attempts) == ("translating", "en", 1)
+
+
+def test_a_document_is_queued_exactly_where_its_key_is_charged(documents: DocumentStore) -> None:
+    read = given(num_segments=7, num_characters=70)
+    ids = [documents.add(given(num_segments=0, num_characters=0), CONTENT, READING).id for _ in range(4)]
+    for name in "abcd":
+        documents.claim(READING, name, 60)
+    day = "2026-01-02"
+    assert documents.queue(ids[0], "z", read, day, 0) is None, "another's claim"
+    assert documents.queue(ids[0], "a", read, day, 71) == (True, 70)
+    assert documents.queue(ids[0], "a", read, day, 71) is None, "once"
+    assert documents.queue(ids[1], "b", read, day, 71) == (True, 140), "one character was left"
+    assert documents.queue(ids[2], "c", read, day, 140) == (False, 140)
+    assert documents.queue(ids[3], "d", read, day, 0) == (True, 210)
+    found = [documents.find("transduce", "one", each) for each in ids]
+    assert [each and (each.state, each.num_characters) for each in found] == [
+        ("queued", 70),
+        ("queued", 70),
+        ("reading", 0),
+        ("queued", 70),
+    ]
 
 
 def test_keys_take_turns(documents: DocumentStore) -> None:

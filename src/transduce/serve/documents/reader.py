@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from transduce.serve.documents.survey import DocumentFile, SurveyProcesses
-from transduce.serve.operations.access import Access
+from transduce.serve.operations.access import Access, day_limit_error
 from transduce.serve.state.documents import NewDocument, StoredDocument
 
 SourceOf = Callable[[str, str, str], Awaitable[str]]  # of a text, its source or "auto", and its target: its language
+Queue = Callable[[str, int], Awaitable[tuple[bool, int] | None]]  # of day and limit; see `DocumentStore.queue`
 
 
 class DocumentReader:
@@ -46,14 +47,27 @@ class DocumentReader:
         source = await self._source_of(found.sample, given.source, given.target)
         return replace(given, source=source, num_segments=found.num_segments, num_characters=found.num_characters)
 
-    async def charge(self, document: StoredDocument, characters: int) -> None:
-        """Charges the key of a document that was accepted before it was read, on the day when it came.
+    async def charge(self, document: StoredDocument, characters: int, queue: Queue) -> None:
+        """Queues a document that was accepted before it was read, and charges its key on the day when it came.
+
+        Args:
+            document: the document.
+            characters: that it has.
+            queue: does both in the store, or neither.
 
         Raises:
             UnknownKeyError: there is no such key any more.
             DayLimitError: it has no characters left of that day.
         """
-        await self._access.charge(self._access.key_named(document.owner), characters, _day(document))
+        key, day = self._access.key_named(document.owner), _day(document)
+        await self._access.budgets.usage.save()  # so that the store knows all that counts towards the limit
+        outcome = await queue(day, key.characters_per_day)
+        if outcome is None:  # the document was deleted, or is another replica's
+            return
+        is_charged, total = outcome
+        if not is_charged:
+            raise day_limit_error(key, day)
+        self._access.budgets.note_taken(key, characters, total, day)
         self._note_characters(document.protocol, characters)
 
     def refund(self, document: StoredDocument, characters: int) -> None:

@@ -159,17 +159,12 @@ class DocumentRunner:
                 found = await reading
             except asyncio.CancelledError:
                 raise CancelledDocumentError from None
-            await self._reader.charge(document, found.num_characters)
-            try:
-                if await self._until_stored(self._store.queue, document.id, claim, found):
-                    self.wake()
-                    return  # whoever deletes it from now on is given it back
-                now = await self._until_stored(self._store.find, document.protocol, None, document.id)
-            except StoppingError:
-                self._reader.refund(document, found.num_characters)
-                raise
-            if now is None or now.state == READING:  # it was deleted, or is another replica's
-                self._reader.refund(document, found.num_characters)
+            await self._reader.charge(
+                document,
+                found.num_characters,
+                lambda *limit_of_day: self._until_stored(self._store.queue, document.id, claim, found, *limit_of_day),
+            )
+            self.wake()
 
     async def _translate(self, document: StoredDocument, claim: str) -> None:
         loop = asyncio.get_running_loop()

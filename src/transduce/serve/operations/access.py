@@ -146,25 +146,6 @@ class Access:
                 f"This key has used up its {minute.limit:,} characters a minute: try again in {seconds} s.", seconds
             )
 
-    async def charge(self, key: Key, characters: int, day: str | None = None) -> str:
-        """Charges a key with characters; returns the day on which they count.
-
-        Args:
-            key: the key.
-            characters: how many.
-            day: on which they count; None: today.
-
-        Raises:
-            DayLimitError: the key has none left on that day.
-        """
-        charged = await self.budgets.take(key, characters, day)
-        if charged is None:
-            raise DayLimitError(
-                f"This key has used up its {key.characters_per_day:,} characters of {day or 'today'} (UTC).",
-                seconds_of_day_left(),
-            )
-        return charged
-
     @contextlib.asynccontextmanager
     async def charged(self, scope: Scope, key: Key, characters: int) -> AsyncIterator[None]:
         """Charges a key with the characters that this block translates; gives them back if the block raises.
@@ -174,13 +155,11 @@ class Access:
         """
         record = record_of(scope)
         self.require_characters(key)
-        try:
-            day = await self.charge(key, characters)
-        except DayLimitError:
-            record.headers = self.budgets.headers(key)
-            raise
-        record.characters = characters
+        day = await self.budgets.take(key, characters)
         record.headers = self.budgets.headers(key)
+        if day is None:
+            raise day_limit_error(key, "today")
+        record.characters = characters
         try:
             yield
         except BaseException:
@@ -188,3 +167,9 @@ class Access:
             record.characters = 0
             record.headers = self.budgets.headers(key)
             raise
+
+
+def day_limit_error(key: Key, day: str) -> DayLimitError:
+    """Returns the error of a key that has no characters left of a day."""
+    message = f"This key has used up its {key.characters_per_day:,} characters of {day} (UTC)."
+    return DayLimitError(message, seconds_of_day_left())

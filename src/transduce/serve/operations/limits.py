@@ -70,19 +70,18 @@ class Usage:
         day = self._today()
         self._saved[day] = Counter(await asyncio.to_thread(self._store.usage_of_day, day))
 
-    async def take(self, name: str, characters: int, limit: int, day: str | None = None) -> str | None:
-        """Counts characters of a key if fewer than `limit` were counted that day in all replicas; 0 for no limit.
+    async def take(self, name: str, characters: int, limit: int) -> str | None:
+        """Counts characters of a key if fewer than `limit` were counted today in all replicas; 0 for no limit.
 
         Args:
             name: of the key.
             characters: how many.
             limit: of the day.
-            day: on which they count; None: today.
 
         Returns:
             The day; None where the key has none left.
         """
-        day = day or self._today()
+        day = self._today()
         if limit and not self._store.is_failing:
             left = limit - self._unsaved.get(day, Counter())[name]
             if left <= 0:
@@ -99,7 +98,7 @@ class Usage:
                         self.change(name, -characters, day)
                 raise
             else:
-                self._saved.setdefault(day, Counter())[name] = total
+                self.note(name, total, day)
                 return day if taken else None
         if limit and self.known(name, day) >= limit:
             return None
@@ -119,6 +118,10 @@ class Usage:
         day = day or self._today()
         self._unsaved.setdefault(day, Counter())[name] += characters
         return day
+
+    def note(self, name: str, total: int, day: str) -> None:
+        """Notes what the store has of a key on a day."""
+        self._saved.setdefault(day, Counter())[name] = total
 
     def of_today(self, name: str) -> int:
         """Returns the characters of a key today, as far as known here."""
@@ -193,18 +196,25 @@ class Budgets:
         """Returns the characters that are left of the day; None where the key has no such limit."""
         return max(0, key.characters_per_day - self.usage.of_today(key.name)) if key.characters_per_day else None
 
-    async def take(self, key: Key, characters: int, day: str | None = None) -> str | None:
+    async def take(self, key: Key, characters: int) -> str | None:
         """Takes characters from the budgets of a key; see `Usage.take`."""
         budget = self.minute(key)
         if budget is not None:
             budget.change(characters)  # first: other requests of the key come meanwhile
         taken = None
         try:
-            taken = await self.usage.take(key.name, characters, key.characters_per_day, day)
+            taken = await self.usage.take(key.name, characters, key.characters_per_day)
         finally:
             if taken is None and budget is not None:
                 budget.change(-characters)
         return taken
+
+    def note_taken(self, key: Key, characters: int, total: int, day: str) -> None:
+        """Takes characters that the store has counted already: it had `total` of the key on that day then."""
+        budget = self.minute(key)
+        if budget is not None:
+            budget.change(characters)
+        self.usage.note(key.name, total, day)
 
     def refund(self, name: str, characters: int, day: str) -> None:
         """Refunds characters to a key, perhaps long after they were taken, on the day when that was."""

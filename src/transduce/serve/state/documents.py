@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from transduce.serve.state.database import Database, Row, Statement
+from transduce.serve.state.usage import add_usage
 
 STATES = ("uploading", "reading", "queued", "translating", "done", "failed")
 UPLOADING, READING, QUEUED, TRANSLATING, DONE, FAILED = STATES
@@ -194,11 +195,32 @@ class DocumentStore:
         changes = "leased_until = ?, segments_done = ?, characters_done = ?"
         return self._change(document_id, runner, changes, time.time() + lease_seconds, segments, characters)
 
-    def queue(self, document_id: str, runner: str, found: NewDocument) -> bool:
-        """Notes what a document holds, which waits to be translated from now on; see `renew`."""
-        changes = "state = 'queued', runner = '', attempts = 0, source = ?, segments = ?, characters = ?"
-        values = (found.source, found.num_segments, found.num_characters)
-        return self._change(document_id, runner, changes, *values)
+    def queue(self, document_id: str, runner: str, found: NewDocument, day: str, limit: int) -> tuple[bool, int] | None:
+        """Notes what a document holds, which waits to be translated from now on, and charges its key: both or neither.
+
+        Args:
+            document_id: its id.
+            runner: the claim.
+            found: what it holds.
+            day: on which its characters count, YYYY-MM-DD.
+            limit: of its key on that day; 0 for none. A key that has used it up is not charged.
+
+        Returns:
+            Whether its key was charged, and the characters of this key on that day; None where the document is not this
+            claim's any more.
+        """
+
+        def work(run: Statement) -> tuple[bool, int] | None:
+            if not _changed(run, document_id, runner, "runner = runner"):  # on PostgreSQL, it is locked until the end
+                return None
+            is_charged, total = add_usage(run, day, found.owner, found.num_characters, limit)
+            if is_charged:
+                changes = "state = 'queued', runner = '', attempts = 0, source = ?, segments = ?, characters = ?"
+                values = (found.source, found.num_segments, found.num_characters)
+                _changed(run, document_id, runner, changes, *values)
+            return is_charged, total
+
+        return self._database.run(work)
 
     def add_result_chunk(self, document_id: str, runner: str, number: int, chunk: bytes) -> bool:
         """Adds a chunk of the result; returns whether the document is still this claim's."""

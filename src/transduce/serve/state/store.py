@@ -13,6 +13,7 @@ from transduce.errors import ConfigError, DataError, MissingDependencyError, ins
 from transduce.serve.state.database import Database, Row, Statement
 from transduce.serve.state.documents import DocumentStore
 from transduce.serve.state.sqlite import SqliteDatabase
+from transduce.serve.state.usage import add_usage
 
 IN_MEMORY = "memory"  # the address of a store that ends with the service
 _MAX_GLOSSARIES = 1000  # of a key
@@ -20,10 +21,6 @@ _MAX_GLOSSARY_CHARACTERS = 20_000_000  # of all glossaries of a key, as they are
 _GLOSSARIES = (
     "SELECT g.id, g.owner, g.name, g.created, d.source, d.target, d.entries "
     "FROM glossaries g LEFT JOIN dictionaries d ON d.glossary = g.id WHERE g.owner = ?"
-)
-_ADD_USAGE = (
-    "INSERT INTO usage_by_day (owner, day, characters) VALUES (?, ?, ?) ON CONFLICT (owner, day) "
-    "DO UPDATE SET characters = usage_by_day.characters + excluded.characters"
 )
 
 
@@ -165,8 +162,7 @@ class Store:
         def work(run: Statement) -> dict[str, int]:
             totals = {}
             for owner in sorted(characters):  # one order everywhere, so that replicas never wait for each other
-                [(total,)] = run(f"{_ADD_USAGE} RETURNING characters", owner, day, characters[owner])
-                totals[owner] = int(total)
+                _, totals[owner] = add_usage(run, day, owner, characters[owner])
             return totals
 
         return self._database.run(work)
@@ -179,16 +175,7 @@ class Store:
         Returns:
             Whether they were added, and the total of the day.
         """
-
-        def work(run: Statement) -> tuple[bool, int]:
-            below = f"{_ADD_USAGE} WHERE usage_by_day.characters < ? RETURNING characters"
-            added = run(below, owner, day, characters, limit)
-            if added:
-                return True, int(added[0][0])
-            [(total,)] = run("SELECT characters FROM usage_by_day WHERE owner = ? AND day = ?", owner, day)
-            return False, int(total)
-
-        return self._database.run(work)
+        return self._database.run(lambda run: add_usage(run, day, owner, characters, limit))
 
     def usage(self, owner: str, first_day: str, last_day: str) -> int:
         """Returns the characters of a key from one day to another, both included."""
