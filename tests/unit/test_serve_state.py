@@ -445,6 +445,22 @@ def test_usage_by_key_is_of_today_the_month_and_all_days(store: Store) -> None:
     ]
 
 
+def test_reading_the_usage_leaves_the_schema_of_a_service_of_an_earlier_version(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "MIGRATIONS", MIGRATIONS[:1])
+    old = open_store(address)
+    old.add_usage("2026-01-31", {"weblate": 7})
+    monkeypatch.undo()
+    newer = open_store(address, must_exist=True)
+    assert newer.usage_of_keys("2026-01-31") == [KeyUsage("weblate", 7, 7, 7, "2026-01-31")]
+    newer.close()
+    monkeypatch.setattr(database_module, "MIGRATIONS", MIGRATIONS[:1])
+    old.close()  # the next call connects again, and would find a later schema
+    assert old.usage("weblate", "2026-01-31", "2026-01-31") == 7
+    old.close()
+
+
 def test_a_store_that_must_exist_is_not_made(tmp_path: Path) -> None:
     path = tmp_path / "serve.db"
     for url in (str(path), "memory"):

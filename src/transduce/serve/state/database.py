@@ -48,6 +48,7 @@ class Database(ABC):
         """Takes the name of the database in messages, without its password."""
         self.shown = shown
         self.is_failing = False
+        self.keeps_schema = False  # whether an earlier version may go on with it meanwhile
         self._connection: Any = None
         self._turn = threading.Lock()
         self._failed_at = float("-inf")
@@ -190,7 +191,8 @@ class Database(ABC):
                 f"has schema {version}, of a later version of Transduce; this one knows schemas up to "
                 f"{len(MIGRATIONS)}. Install the later version, or name another database."
             )
-        for number, statements in enumerate(MIGRATIONS[version:], start=version + 1):
+        wanted = () if version and self.keeps_schema else MIGRATIONS[version:]
+        for number, statements in enumerate(wanted, start=version + 1):
             for statement in statements:
                 self.execute(connection, statement)
             self.execute(connection, "INSERT INTO transduce_schema VALUES (?)", (number,))

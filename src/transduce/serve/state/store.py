@@ -206,7 +206,8 @@ def open_store(url: str = "", *, must_exist: bool = False) -> Store:
     Args:
         url: a file, for SQLite; "postgresql://…"; "memory" for what ends with the service; "" for the file
             transduce/serve.db in the user's folder for state ($XDG_STATE_HOME, or ~/.local/state).
-        must_exist: whether a missing file is an error; otherwise it is made.
+        must_exist: whether a missing file is an error, and an earlier schema stays, with which a service may still be
+            running: enough to read the usage. Otherwise the one is made, and the other is brought up to date.
 
     Raises:
         ConfigError: the database cannot be used; the message says why.
@@ -217,6 +218,7 @@ def open_store(url: str = "", *, must_exist: bool = False) -> Store:
         raise ConfigError(
             f"[state] url: {database.shown}: no store is there. Name that of the service: --state, --config."
         )
+    database.keeps_schema = must_exist
     database.open()
     return Store(database)
 
