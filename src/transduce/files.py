@@ -256,17 +256,18 @@ def in_turn(folder: Path) -> Iterator[None]:
         time.sleep(0.1)
 
 
-def lock(descriptor: int, *, without_locks: bool) -> bool:
+def lock(descriptor: int, *, without_locks: bool, shared: bool = False) -> bool:
     """Locks an open file or folder until it is closed; returns whether that worked.
 
-    `without_locks` is returned where the system or the file system has no locks.
+    Several processes may hold a `shared` lock. `without_locks` is returned where the system, or the file system, has no
+    locks.
     """
     try:
         import fcntl
     except ModuleNotFoundError:  # Windows
         return without_locks
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:

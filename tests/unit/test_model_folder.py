@@ -149,6 +149,25 @@ def test_imports_of_packages_that_are_gone_are_deleted_and_nothing_else(tmp_path
     assert {path.name for path in imports(folder / ".transduce")} == {"notes", second.model.parent.name}
 
 
+def test_imports_of_another_version_stay_as_long_as_it_runs(
+    tmp_path: Path, imported: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "all"
+    package(folder / "en-de")
+    monkeypatch.setattr(module, "_in_use", {})
+    [old] = found(folder)
+    of_old = module._in_use
+    monkeypatch.setattr(module, "_in_use", {})  # as in another process
+    monkeypatch.setattr(module, "__version__", "99.0.0")
+    [new] = found(folder)
+    assert new.model != old.model
+    assert (old.model / "config.json").exists()
+    for descriptor in of_old.values():  # it ends
+        os.close(descriptor)
+    assert found(folder) == [new]
+    assert imports(folder / ".transduce") == [new.model.parent]
+
+
 @pytest.mark.parametrize("function", ["_key", "find_package"])
 @pytest.mark.parametrize("inside", ["", "more"])
 def test_the_import_of_a_package_that_cannot_be_read_stays(

@@ -8,7 +8,7 @@ A package is imported once. Its import is found again as long as all files of th
 Argos Translate and LibreTranslate take each folder in theirs for a package, and do not start if one is none.
 
 An import of another version of Transduce is made again: a later one may read more. Imports of packages that are gone
-are deleted.
+are deleted, and those of other versions, unless a service is running that has found them.
 """
 
 import contextlib
@@ -36,6 +36,7 @@ _IMPORTS = ".transduce"
 _ARCHIVES = (".argosmodel",)  # packages that are one file; others are folders
 _KEY = re.compile(r"[0-9a-f]{16}")
 _log = logging.getLogger(__name__)
+_in_use: dict[Path, int] = {}  # folders of imports, open and locked as long as this process may load the models
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ def _roots(folder: Path, packages: list[_Package]) -> list[Path]:
 def _find_import(package: _Package, roots: list[Path]) -> Path | None:
     for root in roots:
         model = root / package.key / package.name
+        _keep(model.parent)
         with contextlib.suppress(TransduceError):
             Bundle.load(model)
             return model
@@ -173,6 +175,7 @@ def _import(package: _Package, roots: list[Path], config: FolderConfig, which: s
             "XDG_CACHE_HOME to a folder that can be."
         )
     model = root / package.key / package.name
+    model.parent.mkdir(parents=True, exist_ok=True)
     with files.in_turn(root):  # replicas that start together share its imports
         if _find_import(package, [root]) is not None:
             return model
@@ -193,4 +196,20 @@ def _delete_stale(root: Path, current: set[str], unread: set[str]) -> None:
     for folder in root.iterdir() if root.is_dir() and not root.is_symlink() else ():
         is_ours = _KEY.fullmatch(folder.name) is not None and folder.is_dir() and not folder.is_symlink()
         if is_ours and folder.name not in current and not any((folder / name).exists() for name in unread):
-            shutil.rmtree(folder, ignore_errors=True)  # another process may delete it at the same time
+            if folder in _in_use:
+                os.close(_in_use.pop(folder))
+            with contextlib.suppress(OSError):  # another process may delete it at the same time
+                descriptor = os.open(folder, os.O_RDONLY)
+                if files.lock(descriptor, without_locks=True):
+                    shutil.rmtree(folder, ignore_errors=True)
+                os.close(descriptor)
+
+
+def _keep(folder: Path) -> None:
+    """Keeps other processes from deleting the folder of an import as long as this one runs."""
+    with contextlib.suppress(OSError):  # there is none, or it cannot be read
+        descriptor = os.open(folder, os.O_RDONLY)
+        files.lock(descriptor, without_locks=True, shared=True)
+        before, _in_use[folder] = _in_use.pop(folder, None), descriptor
+        if before is not None:  # perhaps of a folder that was replaced
+            os.close(before)
