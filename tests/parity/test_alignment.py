@@ -134,6 +134,8 @@ def test_what_is_not_read_of_a_source_has_no_weight(tmp_path: Path) -> None:
         assert (weights[:, 7:] == 0).all()
         with pytest.raises(DataError, match=r"target 1 has 8 tokens.*positions end at 7"):
             engine.align([[5]], [[6] * 8])
+        with pytest.raises(DataError, match="2 sources and 1 target: give one for each"):
+            engine.align([[5], [6]], [[7]])
 
 
 @pytest.mark.computes

@@ -205,8 +205,8 @@ class CTranslate2Engine:
         """
         import numpy as np  # a model that aligns nothing starts faster without it
 
-        results = [np.zeros((len(target), len(source))) for source, target in zip(sources, targets, strict=True)]
         found = forced.attention(self._model, *self._pairs(sources, targets), after=self._guided)
+        results = [np.zeros((len(target), len(source))) for source, target in zip(sources, targets, strict=True)]
         for wide, weights in zip(results, found, strict=True):
             if weights:
                 wide[:, : len(weights[0])] = weights
