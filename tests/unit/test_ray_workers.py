@@ -110,6 +110,18 @@ def test_a_cluster_gets_as_many_workers_as_it_has_room_for(
 
 
 @pytest.mark.parametrize(
+    ("loading", "message"),
+    [({"ensemble": "other"}, r"for a single one, \[folder\]"), ({"quantisation": "int8"}, "argument 'quantisation'")],
+)
+def test_keywords_that_load_refuses_are_refused_before_anything_starts(
+    ray: Cluster, model: Path, loading: Any, message: str
+) -> None:
+    with pytest.raises(TypeError, match=message), ray_workers(model, **loading):
+        pytest.fail("workers were started")
+    assert ray.calls == []
+
+
+@pytest.mark.parametrize(
     ("draft", "passed"),
     [("self", "self"), ("blockwise", "blockwise"), ("", ""), ("small", str(Path("small").absolute()))],
 )

@@ -19,6 +19,12 @@ class LoadOptions(TypedDict, total=False):
     draft: str | Path
 
 
+def require_folders(ensemble: object) -> None:
+    """Raises TypeError where an ensemble is one path, of which each character would be a model."""
+    if isinstance(ensemble, str | Path):
+        raise TypeError("Give a list of model folders as ensemble: for a single one, [folder].")
+
+
 class SearchOptions(DecodeOptions, total=False):
     """Fields of `DecodeConfig` that a call may change; None leaves the model's."""
 

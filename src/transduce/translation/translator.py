@@ -22,7 +22,7 @@ from transduce.engines.loading import checksums_of, choose_engine, load_engine, 
 from transduce.errors import BundleError
 from transduce.text import Tokenizer
 from transduce.translation.attention import attend
-from transduce.translation.call_options import SearchOptions
+from transduce.translation.call_options import SearchOptions, require_folders
 from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
 from transduce.translation.constraints.line_constraints import Constraints, constraints_of
 from transduce.translation.directions import Directions, directed
@@ -91,8 +91,7 @@ class Translator:
             ConfigError: there is no such engine, device or quantization, or the engine cannot run this model.
             MissingDependencyError: the engine is not installed.
         """
-        if isinstance(ensemble, str | Path):
-            raise TypeError("Give a list of model folders as ensemble: for a single one, [folder].")
+        require_folders(ensemble)
         require_engine(engine, quantization)
         bundle = Bundle.load(Path(path))
         others = [Bundle.load(Path(other)) for other in ensemble]

@@ -11,6 +11,7 @@ model folder must be on every machine, under one path.
 
 import contextlib
 import functools
+import inspect
 import os
 import socket
 from collections import Counter
@@ -23,7 +24,7 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.engines.loading import DRAFT_WAYS, checksums_of, require_engine
 from transduce.errors import ConfigError, MissingDependencyError, TransduceError, install_command
-from transduce.translation.call_options import LoadOptions
+from transduce.translation.call_options import LoadOptions, require_folders
 from transduce.translation.streams.file_job import translate_window
 from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, Submit, fingerprint_of, in_order
 from transduce.translation.translator import Translator
@@ -139,6 +140,8 @@ def ray_workers(
         ConfigError: there is no cluster at `address`, or it is too small for so many workers.
         MissingDependencyError: Ray is not installed.
     """
+    inspect.signature(Translator.load).bind(model, **loading)  # raises TypeError for a keyword that it does not have
+    require_folders(loading.get("ensemble", ()))
     ray = imported_ray()
     require_engine(loading.get("engine", "auto"), loading.get("quantization"))  # before anything starts
     bundle = Bundle.load(Path(model))
