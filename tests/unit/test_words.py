@@ -63,6 +63,12 @@ def test_a_phrase_is_bounded_where_it_ends_with_a_word() -> None:
     assert [bool(phrase_pattern(("dog)",)).search(text)) for text in texts] == [True, False, True, False]
 
 
+def test_an_accent_after_its_letter_is_part_of_the_word() -> None:
+    texts = ("a cafe.", "a cafe\u0301.", "cafe\u0301s", "cafe\u0301 s", "e\u0301cafe")
+    assert [bool(phrase_pattern(("cafe",)).search(text)) for text in texts] == [True, False, False, False, False]
+    assert [bool(phrase_pattern(("cafe\u0301",)).search(text)) for text in texts] == [False, True, False, True, False]
+
+
 def test_a_phrase_of_two_scripts_is_bounded_at_each_end_by_its_own() -> None:
     """Without spaces between words, any match counts."""
     for phrase, texts in {
