@@ -1,6 +1,7 @@
 """Finds phrases as whole words of a text: "dog" is in "(dog)", and not in "dogs". In Chinese, any match counts."""
 
 import functools
+import itertools
 import re
 
 # Scripts without spaces between words: phrases in them match anywhere.
@@ -21,14 +22,21 @@ def is_in_word(character: str) -> bool:
 @functools.lru_cache(maxsize=4096)
 def phrase_pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
     """Returns a pattern that finds the phrases, none of them empty, as whole words, with case and white space exact."""
-    return re.compile("|".join(bounded(phrase, re.escape(phrase)) for phrase in phrases))
+    groups = itertools.groupby(phrases, _bounds)  # bounds take long to compile
+    return re.compile("|".join(f"{start}(?:{'|'.join(map(re.escape, group))}){end}" for (start, end), group in groups))
 
 
 def bounded(phrase: str, pattern: str) -> str:
     """Returns `pattern`, which finds `phrase`, restricted to whole words."""
+    before, after = _bounds(phrase)
+    return before + pattern + after
+
+
+def _bounds(phrase: str) -> tuple[str, str]:
+    """Returns patterns that match before and after a phrase where it is no part of a longer word."""
     before = f"(?<!{_part_of_word(phrase[0])})" if is_in_word(phrase[0]) else ""
     after = f"(?!{_part_of_word(phrase[-1])})" if is_in_word(phrase[-1]) else ""
-    return before + pattern + after
+    return before, after
 
 
 def _part_of_word(neighbour: str) -> str:

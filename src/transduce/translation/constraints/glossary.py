@@ -1,5 +1,6 @@
 """Glossaries: source terms with their required translations."""
 
+import functools
 import hashlib
 import json
 import re
@@ -15,6 +16,7 @@ from transduce.translation.constraints.required_terms import Choice
 # A word of running text is between spaces, but for quotation marks, brackets and what ends a clause.
 _BEFORE_WORD = re.compile(r"""(?:^|\s)[(\["'«„“‘]*$""")
 _AFTER_WORD = re.compile(r"""[.,;:!?…)\]"'»“”’]*(?:\s|$)""")
+_compiled = functools.lru_cache(maxsize=100_000)(re.compile)  # when a text has the first word: most never do
 
 
 class Glossary:
@@ -33,7 +35,7 @@ class Glossary:
             DataError: a term is empty, white space, or holds a line break.
         """
         # The pattern of each source term and its target terms, by the term's first word or sign without case.
-        self._terms: dict[str, list[tuple[re.Pattern[str], Choice]]] = {}
+        self._terms: dict[str, list[tuple[str, Choice]]] = {}
         longest_first = sorted(entries.items(), key=lambda entry: -len(entry[0]))  # of equal length, the first given
         for source, given in longest_first:
             targets = (given,) if isinstance(given, str) else tuple(given or ())
@@ -46,17 +48,15 @@ class Glossary:
             first = WORD_OR_SIGN.match(words[0])
             start = first[0] if first else words[0][0]
             pattern = bounded(words[0][0] + words[-1][-1], r"\s+".join(map(re.escape, words)))
-            flags = re.IGNORECASE if source == source.lower() else re.NOFLAG
+            if source == source.lower():
+                pattern = f"(?i:{pattern})"
             choice = tuple(term.strip() for term in targets)
-            self._terms.setdefault(start.casefold(), []).append((re.compile(pattern, flags), choice))
+            self._terms.setdefault(start.casefold(), []).append((pattern, choice))
 
     @property
     def checksum(self) -> str:
         """The SHA-256 of its terms."""
-        terms = {
-            first: [(each.pattern, choice) for each, choice in of_first] for first, of_first in self._terms.items()
-        }
-        return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self._terms, sort_keys=True).encode()).hexdigest()
 
     def required_in(self, text: str) -> tuple[Choice, ...]:
         """Returns the terms that the translation of `text` must hold, in the order of the source terms, each once."""
@@ -84,7 +84,7 @@ class Glossary:
             if word.start() < end:
                 continue
             for pattern, choice in self._terms.get(word[0].casefold(), ()):
-                if match := pattern.match(text, word.start()):
+                if match := _compiled(pattern).match(text, word.start()):
                     found.append((match.span(), choice))
                     end = match.end()
                     break
