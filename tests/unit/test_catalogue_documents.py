@@ -96,6 +96,12 @@ def test_a_cell_that_needs_quotation_marks_gets_them() -> None:
     assert translated(b'a "dog" runs,b\n', "a.csv", lambda text: text.removeprefix("a ")) == b'"""dog"" runs",b\n'
 
 
+def test_spaces_after_a_cell_in_quotation_marks_stay() -> None:
+    """As Python's csv module reads them, the delimiter in the cell is none."""
+    source = b'id,text\n7,"a dog, or ""two"""  \n8,"a ""cat"" " ,x\n'
+    assert translated(source, "a.csv", columns=("text",)) == (b'id,text\n7,"A DOG, OR ""TWO"""  \n8,"A ""CAT"" " ,x\n')
+
+
 @pytest.mark.parametrize("columns", [("text",), ("2",)])
 def test_columns_are_chosen_by_heading_or_number(columns: tuple[str, ...]) -> None:
     source = b"name,text\na dog,a dog\nb,c\n"

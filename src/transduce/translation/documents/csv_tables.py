@@ -71,7 +71,7 @@ def _first_line(cells: Iterator[tuple[str, str]], delimiter: str) -> Iterator[st
     for cell, end in cells:
         yield cell
         yield end
-        if end != delimiter:
+        if not end.endswith(delimiter):
             return
 
 
@@ -129,8 +129,9 @@ def _indices(name: str, heading: Sequence[str], columns: Sequence[str]) -> froze
 
 def _cells(text: str, delimiter: str, position: int) -> Iterator[tuple[str, str]]:
     """Yields the cells from a position on as they are written, and what ends each: the delimiter, or the line's end."""
-    sign = re.escape(delimiter)
-    pattern = re.compile(rf'(?P<cell>"(?:[^"]|"")*+"(?={sign}|[\r\n]|\Z)|[^{sign}\r\n]*+)(?P<end>{sign}|\r?\n|\r|\Z)')
+    sign, spaces = re.escape(delimiter), "" if delimiter == " " else " *"  # after a cell in quotation marks
+    end = rf"{spaces}(?:{sign}|\r?\n|\r|\Z)"
+    pattern = re.compile(rf'(?P<cell>"(?:[^"]|"")*+"(?={end})|[^{sign}\r\n]*+)(?P<end>{end})')
     while position < len(text) and (match := pattern.match(text, position)) is not None:
         if match["cell"].startswith('"') and match["cell"].count('"') % 2:
             line = text.count("\n", 0, position) + 1
@@ -148,7 +149,7 @@ def _pieces(cells: Iterator[tuple[str, str]], delimiter: str, chosen: frozenset[
         else:
             yield cell
         yield end
-        column = column + 1 if end == delimiter else 0
+        column = column + 1 if end.endswith(delimiter) else 0
 
 
 def _characters(cell: str) -> str:
