@@ -379,15 +379,15 @@ def test_many_marks_end_soon(token: str) -> None:
     assert translated(text, "a.md", same) == text
 
 
-def seen(text: str) -> list[str]:
-    """Returns the texts that a plain text is read as."""
+def seen(text: str, name: str = "a.txt") -> list[str]:
+    """Returns the texts that a document is read as."""
     found: list[str] = []
 
     def noted(text: str) -> str:
         found.append(text)
         return text
 
-    translated(text.encode(), "a.txt", noted)
+    translated(text.encode(), name, noted)
     return found
 
 
@@ -424,6 +424,11 @@ def test_lines_without_spaces_are_wrapped_only_where_they_are_full() -> None:
     assert seen("\n".join(lines)) == lines
     assert seen(f"{full}\n{title}\n") == [full + title]  # where a line ends, nothing is between two signs
     assert seen(f"{full}\nof {title}\n") == [f"{full} of {title}"]
+
+
+def test_lines_of_chinese_in_markdown_are_joined_without_a_space() -> None:
+    given = "- 狗在跑，\n  猫也在跑。\n\n狗 runs\n*far*\n狗\n\n狗\n**猫**\n\n**狗**\n*_猫_\n"
+    assert seen(given, "a.md") == ["狗在跑，猫也在跑。", "狗 runs far 狗", "狗猫", "狗*猫"]
 
 
 def test_a_marker_may_have_a_line_of_its_own() -> None:

@@ -15,6 +15,7 @@ from itertools import accumulate
 
 from transduce.translation.documents.html_pages import end_of, is_copied
 from transduce.translation.documents.segments import Encode, Piece, SegmentBuilder, text_pieces, written_with
+from transduce.translation.pipeline.sentences import NO_SPACES
 from transduce.translation.pipeline.tags import is_block_tag
 
 # Without one of these signs, "\\(a dog\\)" is text in parentheses.
@@ -173,13 +174,22 @@ def inline_pieces(
         elif token.kind == "hard" or (token.kind == "tag" and is_block_tag(token.name)):
             builder.point(source, is_break=True)
         elif token.kind == "line":
-            builder.text(" ", source)
+            builder.text("" if _is_unspaced(tokens, i) else " ", source)
         elif token.kind in (*_POINTS, "tag"):
             builder.point(source)
         else:
             builder.text(token.characters, source)
     encode = _spelled_as(texts, escape)
     yield from builder.pieces(lambda tags, _, items: [wrap(written_with(encode, tags, items))])
+
+
+def _is_unspaced(tokens: Sequence[_Token], line: int) -> bool:
+    """Returns whether a line ends between two characters of a script without spaces, emphasis left out of account."""
+    before, after = (
+        next(tokens[i].source for i in indices if tokens[i].kind != "emphasis")
+        for indices in (range(line - 1, -len(tokens), -1), range(line + 1, len(tokens)))
+    )
+    return bool(NO_SPACES.match(before[-1:]) and NO_SPACES.match(after))
 
 
 def with_title(target: str) -> Iterator[Piece]:
