@@ -267,6 +267,7 @@ _BREAKS, _DROPPED = ["br", "cr", "ptab", "tab"], ["proofErr", "lastRenderedPageB
         *((f"{run('a d')}<w:r><w:{name}/></w:r>{run('og')}", ["a dog"]) for name in _DROPPED[1:]),
         (f"{run('a')}<w:r><w:noBreakHyphen/></w:r>{run('dog')}", ["a-dog"]),
         (f"<w:sdt><w:sdtPr><w:id/></w:sdtPr>{run('a dog')}</w:sdt>", ["a dog"]),
+        ("<w:r><w:t>a d<!-- two cats -->og<?x two?> runs</w:t></w:r>", ["a dog runs"]),
     ],
 )
 def test_what_the_elements_of_word_mean_for_its_texts(inner: str, texts: list[str]) -> None:

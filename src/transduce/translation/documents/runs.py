@@ -122,7 +122,7 @@ class ParagraphReader:
         return node.name == self._names.run and not self._is_code(node, self._names.run_properties)
 
     def _is_text(self, node: Node) -> bool:
-        return node.name == self._names.text and all(each.name == "#text" for each in node.children)
+        return node.name == self._names.text and all(each.name in ("#text", "#other") for each in node.children)
 
     def _is_blank(self, node: Node) -> bool:
         """Returns whether a node is white space between elements, or a comment or instruction."""

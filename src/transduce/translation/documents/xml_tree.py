@@ -142,8 +142,8 @@ class XmlDocument:
         return self.text[node.inner_start : node.inner_end]
 
     def characters(self, node: Node) -> str:
-        """Returns the characters of a stretch of text."""
-        text = self.inner(node)
+        """Returns the characters of a stretch of text; "" for a comment or instruction."""
+        text = self.inner(node) if node.name == "#text" else ""
         return text if node.is_raw else html.unescape(text)
 
     def attributes(self, node: Node) -> dict[str, str]:
