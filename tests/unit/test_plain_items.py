@@ -234,6 +234,12 @@ def test_items_that_are_copied_stay_in_the_text_when_others_are_lost() -> None:
     assert "a dog https://a.org runs here" in half.engine.seen  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("given", ["a dog %1$s %@ runs", "Hi %1$s %@", "%1$s %d%% of it", "a %1$s, %s"])
+def test_a_lost_item_before_one_that_the_model_copied_keeps_its_space(given: str) -> None:
+    losing = text_translator(lambda text: text.replace("%1$s", ""))
+    assert losing.translate([given], text_options=PLAIN) == [given]
+
+
 def test_no_sentence_ends_within_an_item_or_an_element() -> None:
     text = "One {n, plural, one {a. B} other {c}}. Two <b>dogs. Three</b> men. Four."
     assert [text[a:b] for a, b in spans_around_items(text, "en")] == [

@@ -4,6 +4,7 @@ Elements stay nested with any weights: what was inside an element is put inside 
 No mark is lost.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ _DECAY = 0.6  # of a source word's influence on the position of a mark, for each
 # leave out inner words of long elements; that was not measured.
 _CLEAR_SHARE = 0.6
 _WORDS = ("placeholder", "literal", "point", "space")  # kinds of marks that are between words, as a word is
-_CLOSING = frozenset(".,;:!?…)]}»”’%。，、！？")
+_CLOSING = re.compile(r"[.,;:!?…)\]}»”’。，、！？]|%(?![\w@(*.#+-])")  # no space is put before it; "%s" is an item
 
 
 @dataclass(eq=False)
@@ -203,7 +204,10 @@ def _written(
     length = 0
     for boundary, marks in enumerate(events):
         gap = target[ends[boundary] : starts[boundary]]
-        written.append(_boundary(gap, marks, words[boundary], words[boundary + 1]))
+        following = words[boundary + 1]
+        if following == "%":  # of an item, perhaps
+            following = target[starts[boundary] : starts[boundary] + 2]
+        written.append(_boundary(gap, marks, words[boundary], following))
         length += len(written[-1])
         if boundary < len(target_atoms):
             written.append(written_atoms[boundary])
@@ -219,7 +223,7 @@ def _boundary(gap: str, marks: Sequence[Mark], previous: str, following: str) ->
         gap: the white space between the atoms, which is written once.
         marks: in their order.
         previous: the atom before; "" at the beginning of the text.
-        following: the atom after it; "" at the end.
+        following: the atom after it, of an item such as "%s" its beginning; "" at the end.
     """
     written, rest, wants_space, first = "", gap, False, not previous
     around = _around_words(marks)
@@ -247,7 +251,7 @@ def _boundary(gap: str, marks: Sequence[Mark], previous: str, following: str) ->
         wants_space = is_pending or (is_word and after)
     if rest:
         return written + rest
-    return written + (" " if wants_space and following and following[0] not in _CLOSING else "")
+    return written + (" " if wants_space and following and not _CLOSING.match(following) else "")
 
 
 def _around_words(marks: Sequence[Mark]) -> dict[int, int]:
