@@ -284,7 +284,7 @@ def test_terms_may_hold_any_printable_sign(client: DescribedClient) -> None:
 
 
 def test_glossaries_in_csv(client: DescribedClient) -> None:
-    entries = '"dog, big",Hund,en,de\r\ncat,"Katze ""Mau"""\r\n\r\n'
+    entries = '"dog, big",Hund,EN-US,de\r\ncat,"Katze ""Mau""",,\r\n\r\n'
     made = client.post("/v2/glossaries", data=_GLOSSARY | {"entries_format": "csv", "entries": entries}).json()
     found = client.get(f"/v2/glossaries/{made['glossary_id']}/entries").text
     assert found == 'dog, big\tHund\ncat\tKatze "Mau"'
@@ -311,6 +311,10 @@ def test_quotation_marks_in_tab_separated_glossaries_are_part_of_the_terms(clien
         ({"entries": "dog"}, "Invalid glossary entries: line 1 does not have two terms."),
         ({"entries": "a\tb\nc\td\te"}, "Invalid glossary entries: line 2 does not have two terms."),
         ({"entries": "a\tb\n\tc"}, "Invalid glossary entries: a term in line 2 is empty or not text."),
+        (
+            {"entries_format": "csv", "entries": "a,b\nHund,dog,DE,EN"},
+            "Invalid glossary entries: line 2 is of de-en, not en-de.",
+        ),
         ({"entries": "a\tb\na\tc"}, "Invalid glossary entries: 'a' in line 2 is there already."),
         (
             {"entries": "\n".join(f"{number}\ta" for number in range(10_001))},

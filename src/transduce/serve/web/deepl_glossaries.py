@@ -118,8 +118,9 @@ class DeeplGlossaries:
         if code is None or self.backend.source_language(source, code) in (None, code):
             raise bad_request("Unsupported glossary language pair.")
         separator = _SEPARATORS[choice_field(fields, "entries_format", _SEPARATORS) or "tsv"]
-        terms = _terms(given_text(fields, "entries"), separator, self.backend.config.limits.term_characters)
-        return StoredDictionary(base_language(source), base_language(target), tuple(terms.items()))
+        pair = base_language(source), base_language(target)
+        terms = _terms(given_text(fields, "entries"), separator, pair, self.backend.config.limits.term_characters)
+        return StoredDictionary(*pair, tuple(terms.items()))
 
     async def charged(
         self, request: Request, key: Key, dictionaries: Sequence[StoredDictionary], work: Callable[[], Result]
@@ -171,12 +172,12 @@ def given_text(fields: Fields, name: str) -> str:
     return value
 
 
-def _terms(text: str, separator: str, max_characters: int) -> dict[str, str]:
+def _terms(text: str, separator: str, pair: tuple[str, str], max_characters: int) -> dict[str, str]:
     """Returns the target term of each source term.
 
     Raises:
-        Refusal: a row does not have two terms, a term is empty, too long or holds a control character, or a source term
-            is there twice.
+        Refusal: a row does not have two terms, or names other languages than the pair; a term is empty, too long or
+            holds a control character; or a source term is there twice.
     """
     terms: dict[str, str] = {}
     reader = csv.reader(
@@ -191,6 +192,9 @@ def _terms(text: str, separator: str, max_characters: int) -> dict[str, str]:
             fields = [field.strip() for field in row]
             if len(fields) not in ((2, 4) if separator == "," else (2,)):  # a CSV may name the languages as well
                 raise bad_request(f"Invalid glossary entries: line {reader.line_num} does not have two terms.")
+            if any(fields[2:]) and (languages := tuple(map(base_language, fields[2:]))) != pair:
+                line = f"line {reader.line_num} is of {'-'.join(languages)}, not {'-'.join(pair)}"
+                raise bad_request(f"Invalid glossary entries: {line}.")
             source, target = fields[:2]
             if not source or not target or any(ord(c) < 32 or 127 <= ord(c) < 160 for c in source + target):
                 raise bad_request(f"Invalid glossary entries: a term in line {reader.line_num} is empty or not text.")
