@@ -39,7 +39,7 @@ class Model:
 
     def __init__(self, source: str = "a", target: str = "b", zero_shot: bool = False) -> None:
         self.name = f"{source}-{target}"
-        self.pairs = {(source, target): zero_shot}
+        self.pairs, self.domains = {(source, target): zero_shot}, ("law",)
         self.num_waiting, self.backlog_seconds, self.waits = 0, 0.0, {Priority.INTERACTIVE: 0.0, Priority.BULK: 0.0}
         self.num_computing, self.seconds = 0, 0.0
         self.num_lent = 0
@@ -221,11 +221,29 @@ _CONFIGURED = TextOptions(split="always", markup="placeholders", guard=True, cap
     ],
 )
 def test_options_that_are_configured_do_not_hold_for_texts_that_are_bound_as_a_whole(
-    monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], own: TextOptions | None, expected: TextOptions
+    fields: dict[str, Any], own: TextOptions | None, expected: TextOptions
 ) -> None:
     """They work on parts of texts: sentences, markup, translations that are tried again."""
-    service = service_of(monkeypatch, Model())
-    assert service._text_options(request_of("t", text_options=own, **fields)) == expected
+    assert request_of("t", text_options=own, **fields).text_options_for(("law",), _CONFIGURED) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "domains", "expected"),
+    [
+        (None, ["law", "news"], "law"),
+        (None, ["news"], "law"),  # which the model refuses
+        (None, [], ""),
+        ("law", [], ""),  # as if it asked for nothing
+        ("news", [], "news"),  # which the model refuses
+        ("", ["law"], ""),
+    ],
+)
+def test_a_domain_that_is_configured_does_not_hold_for_a_model_without_domains(
+    own: str | None, domains: list[str], expected: str
+) -> None:
+    configured = TextOptions(domain="law")
+    request = request_of("t", text_options=None if own is None else TextOptions(domain=own))
+    assert request.text_options_for(domains, configured).domain == expected
 
 
 def test_a_long_text_is_streamed_in_growing_groups_and_two_are_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,17 @@
 """A translation request as the core of the service sees it, and the errors with which it can end."""
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from transduce.errors import TransduceError
 from transduce.translation.call_options import SearchOptions
 from transduce.translation.constraints.glossary import GlossaryLike
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
+
+_OF_PARTS = ("split", "guard", "capitals", "markup")  # options that work on parts of texts
 
 
 class Priority(enum.IntEnum):
@@ -52,6 +55,22 @@ class TranslationRequest:
     def binds_whole_texts(self) -> bool:
         """Whether it has prefixes or required terms: they hold for a text as a whole, which is then one search."""
         return any(self.prefixes or ()) or any(self.required or ())
+
+    def text_options_for(self, domains: Collection[str], configured: TextOptions) -> TextOptions:
+        """Returns its text options for a model that was trained on these domains.
+
+        What is configured for all texts does not hold for texts bound as a whole, nor its domain for a model without
+        any.
+        """
+        options = configured if self.text_options is None else self.text_options
+        changes: dict[str, Any] = {}
+        if self.binds_whole_texts:
+            plain = TextOptions(markup="placeholders" if options.markup == "placeholders" else "none")
+            same = [name for name in _OF_PARTS if getattr(options, name) == getattr(configured, name)]
+            changes = {name: getattr(plain, name) for name in same}
+        if not domains and options.domain == configured.domain:
+            changes["domain"] = ""
+        return replace(options, **changes)
 
 
 @dataclass(frozen=True, slots=True)

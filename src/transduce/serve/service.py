@@ -44,7 +44,6 @@ _STOP_POLL_SECONDS = 0.01
 _CLOSE_SECONDS = 30.0  # at the end, for threads to end, when nobody waits for them any more
 # Sentences of a stream that are translated in one request: few at first, so that the first ones come soon.
 _STREAM_GROUPS = (1, 2, 4, 8)
-_OF_PARTS = ("split", "guard", "capitals", "markup")  # options that work on parts of texts
 _STREAM_AHEAD = 2  # requests of a stream that are worked on at a time
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -183,7 +182,7 @@ class Service:
         """
         route = self._models.route(request.source, request.target)
         with self._accepted(request, route):
-            options = self._text_options(request)
+            options = self._text_options(request, route[0])
             with self._ticket(request) as ticket:
                 cut = await self._threads.run(partial(CutText, request, options, request.source), ticket)
             groups = cut.groups(_STREAM_GROUPS)
@@ -209,9 +208,10 @@ class Service:
             DataError: the prefix is too long.
             ServiceError: see `translate`.
         """
-        signs = self._text_options(request).signs
         return await self._of_one_model(
-            request, "alternatives at a word", lambda model, ticket: model.alternatives(request, ticket, n, signs)
+            request,
+            "alternatives at a word",
+            lambda model, ticket, given, signs: model.alternatives(given, ticket, n, signs),
         )
 
     async def attention(self, request: TranslationRequest, translation: str | None) -> Attention:
@@ -222,15 +222,19 @@ class Service:
             DataError: a side is empty, or too long.
             ServiceError: see `translate`.
         """
-        signs = self._text_options(request).signs
         return await self._of_one_model(
-            request, "attention", lambda model, ticket: model.attention(request, ticket, translation, signs)
+            request,
+            "attention",
+            lambda model, ticket, given, signs: model.attention(given, ticket, translation, signs),
         )
 
     async def _of_one_model(
-        self, request: TranslationRequest, what: str, compute: Callable[[ServedModel, Ticket], T]
+        self,
+        request: TranslationRequest,
+        what: str,
+        compute: Callable[[ServedModel, Ticket, TranslationRequest, bool], T],
     ) -> T:
-        """Returns what is computed for a request with the only model between its languages.
+        """Returns what is computed for a request, with its option `signs`, by the model between its languages.
 
         Raises:
             ConfigError: two models translate one after the other.
@@ -240,7 +244,9 @@ class Service:
             raise ConfigError(f"This pair has no {what}: two models translate one after the other.")
         with self._accepted(request, route), self._ticket(request) as ticket:
             async with self._model(route[0], ticket) as model:
-                return await self._threads.run(partial(compute, model, ticket), ticket)
+                options = self._text_options(request, route[0])
+                given = replace(request, text_options=options)
+                return await self._threads.run(partial(compute, model, ticket, given, options.signs), ticket)
 
     def expected_seconds(self, source: str, target: str, texts: Sequence[str]) -> float:
         """Returns about how long texts would take if nothing else waited, by the measured speed.
@@ -297,8 +303,8 @@ class Service:
         return over_pivot(between, found)
 
     async def _translated(self, slot: ModelSlot, request: TranslationRequest, ticket: Ticket) -> list[TranslatedText]:
-        options = self._text_options(request)
         async with self._model(slot, ticket) as model:
+            options = self._text_options(request, slot)
             found: list[list[Translation]]
             if (work := model.whole_texts(request, options)) is None:
                 found = await self._threads.run(partial(model.translate, request, ticket, options), ticket)
@@ -339,12 +345,5 @@ class Service:
         given = request.timeout_seconds
         return self.config.batching.deadline_seconds if given is None else given
 
-    def _text_options(self, request: TranslationRequest) -> TextOptions:
-        """Returns the request's options. What is configured for all texts does not hold for texts bound as a whole."""
-        configured = self.config.text
-        options = configured if request.text_options is None else request.text_options
-        if not request.binds_whole_texts:
-            return options
-        plain = TextOptions(markup="placeholders" if options.markup == "placeholders" else "none")
-        kept = {key: getattr(plain, key) for key in _OF_PARTS if getattr(options, key) == getattr(configured, key)}
-        return replace(options, **kept)
+    def _text_options(self, request: TranslationRequest, slot: ModelSlot) -> TextOptions:
+        return request.text_options_for(slot.domains, self.config.text)
