@@ -22,6 +22,10 @@ def _workbook() -> bytes:
         sheet.write_formula("A3", '=IF(C1="Yes",1,2)')
         sheet.write_formula("A4", '=COUNTIF(C:C,"<>Done")+SUMIF(C:C,"=late",B:B)')
         sheet.write_row("C3", ["done", "late"])
+        sheet.write_formula("A7", '=COUNTIF(E:E,"ja*")&VLOOKUP("f?sh [~*]",E:F,2)')
+        sheet.write_formula("B7", '=IF(1,"the c*")')  # only shows it
+        sheet.write_row("C7", ["Jammed wheel", "fish [*]"])
+        sheet.write_row("C8", ["a jam", "fish [x]", "the cat"])
         sheet.data_validation("D1", {"validate": "list", "source": ["open", "closed"]})
         heads = [{"header": "the name"}, {"header": "the size"}]
         sheet.add_table("A5:B6", {"columns": heads, "data": [["a cat", 2]]})
@@ -43,6 +47,8 @@ def test_only_texts_of_a_workbook_are_translated() -> None:
     for text in ("A DOG &amp; CAT", " THE END\nOF IT ", "A CAT", " BIG DOG ", "ONE_x000D_\nTWO _X0041_"):
         assert f">{text}</t>" in strings
     for text in ("yes", "open", "done", "late", "A-1x", "the name", "the size", "kept"):  # named, or codes
+        assert f">{text}</t>" in strings
+    for text in ("Jammed wheel", "fish [*]", "A JAM", "FISH [X]", "THE CAT"):  # two are found by wildcards
         assert f">{text}</t>" in strings
     assert ">A NOTE</t>" in member(found, "xl/comments1.xml")
     chart = member(found, "xl/charts/chart1.xml")

@@ -4,6 +4,7 @@ A text that something else in the workbook names stays too: formulas would no lo
 would lists of choices and filters, and a program calls a workbook damaged whose tables have other headings than cells.
 """
 
+import fnmatch
 import html
 import re
 from collections.abc import Iterator, Mapping
@@ -54,6 +55,10 @@ _TEXT = re.compile(r"spreadsheetml\.(?:sharedStrings|comments)\+xml$|ms-excel\.t
 _SHEET = re.compile(r"spreadsheetml\.(?:worksheet|table|pivotCacheDefinition)\+xml$")
 _INLINE = re.compile(rb"[\"']inlineStr[\"']")
 _FORMULA = re.compile(r"<(?:\w+:)?(?:f|formula\d?|definedName)\b[^<>]*(?<!/)>([^<]*)")
+# Functions that compare cells with a text in which "*" and "?" are any characters, unless "~" is before them.
+_COMPARING = re.compile(r"(?:(?:COUNT|SUM|AVERAGE|MAX|MIN)IFS?|MATCH|LOOKUP)\(")
+_SPECIAL = re.compile(r"~([*?~])|\[")
+_WILDCARD = re.compile(r"(?<!~)[*?]")
 _LITERAL = re.compile(r'"((?:[^"]|"")*+)"')
 _NAMED = re.compile(
     r"<(?:\w+:)?(?:tableColumn|cacheField)\b[^<>]*?\sname=\"([^\"]*)\""
@@ -64,6 +69,7 @@ _NAMED = re.compile(
 def workbook_members(archive: Archive, languages: Languages) -> Mapping[str, ReadMember]:
     """Returns readers of the members of an XLSX file that have text."""
     named: set[str] = set()
+    patterns: set[str] = set()
     cells: list[str] = []
     readers: dict[str, ReadMember] = {}
     for name, content in content_types(archive, _MAIN).items():
@@ -72,22 +78,41 @@ def workbook_members(archive: Archive, languages: Languages) -> Mapping[str, Rea
             cells.append(name)
         elif (_SHEET.search(content) or _MAIN.search(content)) and member is not None:
             data = archive.read(member)
-            named |= _names(XmlDocument(data, archive.name_of(member)).text)
+            text = XmlDocument(data, archive.name_of(member)).text
+            named |= _names(text)
+            patterns |= _patterns(text)
             if _INLINE.search(data):
                 cells.append(name)
         elif (read := read_drawing(content, languages)) is not None:
             readers[name] = read
-    return readers | dict.fromkeys(cells, partial(_read, frozenset(named)))
+    compared = re.compile("|".join(patterns) or r"(?!)")
+    return readers | dict.fromkeys(cells, partial(_read, frozenset(named), compared))
 
 
 def _names(text: str) -> set[str]:
     """Returns the texts that formulas, tables, filters and lists of choices name."""
-    formulas = [html.unescape(each) for each in _FORMULA.findall(text) if "&quot;" in each or '"' in each]
-    literals = [each.replace('""', '"') for formula in formulas for each in _LITERAL.findall(formula)]
+    literals = [each for formula in _formulas(text) for each in _literals(formula)]
     choices = [choice.strip() for each in literals for choice in each.split(",")]
     criteria = [each.lstrip("<>=") for each in literals]  # COUNTIF(A:A,"<>Done")
     headings = [_decoded(html.unescape(one or other)) for one, other in _NAMED.findall(text)]
     return {each.lower() for each in (*literals, *choices, *criteria, *headings)}  # Excel ignores case
+
+
+def _patterns(text: str) -> set[str]:
+    """Returns patterns of the texts that formulas and filters compare cells with by wildcards: COUNTIF(A:A,"Do*")."""
+    formulas = (formula for formula in _formulas(text) if _COMPARING.search(formula))
+    criteria = {each.lstrip("<>=") for formula in formulas for each in _literals(formula)}
+    criteria |= {html.unescape(each) for _, each in _NAMED.findall(text)}
+    globs = (each.lower() for each in criteria if _WILDCARD.search(each) and has_words(each))
+    return {fnmatch.translate(_SPECIAL.sub(lambda match: f"[{match[1] or '['}]", each)) for each in globs}
+
+
+def _formulas(text: str) -> Iterator[str]:
+    return (html.unescape(each) for each in _FORMULA.findall(text) if "&quot;" in each or '"' in each)
+
+
+def _literals(formula: str) -> Iterator[str]:
+    return (each.replace('""', '"') for each in _LITERAL.findall(formula))
 
 
 class _Cells(XmlDocument):
@@ -97,14 +122,15 @@ class _Cells(XmlDocument):
         return _decoded(super().characters(node))
 
 
-def _read(named: frozenset[str], data: bytes, name: str) -> Content:
+def _read(named: frozenset[str], compared: re.Pattern[str], data: bytes, name: str) -> Content:
     document = _Cells(data, name, _PREFIXES)
     runs = ParagraphReader(document, _CELL)
 
     def read(cell: Node) -> Iterator[Piece]:
         words = _words(document, cell)
         texts = [each for each in (cell, *cell.children) if any(child.name == "#text" for child in each.children)]
-        if words.lower() in named or is_code(words) or not has_words(words):
+        is_named = words.lower() in named or compared.match(words.lower()) is not None
+        if is_named or is_code(words) or not has_words(words):
             yield document.source(cell)
         elif any(child.name == "r" for child in cell.children):
             yield from runs.read(cell)
