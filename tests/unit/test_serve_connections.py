@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from transduce.serve.listening import allowed_connections, listening_socket
+from transduce.serve.listening import Listener, allowed_connections, listening_socket
 from transduce.serve.operations.connections import BoundedProtocol
 from transduce.serve.operations.metrics import Metrics
 from waiting import wait_until
@@ -327,6 +327,24 @@ def test_connections_above_the_limit_are_refused_and_counted() -> None:
         kept[0].close()
         wait_until(lambda: server.num_connections == 2)
         assert server.ask().startswith(b"HTTP/1.1 200 ")
+
+
+def test_connections_that_are_open_count_before_any_handshake() -> None:
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(listening_socket("127.0.0.1", 0, max_open=2))
+
+        def client() -> socket.socket:
+            return stack.enter_context(socket.create_connection(listening.getsockname(), timeout=30))
+
+        clients = [client() for _ in range(3)]
+        accepted = [stack.enter_context(listening.accept()[0]) for _ in range(2)]
+        with pytest.raises(ConnectionAbortedError):
+            listening.accept()
+        assert clients[2].recv(1) == b""
+        accepted[0].close()
+        client()
+        stack.enter_context(listening.accept()[0])
+    assert Listener(app=None, host="h", port=1, connections=BoundedProtocol).max_open == 4096 + 64
 
 
 def test_a_thousand_idle_connections_cost_nothing() -> None:

@@ -136,7 +136,7 @@ def test_the_address_of_the_server_says_whether_it_is_encrypted(
 ) -> None:
     monkeypatch.setattr(server, "tls_context", lambda _: "context")
     monkeypatch.setattr(
-        server, "listening_socket", lambda host, port: SimpleNamespace(getsockname=lambda: (host, port))
+        server, "listening_socket", lambda host, port, _: SimpleNamespace(getsockname=lambda: (host, port))
     )
     monkeypatch.setattr(server, "_uvicorn_server", lambda listener, context: context)
     listeners = [Listener(app=None, host="h", port=1, certificate=certificate), Listener(app=None, host="h", port=2)]

@@ -11,6 +11,8 @@ from transduce.errors import ConfigError, TransduceError
 
 BACKLOG = 2048  # connections that wait to be accepted
 _FURTHER_FILES = 256
+_MOST_OPEN = 1 << 16
+_REFUSED = 64  # connections above the limit, which get an answer once their TLS handshake is done
 
 
 class ListenError(TransduceError):
@@ -28,9 +30,38 @@ class Listener:
     certificate: str = ""  # file; "": no TLS
     private_key: str = ""  # file; "": the certificate's has it
 
+    @property
+    def max_open(self) -> int:
+        """How many connections may be open, those in a TLS handshake among them."""
+        return _MOST_OPEN if self.connections is None else self.connections.max_connections + _REFUSED
 
-def listening_socket(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens; connections wait until they are accepted.
+
+class _BoundedSocket(socket.socket):
+    """A listening socket that closes further connections at once where too many are open.
+
+    asyncio counts a connection after its TLS handshake only, for which it waits a minute.
+    """
+
+    def __init__(self, max_open: int, *arguments: Any) -> None:
+        """Takes how many may be open, and what a socket needs."""
+        super().__init__(*arguments)
+        self._max_open = max_open
+        self._accepted: set[socket.socket] = set()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accepts a connection; raises ConnectionAbortedError where that was one too many."""
+        connection, address = super().accept()
+        if len(self._accepted) >= self._max_open:
+            self._accepted = {each for each in self._accepted if each.fileno() >= 0}  # not yet closed
+        if len(self._accepted) >= self._max_open:
+            connection.close()
+            raise ConnectionAbortedError
+        self._accepted.add(connection)
+        return connection, address
+
+
+def listening_socket(host: str, port: int, max_open: int = _MOST_OPEN) -> socket.socket:
+    """Returns a socket that listens; connections wait until they are accepted, at most `max_open` at a time.
 
     Raises:
         ListenError: the address is in use, not this machine's, or not allowed.
@@ -40,7 +71,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         raise ListenError(f"--host {host}: {_reason(error)}.") from None
     family, kind, protocol, _, address = found[0]
-    listening = socket.socket(family, kind, protocol)
+    listening = _BoundedSocket(max_open, family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)

@@ -51,7 +51,7 @@ class Server:
         contexts = [tls_context(each) if each.certificate else None for each in listeners]
         pairs = zip(listeners, contexts, strict=True)
         self._encrypted = [(listener, context) for listener, context in pairs if context is not None]
-        self._sockets = [listening_socket(each.host, each.port) for each in listeners]
+        self._sockets = [listening_socket(each.host, each.port, each.max_open) for each in listeners]
         self._servers = list(map(_uvicorn_server, listeners, contexts))
         scheme = "https" if listeners[0].certificate else "http"
         self.address = f"{scheme}://{shown_address(self._sockets[0])}"
