@@ -233,7 +233,7 @@ def test_options_that_are_configured_do_not_hold_for_texts_that_are_bound_as_a_w
         (None, ["law", "news"], "law"),
         (None, ["news"], "law"),  # which the model refuses
         (None, [], ""),
-        ("law", [], ""),  # as if it asked for nothing
+        ("law", [], ""),  # as if it named none
         ("news", [], "news"),  # which the model refuses
         ("", ["law"], ""),
     ],

@@ -22,7 +22,7 @@ def is_in_word(character: str) -> bool:
 @functools.lru_cache(maxsize=4096)
 def phrase_pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
     """Returns a pattern that finds the phrases, none of them empty, as whole words, with case and white space exact."""
-    groups = itertools.groupby(phrases, _bounds)  # bounds take long to compile
+    groups = itertools.groupby(phrases, _bounds)  # bounds are slow to compile
     return re.compile("|".join(f"{start}(?:{'|'.join(map(re.escape, group))}){end}" for (start, end), group in groups))
 
 
