@@ -175,8 +175,8 @@ def _import(package: _Package, roots: list[Path], config: FolderConfig, which: s
             "XDG_CACHE_HOME to a folder that can be."
         )
     model = root / package.key / package.name
-    model.parent.mkdir(parents=True, exist_ok=True)
     with files.in_turn(root):  # replicas that start together share its imports
+        model.parent.mkdir(exist_ok=True)
         if _find_import(package, [root]) is not None:
             return model
         _log.info("importing %s (%s) into %s", package.path, which, root)
@@ -185,7 +185,9 @@ def _import(package: _Package, roots: list[Path], config: FolderConfig, which: s
         try:
             import_package(package.path, model, config)
         except BaseException:
-            shutil.rmtree(model, ignore_errors=True)  # next to it may be that of a package with the same contents
+            shutil.rmtree(model, ignore_errors=True)
+            with contextlib.suppress(OSError):  # next to it may be that of a package with the same contents
+                model.parent.rmdir()
             raise
     _log.info("imported %s in %.1f s", package.name, time.monotonic() - begin)
     return model
