@@ -61,6 +61,7 @@ def plain(line: str, markup: marks.Markup = "html") -> list[str]:
         ("a<!-- <b> -->b", ["ab"]),
         ("x <script>if (a<b) {}</script> y", ["x y"]),
         ("the <span translate='no'>Ford <i>Ka</i></span> car", ["the car"]),
+        ("the <span data-translate='no'>Ford</span> car", ["the Ford car"]),
         ("two < 3 and 5% of { these", ["two < 3 and 5% of { these"]),
         ("<b>{x}</b> &nbsp;", []),
     ],

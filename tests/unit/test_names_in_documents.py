@@ -77,8 +77,11 @@ def test_attributes_of_what_is_copied(attributes: str) -> None:
 
 @pytest.mark.parametrize(
     "attributes",
-    ["translate=yes", "class='notranslated'", "class='x-notranslate'", "data-x='noteref'", "role='note'", "title='a'"],
-)
+    [
+        "translate=yes", "class='notranslated'", "class='x-notranslate'", "data-x='noteref'", "role='note'",
+        "title='a'", "data-translate='no'", "ng:translate=no", "data-class='notranslate'",
+    ],
+)  # fmt: skip
 def test_attributes_of_what_is_not(attributes: str) -> None:
     assert not is_copied(f"<span {attributes}>", "span")
     assert not is_copied("</span translate=no>", "span")

@@ -39,7 +39,7 @@ _DESCRIPTION = re.compile(
 _CONTENT_LANGUAGE = re.compile(r"\bhttp-equiv\s*=\s*[\"']?content-language\b", re.IGNORECASE)
 _ROOT_LANGUAGE = re.compile(r"<html\b[^<>]*?\slang\s*=\s*[\"']?(?P<code>[\w-]+)", re.IGNORECASE)
 _KEPT = re.compile(
-    r"(?<![\w?&;])translate\s*=\s*[\"']?no\b|\bclass\s*=\s*(?:[\"'](?:[^\"']*\s)?)?notranslate\b"
+    r"(?<![\w?&;:.-])translate\s*=\s*[\"']?no\b|(?<![\w:.-])class\s*=\s*(?:[\"'](?:[^\"']*\s)?)?notranslate\b"
     r"|\s(?:epub:type|role)\s*=\s*[\"'](?:[^\"']*[\s-])?noteref\b",
     re.IGNORECASE,
 )

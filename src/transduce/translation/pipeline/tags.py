@@ -19,7 +19,9 @@ _CLOSING_TAG = re.compile(rf"</(?P<name>{_NAME})\s*+>")
 _COMMENTS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">"))
 _OPENED, _CLOSED = re.compile(r"<([A-Za-z][\w:.-]*)"), re.compile(r"</([A-Za-z][\w:.-]*)")
 _RAW = re.compile(r"(?:script|style)\b", re.IGNORECASE)
-_UNTRANSLATED = re.compile(rf"""(?P<found>\btranslate\s*+=\s*+(?:\"no\"|'no'|no\b))|{_QUOTED}""", re.IGNORECASE)
+_UNTRANSLATED = re.compile(
+    rf"""(?P<found>(?<![\w:.-])translate\s*+=\s*+(?:\"no\"|'no'|no\b))|{_QUOTED}""", re.IGNORECASE
+)
 
 _BLOCKS = re.compile(
     "address|article|aside|blockquote|body|br|caption|center|col|colgroup|dd|details|dialog|div|dl|dt|fieldset"
