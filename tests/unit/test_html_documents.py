@@ -18,6 +18,10 @@ PAGES = {
         "<input type=submit value='Send it'><input type=text value='dog' placeholder='name'>",
         "<input type=submit value='SEND IT'><input type=text value='dog' placeholder='NAME'>",
     ),
+    "attributes without quotes": (
+        "<img src=dog alt=dog><input type=submit value=go><img alt=dog's><a title=5>a</a>",
+        '<img src=dog alt="DOG"><input type=submit value="GO"><img alt="DOG\'S"><a title=5>A</a>',
+    ),
     "description": (
         '<meta name="description" content="a dog"><meta name="author" content="a dog">',
         '<meta name="description" content="A DOG"><meta name="author" content="a dog">',

@@ -95,6 +95,8 @@ def test_attributes_of_what_is_not(attributes: str) -> None:
         *((f"<img {name}='dog'>", False) for name in ("name", "src", "value", "content", "data-title", "id")),
         *((f"<input type={kind} value='dog'>", True) for kind in ("button", "reset", "submit", "'Submit'")),
         *((f"<input type={kind} value='dog'>", False) for kind in ("text", "hidden", "checkbox", "buttons")),
+        *((f"<{name} label='dog'>", True) for name in ("optgroup", "option", "track")),
+        ("<menuitem label='dog'>", False),
         ("<button value='dog'>", False),
         ("<meta name=description content='dog'>", True),
         ("<meta name='keywords' content='dog'>", False),

@@ -51,9 +51,10 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _ATTRIBUTE = re.compile(
-    r"(?P<name>[^\s=\"'/>]+)(?:\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>[^\s\"'>]+)))?"
+    r"(?P<name>[^\s=\"'/>]+)(?:\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>[^\s\"'>][^\s>]*)))?"
 )
-_ESCAPES: dict[str, Callable[[str], str]] = {  # of attributes, by their quotes
+_ESCAPES: dict[str, Callable[[str], str]] = {  # of attributes, by their quotes; without any, a translation gets some
+    "bare": lambda text: f'"{_ESCAPES["double"](text)}"',
     "double": lambda text: html.escape(text, quote=False).replace('"', "&quot;"),
     "single": lambda text: html.escape(text, quote=False).replace("'", "&#39;"),
 }
@@ -176,6 +177,8 @@ def _with_attributes(tag: str, name: str, languages: Languages) -> Iterator[Piec
     translated = set(_TRANSLATED_ATTRIBUTES)
     if name == "input" and _BUTTONS.search(tag):
         translated.add("value")
+    if name in ("optgroup", "option", "track"):
+        translated.add("label")
     if name == "meta" and _DESCRIPTION.search(tag):
         translated.add("content")
     of_language = {"lang", "xml:lang"}
