@@ -144,6 +144,13 @@ UNITS = {
         '<trans-unit id="1"><source xml:lang="en" xml:space="preserve">A dog</source>'
         f"<target {STATE}>A DOG</target></trans-unit>",
     ),
+    "choices, as Angular has them": (
+        '<trans-unit id="1"><source>See {N, plural, =1 {<x id="5"/> dog} other {# <g id="6">cats</g>}}</source>'
+        "</trans-unit>",
+        '<trans-unit id="1"><source>See {N, plural, =1 {<x id="5"/> dog} other {# <g id="6">cats</g>}}</source>'
+        f'<target {STATE}>SEE {{N, plural, =1 {{<x id="5"/> DOG}} other {{# <g id="6">CATS</g>}}}}</target>'
+        "</trans-unit>",
+    ),
     "empty target": (
         '<trans-unit id="1"><source>A dog</source><target xml:lang="de" state="new"/></trans-unit>',
         f'<trans-unit id="1"><source>A dog</source><target xml:lang="de" {STATE}>A DOG</target></trans-unit>',

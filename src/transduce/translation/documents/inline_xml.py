@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from transduce.translation.documents.messages import separate_choices
 from transduce.translation.documents.segments import Piece, SegmentBuilder, encoded_with
 from transduce.translation.documents.split_elements import rejoined
 from transduce.translation.documents.xml_tree import Node, XmlDocument, escape_text
@@ -48,7 +49,9 @@ class InlineReader:
 
     def filled(self, source: Node, before: str, after: str, original: str) -> Iterator[Piece]:
         """Yields the translation of an element's content between `before` and `after`, in place of `original`."""
-        return self._builder(source).filled(encoded_with(escape_text, before, after), original)
+        builder = self._builder(source)
+        separate_choices(builder, escape_text)
+        return builder.filled(encoded_with(escape_text, before, after), original)
 
     def _builder(self, element: Node) -> SegmentBuilder:
         """Returns a segment with the content of an element."""

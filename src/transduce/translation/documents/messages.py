@@ -14,6 +14,7 @@ from transduce.translation.documents.segments import (
     Item,
     Piece,
     SegmentBuilder,
+    Tag,
     Tags,
     has_words,
     written_with,
@@ -29,6 +30,7 @@ _BRACE = re.compile(r"[{}]")
 _REFERENCE = r"\$t\([^()]{1,200}\)|@(?:\.\w+)?:(?:\([\w.-]+\)|\w+(?:\.\w+)*)|%\{[\w.]+\}"
 _KEPT = re.compile(rf"({_REFERENCE})")
 _KEPT_IN_CHOICE = re.compile(rf"({_REFERENCE}|#)")  # the number
+_TAG = "\0"  # no document has it
 _UNPAIRED = re.compile("[\ud800-\udfff]")
 
 
@@ -54,6 +56,27 @@ def add_message(builder: SegmentBuilder, text: str) -> None:
                     builder.point(each)
                 else:
                     add_tagged_text(builder, each, str)
+
+
+def separate_choices(builder: SegmentBuilder, encode: Encode) -> None:
+    """Makes the texts of choices in a segment separate, where tags may be between them, as in Angular's messages."""
+    entries = builder.entries
+    parts = _parts("".join(entry.item if isinstance(entry.item, str) else _TAG for entry in entries))
+    if len(parts) == 1:
+        return
+    builder.entries = []
+    tags = (entry for entry in entries if isinstance(entry.item, Tag))
+    for i, part in enumerate(parts):
+        if i % 2:
+            builder.point(encode(part), is_break=True)
+            continue
+        for each in re.split(f"([#{_TAG}])", part):
+            if each == _TAG:
+                builder.entries.append(next(tags))
+            elif each == "#":
+                builder.point(each)
+            else:
+                builder.text(each, encode(each))
 
 
 def message_pieces(text: str, original: str, encode: Encode) -> Iterator[Piece]:
