@@ -44,6 +44,11 @@ def by_order(*columns: int) -> list[list[float]]:
         ("x {n} y <i> z q", "A B C D", by_order(2, 0, 3, 1), "<i>A B {n} C D"),
         # A tag within a word goes to the side that is nearer.
         ("a d<b>ogs</b> run", "A B C", by_order(0, 1, 2), "A <b>B</b> C"),
+        # An element with the smaller part of a word is around the word, unless another has the rest: a link needs text.
+        ("a dog<b>s</b> run", "C B A", by_order(2, 1, 0), "C <b>B</b> A"),
+        ("a <a>H</a>ounds run", "C B A", by_order(2, 1, 0), "C <a>B</a> A"),
+        ("a <a>H</a><b>ounds</b> run", "A B C", by_order(0, 1, 2), "A <a></a><b>B</b> C"),
+        ("a <a></a>dogs run", "A B C", by_order(0, 1, 2), "A <a></a>B C"),
     ],
 )
 def test_marks_by_hand(line: str, target: str, weights: list[list[float]], expected: str) -> None:

@@ -16,6 +16,8 @@ MARKDOWN = {
     "heading": ("# A dog\n\n## Two #\n\nthree\n=====\n", "# A DOG\n\n## TWO #\n\nTHREE\n=====\n"),
     "attributes of a heading": ("# A dog {#dog .x}\n", "# A DOG {#dog .x}\n"),
     "emphasis": ("A **dog** runs *far* ~~out~~.\n", "A **DOG** RUNS *FAR* ~~OUT~~.\n"),
+    "emphasis in words": ("a **d**og *un*do [H](x)ound\n", "A **DOG** *UNDO* [HOUND](x)\n"),
+    "emphasis that no word is left for": ("a **d**~~og~~ b\n", "A ~~DOG~~ B\n"),
     "underscores": ("A _dog_ has a snake_case_name.\n", "A _DOG_ HAS A snake_case_name.\n"),
     "code over two lines": ("> a `dog\r\n> runs` far\r\n> away\r\n", "> A `dog\r\n> runs` FAR\r\n> AWAY\r\n"),
     "both": ("A ***big* dog** runs\n", "A ***BIG* DOG** RUNS\n"),

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from transduce.translation.documents.html_pages import end_of, is_copied
+from transduce.translation.documents.inline_tags import without_empty
 from transduce.translation.documents.segments import Encode, Piece, SegmentBuilder, text_pieces, written_with
 from transduce.translation.pipeline.sentences import NO_SPACES
 from transduce.translation.pipeline.tags import is_block_tag
@@ -180,7 +181,8 @@ def inline_pieces(
         else:
             builder.text(token.characters, source)
     encode = _spelled_as(texts, escape)
-    yield from builder.pieces(lambda tags, _, items: [wrap(written_with(encode, tags, items))])
+    emphasis = {number for i, number in opened.items() if tokens[i].kind == "emphasis"}  # without text, it is signs
+    yield from builder.pieces(lambda tags, _, items: [wrap(written_with(encode, tags, without_empty(items, emphasis)))])
 
 
 def _is_unspaced(tokens: Sequence[_Token], line: int) -> bool:

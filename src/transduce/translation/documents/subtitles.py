@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
-from transduce.translation.documents.inline_tags import INLINE_TAG, add_tagged_text
+from transduce.translation.documents.inline_tags import INLINE_TAG, add_tagged_text, without_empty
 from transduce.translation.documents.plain_text import lines_of, rewrapped
 from transduce.translation.documents.segments import Item, Piece, SegmentBuilder, Tag, Tags, has_words, written_with
 
@@ -220,22 +220,7 @@ def _closed(cues: Sequence[Sequence[Item]]) -> list[list[Item]]:
             found.append(item)
         cut.update(tag.number for tag in path)
         result.append([*found, *(Tag("close", tag.number) for tag in reversed(path))])
-    return [_without_empty(cue, cut) for cue in result]
-
-
-def _without_empty(cue: Sequence[Item], numbers: Collection[int]) -> list[Item]:
-    """Returns a cue without those of these elements that hold nothing but white space."""
-    found: list[Item] = []
-    for item in cue:
-        start = len(found)
-        while start and isinstance(last := found[start - 1], str) and not last.strip():
-            start -= 1
-        is_end = isinstance(item, Tag) and item.kind == "close" and item.number in numbers
-        if isinstance(item, Tag) and is_end and start and found[start - 1] == Tag("open", item.number):
-            del found[start - 1]
-        else:
-            found.append(item)
-    return found
+    return [without_empty(cue, cut) for cue in result]
 
 
 def _words(item: Item) -> list[Item]:

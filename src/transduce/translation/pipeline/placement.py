@@ -5,7 +5,8 @@ No mark is lost.
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -82,15 +83,26 @@ def _tree(marks: Sequence[Mark], source_atoms: Sequence[Span]) -> _Node:
     partner = partners((mark.kind, mark.text) for mark in marks)
     root = _Node(None, 0, len(source_atoms))
     path = [root]
+    edges: defaultdict[_Node, set[int]] = defaultdict(set)  # first and last atoms of elements, by what is around
+    parts: list[tuple[_Node, int, _Node]] = []  # elements with the smaller part of a word, and what is around them
     for i, mark in enumerate(marks):
         if mark.kind == "close" and i in partner:
             node = path.pop()
             node.closing, node.end = mark, at[i]
+            word = bisect_right(source_atoms, marks[partner[i]].index, key=lambda span: span[1])
+            if node.start < node.end:
+                edges[path[-1]] |= {node.start, node.end - 1}
+            elif word < len(source_atoms) and source_atoms[word][0] < mark.index:
+                parts.append((node, word, path[-1]))
             continue
         node = _Node(mark, at[i], at[i])
         path[-1].children.append(node)
         if mark.kind == "open" and i in partner:
             path.append(node)
+    for node, word, parent in parts:
+        if word not in edges[parent]:
+            node.start, node.end = word, word + 1
+            edges[parent].add(word)
     return root
 
 
