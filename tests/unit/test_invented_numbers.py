@@ -48,3 +48,10 @@ def test_a_number_beside_a_placeholder_is_named(copies: bool) -> None:
         assert best.warnings == expected
         assert best.text.count("{count}") == line.count("{count}")
         assert "7" in best.text  # said, and left as it is
+
+
+@pytest.mark.parametrize("line", ["<b>5</b>% of {dogs}", "press <b>5</b>: {dogs}"])
+def test_a_number_of_the_source_within_tags_is_not_made_up(line: str) -> None:
+    translator = text_translator(str.upper)
+    [[best]] = translator.translate_n_best([line], 1, text_options=TextOptions(markup="html"))
+    assert (best.text, best.warnings) == (line.upper().replace("B>", "b>").replace("DOGS", "dogs"), ())

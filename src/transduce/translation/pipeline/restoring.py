@@ -71,7 +71,9 @@ def restore(
                 if segment.prefix is not None:
                     segment.translations.append(best)
                 elif (marks := _with_marks(aligner, marked, best, text, markup, given.kept)) is not None:
-                    segment.translations.append(_with_number_warnings(model, segment.marked, marks, text, markup))
+                    segment.translations.append(
+                        _with_number_warnings(model, segment.marked, marked.plain, marks, text, markup)
+                    )
         elif segment.prefix is not None:
             segment.translations = [with_missing_items(aligner, marked, best, segment.prefix) for best in found]
         elif not marked.runs:  # the line as it is
@@ -79,7 +81,7 @@ def restore(
         elif marked.words or (markup == "placeholders" and not marked.marks):  # without marks, no translation is lost
             attempted = (_with_marks(aligner, marked, best, best.text, markup) for best in found)
             segment.translations = [
-                _with_number_warnings(model, segment.marked, each, best.text, markup)
+                _with_number_warnings(model, segment.marked, marked.plain, each, best.text, markup)
                 for best, each in zip(found, attempted, strict=True)
                 if each is not None
             ]
@@ -148,21 +150,22 @@ def _restored(
     )
     for cleaned in dict.fromkeys(cleaned_texts):
         if (written := _with_marks(aligner, marked, best, cleaned, markup)) is not None:
-            return _with_terms_of(cleaned, _with_number_warnings(model, marked, written, cleaned, markup))
+            return _with_terms_of(cleaned, _with_number_warnings(model, marked, marked.plain, written, cleaned, markup))
     return _untranslated(best, marked.source) if markup == "html" else best
 
 
 def _with_number_warnings(
-    model: TextModel, marked: MarkedText, found: Translation, text: str, markup: Markup
+    model: TextModel, marked: MarkedText, read: str, found: Translation, text: str, markup: Markup
 ) -> Translation:
     """Returns a translation, `text` without its marks, with a warning for each number that may be made up.
 
-    A model may write a number for a placeholder.
+    A model may write a number for a placeholder. What it has `read` may have numbers that are marks of `marked`.
     """
     if not any(mark.kind == "placeholder" for mark in marked.marks):
         return found
     items = frozenset(mark.text for mark in marked.marks)
-    numbers = invented_numbers(marked.plain, without_items(text, markup, items), languages_of(model))
+    source, target = (without_items(each, markup, items) for each in (read, text))
+    numbers = invented_numbers(source, target, languages_of(model))
     warnings = (
         f"{number!r} is not in the source, and stands beside a placeholder: made up, perhaps." for number in numbers
     )
