@@ -264,6 +264,15 @@ def test_xliff_2() -> None:
     assert translated(source.encode(), "a.xliff", languages=Languages("en", "de")).decode() == expected
 
 
+def test_a_target_whose_segment_is_in_its_initial_state_is_translated_again() -> None:
+    """As `new` in version 1.2: a program has copied the source. Without a state, a target may be a translation."""
+    segments = "<segment{}><source>A dog</source><target>A dog</target></segment>"
+    start = '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en" trgLang="de"><file><unit>'
+    source = "".join([start, *map(segments.format, (' state="initial"', "")), "</unit></file></xliff>"])
+    expected = source.replace("initial", "translated").replace("<target>A dog", "<target>A DOG", 1)
+    assert translated(source.encode(), "a.xlf").decode() == expected
+
+
 def test_xliff_with_a_prefix() -> None:
     source = (
         '<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:1.2" version="1.2"><x:file><x:body><x:trans-unit>'

@@ -1,6 +1,7 @@
 """XLIFF 1.2 and 2: targets are filled, and say that a machine has translated them.
 
-A target with text stays as it is, unless its state is "new" or "needs-translation". `translate="no"` is honoured.
+A target with text stays as it is, unless its state is "new" or "needs-translation", or that of its segment is "initial"
+(version 2). `translate="no"` is honoured.
 Where a source is cut into segments (`<seg-source>`), as in the files of Trados, so is its target.
 """
 
@@ -17,7 +18,7 @@ _PREFIXES = {
     f"urn:oasis:names:tc:xliff:document:{version}": "" for version in ("1.0", "1.1", "1.2", "2.0", "2.1", "2.2")
 }
 _NAMES = InlineNames(elements=frozenset(("g", "mrk", "pc")), pairs={"bpt": "ept", "bx": "ex", "sc": "ec", "sm": "em"})
-_OPEN_STATES = ("new", "needs-translation")
+_OPEN_STATES = ("new", "needs-translation", "initial")
 _STATE = re.compile(r"\s(?:state|state-qualifier)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
 _ROOT = re.compile(r"<(?:[\w.-]+:)?xliff\b(?:[^\"'<>]++|\"[^\"<]*\"|'[^'<]*')*+(?=>)")
 _FILE = re.compile(_ROOT.pattern.replace("xliff", "file"))
@@ -51,8 +52,8 @@ class _UnitReader(InlineReader):
         document = self.document
         children: _Nodes = {child.name: child for child in reversed(unit.children)}
         source, target, cut = (children.get(name) for name in ("source", "target", "seg-source"))
-        state = document.attributes(target).get("state", "") if target is not None else ""
-        is_open = state in _OPEN_STATES
+        holder = unit if unit.name == "segment" else target
+        is_open = holder is not None and document.attributes(holder).get("state") in _OPEN_STATES
         is_done = target is not None and document.inner(target).strip() != "" and not is_open
         segments, given = self._segments(cut), self._segments(target)
         if source is None or self.is_kept(unit) or (is_done and not (segments and given)):
