@@ -45,6 +45,10 @@ ENTRIES = {
         'msgid "a\\040dog \\x41"\nmsgstr ""\n',
         'msgid "a\\040dog \\x41"\nmsgstr "A DOG A"\n',
     ),
+    "bytes of UTF-8": (
+        'msgid "caf\\303\\251 \\xe2\\x82\\xac5 \\351t\\351 \\\\303"\nmsgstr ""\n',
+        'msgid "caf\\303\\251 \\xe2\\x82\\xac5 \\351t\\351 \\\\303"\nmsgstr "CAFÉ €5 ÉTÉ \\\\303"\n',
+    ),
     "escapes": (
         'msgid "a \\"dog\\" \\\\ b\\tc"\nmsgstr ""\n',
         'msgid "a \\"dog\\" \\\\ b\\tc"\nmsgstr "A \\"DOG\\" \\\\ B\\tC"\n',

@@ -21,7 +21,7 @@ _STRING = r'"((?:[^"\\]|\\.)*+)"\s*+'
 _STRINGS = rf"(?P<strings>(?:{_STRING})++)\Z"
 _FIELD = re.compile(rf"\s*(?P<name>msgctxt|msgid|msgid_plural|msgstr)(?:\[(?P<form>\d{{1,3}})\])?\s*{_STRINGS}")
 _FURTHER = re.compile(rf"\s*{_STRINGS}")
-_ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
+_ESCAPE = re.compile(r"(?P<bytes>(?:\\(?:[0-7]{1,3}|x[0-9a-fA-F]{1,2}))++)|\\(?P<other>.)")
 _CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MAX_PARTS = 1000  # of an entry
@@ -159,11 +159,16 @@ def _written(name: str, text: str, newline: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda match: _character(match[1]), text)
+    return _ESCAPE.sub(_characters, text)
 
 
-def _character(escape: str) -> str:
-    """Returns the character that an escape means, without its backslash."""
-    if escape[0].isdigit() and escape[0] < "8":
-        return chr(int(escape, 8))
-    return chr(int(escape[1:], 16)) if escape[0] == "x" and len(escape) > 1 else _CHARACTERS.get(escape, escape)
+def _characters(escape: re.Match[str]) -> str:
+    """Returns what escapes mean: a character, or bytes of UTF-8, as `msgcat --escape` writes them."""
+    if escape["other"] is not None:
+        return _CHARACTERS.get(escape["other"], escape["other"])
+    numbers = escape["bytes"].split("\\")[1:]
+    data = bytes(int(each[1:], 16) if each[0] == "x" else int(each, 8) & 0xFF for each in numbers)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
