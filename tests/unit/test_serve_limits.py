@@ -170,6 +170,19 @@ def test_a_new_day_begins_at_nothing(store: Store) -> None:
     assert list(usage._saved) == ["2026-01-02"]
 
 
+def test_two_that_save_at_the_same_time_save_all_days(usage: Usage, store: Store) -> None:
+    """A document that is charged late saves while the service does so every second."""
+
+    async def save_twice() -> list[bool]:
+        return await asyncio.gather(usage.save(), usage.save())
+
+    days = ["2025-12-31", DAY]
+    for day, characters in zip(days, (-70, 5), strict=True):
+        usage.change("one", characters, day)
+    assert asyncio.run(save_twice()) == [True, True]
+    assert [store.usage("one", day, day) for day in days] == [-70, 5]
+
+
 def test_usage_of_before_the_start_and_of_other_replicas_counts(store: Store) -> None:
     store.add_usage(DAY, {"weblate": 100})
     usage = Usage(store, lambda: None, lambda: DAY)

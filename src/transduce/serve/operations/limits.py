@@ -64,6 +64,7 @@ class Usage:
         self._today = today or (lambda: datetime.now(UTC).strftime("%Y-%m-%d"))
         self._unsaved: dict[str, Counter[str]] = {}  # by day, by name of the key
         self._saved: dict[str, Counter[str]] = {}  # the totals that the store returned last
+        self._saving = asyncio.Lock()
 
     async def load(self) -> None:
         """Reads what was counted today before this service started. Raises StateError where the store fails."""
@@ -142,21 +143,22 @@ class Usage:
 
     async def save(self) -> bool:
         """Adds what was counted to the store; returns whether it could."""
-        for day in sorted(self._unsaved):
-            counted = self._unsaved.pop(day)
-            self._saved.setdefault(day, Counter()).update(counted)  # so that `of_today` counts them meanwhile
-            try:
-                totals = await asyncio.to_thread(self._store.add_usage, day, counted)
-            except StateError:
-                self._saved[day].subtract(counted)
-                self._unsaved.setdefault(day, Counter()).update(counted)
-                self._on_failure()
-                return False
-            for name, total in totals.items():
-                self._saved[day][name] = total
-        for day in [day for day in self._saved if day != self._today()]:
-            del self._saved[day]
-        return True
+        async with self._saving:  # a document that is charged saves, too
+            for day in sorted(self._unsaved):
+                counted = self._unsaved.pop(day)
+                self._saved.setdefault(day, Counter()).update(counted)  # so that `of_today` counts them meanwhile
+                try:
+                    totals = await asyncio.to_thread(self._store.add_usage, day, counted)
+                except StateError:
+                    self._saved[day].subtract(counted)
+                    self._unsaved.setdefault(day, Counter()).update(counted)
+                    self._on_failure()
+                    return False
+                for name, total in totals.items():
+                    self._saved[day][name] = total
+            for day in [day for day in self._saved if day != self._today()]:
+                del self._saved[day]
+            return True
 
     async def keep_saving(self) -> None:
         """Saves every second until cancelled, and once more then."""
