@@ -4,12 +4,13 @@ import functools
 import itertools
 import re
 
+from transduce.text.signs import ACCENTS
+
 # Scripts without spaces between words: phrases in them match anywhere.
 UNSPACED = r"\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u9FFF\uF900-\uFAFF"
 # Scripts of India: vowel signs and the like are part of a word, but no `\w`. Two ranges compile fast, more do not.
 _INDIAN = r"\u0900-\u0963\u0966-\u0DFF"
-_ACCENTS = r"\u0300-\u036F"  # that follow their letter
-_SPACED_WORD = re.compile(rf"[^\W{UNSPACED}]|[{_INDIAN}{_ACCENTS}]")
+_SPACED_WORD = re.compile(rf"[^\W{UNSPACED}]|[{_INDIAN}{ACCENTS}]")
 _INDIAN_CHARACTER = re.compile(rf"[{_INDIAN}]")
 WORD_OR_SIGN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")  # the possible first token of a phrase
 
@@ -41,7 +42,7 @@ def _bounds(phrase: str) -> tuple[str, str]:
 
 def _part_of_word(neighbour: str) -> str:
     """Returns a pattern of the characters that make a longer word of one that begins or ends with `neighbour`."""
-    return rf"[\w{_INDIAN if _INDIAN_CHARACTER.match(neighbour) else _ACCENTS}]"
+    return rf"[\w{_INDIAN if _INDIAN_CHARACTER.match(neighbour) else ACCENTS}]"
 
 
 def with_translation(text: str, end: int, translation: str) -> str:
