@@ -24,7 +24,7 @@ from transduce.training.progress import (
     update_progress,
     write_state,
 )
-from transduce.training.run_folder import checkpoint_path, checkpoints
+from transduce.training.run_folder import STATE, checkpoint_path, checkpoints
 
 
 def checkpoint(folder: Path, **weights: list[float]) -> Path:
@@ -196,6 +196,13 @@ def test_the_best_checkpoint_is_of_the_training_as_it_is_now(
     else:
         with pytest.raises(BundleError, match="best: has step 7 from before the training was resumed"):
             average_checkpoints(tmp_path, 4, TrainConfig(), best=True)
+
+
+def test_a_damaged_last_checkpoint_does_not_refuse_the_best(tmp_path: Path) -> None:
+    run_with(tmp_path, {2: CheckpointKind.REGULAR, 4: CheckpointKind.BEST, 6: CheckpointKind.REGULAR})
+    checkpoint_path(tmp_path, 4).rename(tmp_path / "best")
+    (checkpoint_path(tmp_path, 6) / STATE).write_text("{")
+    assert average_checkpoints(tmp_path, 4, TrainConfig(), best=True)[1]["a"].tolist() == [4.0]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from transduce.training.progress import (
     Progress,
     averageable_checkpoints,
     check_checkpoint,
-    last_progress,
     read_progress,
 )
 from transduce.training.run_folder import checkpoint_step, checkpoints
@@ -69,8 +68,8 @@ def average_checkpoints(
             print(f"warning: {run}: there is no regular checkpoint yet; taking {paths[0].name}", file=sys.stderr)
         if not paths or not paths[0].is_dir():
             raise BundleError(f"{run}: no {'best ' if best else ''}checkpoint to make a model of.")
-        if best and (last_one := last_progress(run)) is not None:
-            _best_progress(run, last_one)
+        if best:
+            _best_progress(run, _newest_progress(run))
         try:
             return [check_checkpoint(path) for path in paths], average(paths)
         except BundleError:
@@ -113,6 +112,14 @@ def compare_with_single(run: Path, metrics: Mapping[str, Any], progress: Progres
             f"than {what} ({score:.2f}). For a model of that one: transduce average {run} {option} --output MODEL.",
             file=sys.stderr,
         )
+
+
+def _newest_progress(run: Path) -> Progress:
+    """Returns the progress of the last checkpoint that can be read; where there is none, that of no step."""
+    for path in reversed(checkpoints(run)):
+        with contextlib.suppress(BundleError):  # damaged, or removed meanwhile
+            return read_progress(path)
+    return Progress()
 
 
 def _best_progress(run: Path, last: Progress) -> Progress:
