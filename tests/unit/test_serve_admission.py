@@ -39,7 +39,8 @@ class Model:
 
     def __init__(self, source: str = "a", target: str = "b", zero_shot: bool = False) -> None:
         self.name = f"{source}-{target}"
-        self.pairs, self.domains = {(source, target): zero_shot}, ("law",)
+        self.pairs = {(source, target): zero_shot}
+        self.domains: tuple[str, ...] = ("law",)
         self.num_waiting, self.backlog_seconds, self.waits = 0, 0.0, {Priority.INTERACTIVE: 0.0, Priority.BULK: 0.0}
         self.num_computing, self.seconds = 0, 0.0
         self.num_lent = 0
@@ -270,6 +271,33 @@ def test_a_long_text_is_streamed_in_growing_groups_and_two_are_worked_on(monkeyp
     assert "".join(asyncio.run(test())) == text
     assert begun == [1, 2, 4, 8, 8, 2]
     assert not any(service._num_accepted.values())
+
+
+@pytest.mark.parametrize("of_model", [((), ("law",)), (("law",), ()), (("law",), ("law",))])
+def test_a_domain_that_is_configured_holds_for_each_model_over_a_pivot(
+    monkeypatch: pytest.MonkeyPatch, of_model: tuple[tuple[str, ...], ...]
+) -> None:
+    """In a stream, too."""
+    used: list[str] = []
+
+    class Noting(Model):
+        def whole_texts(self, request: TranslationRequest, options: Any) -> str:
+            used.append(options.domain)
+            return request.target
+
+    models = [Noting("a", "p"), Noting("p", "b")]
+    for model, domains in zip(models, of_model, strict=True):
+        model.domains = domains
+    service = service_of(monkeypatch, *models)
+    service.config = replace(service.config, text=TextOptions(domain="law"))
+
+    async def test() -> None:
+        await service.translate(request_of("t"))
+        async for _ in service.stream(request_of("t")):
+            pass
+
+    asyncio.run(test())
+    assert used == 2 * [domains[0] if domains else "" for domains in of_model]
 
 
 def test_over_a_pivot_texts_take_the_time_of_both_models(monkeypatch: pytest.MonkeyPatch) -> None:

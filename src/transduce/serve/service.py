@@ -182,7 +182,7 @@ class Service:
         """
         route = self._models.route(request.source, request.target)
         with self._accepted(request, route):
-            options = self._text_options(request, route[0])
+            options = self.config.text if request.text_options is None else request.text_options
             with self._ticket(request) as ticket:
                 cut = await self._threads.run(partial(CutText, request, options, request.source), ticket)
             groups = cut.groups(_STREAM_GROUPS)
