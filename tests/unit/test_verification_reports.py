@@ -215,6 +215,7 @@ def test_a_piece_behind_the_vocabulary_is_a_fault() -> None:
             encode=lambda text: [first if text == "a" else 8],
             decode=lambda ids: texts.pop(0),
         )
+        tokens.target = tokens
         texts = ["a", *folder.NASTY]
         sample = SimpleNamespace(names=("line 1",), lines=("a",))
         return SimpleNamespace(bundle=SimpleNamespace(tokenizer=tokens), sample=sample)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from transduce.errors import ConfigError
 from transduce.serve.requests import TranslatedText, TranslationRequest
 from transduce.translation.pipeline.joining import gap_between
 from transduce.translation.pipeline.protecting import spans_around_items
@@ -23,10 +24,15 @@ class CutText:
     """The sentences of a request's text, and how their translations are put together."""
 
     def __init__(self, request: TranslationRequest, options: TextOptions, language: str) -> None:
-        """Cuts the only text of a request into sentences.
+        """Cuts the text of a request into sentences.
 
         Text with HTML, text that is bound as a whole, and text that is not to be split always, is one part.
+
+        Raises:
+            ConfigError: the request has not exactly one text.
         """
+        if len(request.texts) != 1:
+            raise ConfigError(f"Only a single text can be streamed: this request has {len(request.texts)}.")
         [text] = request.texts
         self._request, self._options, self._text = request, options, text
         self._spans: Sequence[Span] = [(0, len(text))]

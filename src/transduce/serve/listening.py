@@ -3,6 +3,7 @@
 import resource
 import socket
 import ssl
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,13 +47,13 @@ class _BoundedSocket(socket.socket):
         """Takes how many may be open, and what a socket needs."""
         super().__init__(*arguments)
         self._max_open = max_open
-        self._accepted: set[socket.socket] = set()
+        self._accepted: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accepts a connection; raises ConnectionAbortedError where that was one too many."""
         connection, address = super().accept()
         if len(self._accepted) >= self._max_open:
-            self._accepted = {each for each in self._accepted if each.fileno() >= 0}  # not yet closed
+            self._accepted = weakref.WeakSet(each for each in self._accepted if each.fileno() >= 0)  # not yet closed
         if len(self._accepted) >= self._max_open:
             connection.close()
             raise ConnectionAbortedError
