@@ -15,7 +15,7 @@ from made_memories import write_memory
 from transduce import files
 from transduce.bundle import save_bundle
 from transduce.config import Config, DataConfig, apply_settings, load_recipe, preset
-from transduce.errors import ConfigError, TrainingError
+from transduce.errors import ConfigError, DataError, TrainingError
 from transduce.evaluation import bleu, paper_bleu
 from transduce.experiments.paper import table2, table2_report, table3, table4, table4_report, trained_models
 from transduce.experiments.paper.catalogue import EXPERIMENTS
@@ -500,6 +500,13 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
         names(raw=folder / "raw.txt", silver=folder / "silver.trees")
     with pytest.raises(ConfigError, match=r"none\.txt: no such file"):
         names(raw=folder / "none.txt")
+    with pytest.raises(DataError, match=r"own: is a folder, not a text file"):
+        names(raw=folder)
+    (folder / "blank.txt").write_text("\n \n")
+    with pytest.raises(ConfigError, match=r"blank\.txt: has no sentences"):
+        names(raw=folder / "blank.txt")
+    with pytest.raises(DataError, match=r"raw\.txt, line 1, column 1: stray text 'a'"):
+        names(silver=folder / "raw.txt")
     config = trained_models.recipe_config(recipe, folder)
     mixed = table4._with_silver(config, folder / "silver.trees").data
     assert mixed.train == (("train.trees",), (str(folder / "silver.trees"),))

@@ -16,7 +16,7 @@ from transduce.config import Config, DataConfig, load_recipe
 from transduce.config.weights import count_parameters
 from transduce.data.corpus import absolute, locate
 from transduce.data.readers import read_lines
-from transduce.data.treebank_reader import read_treebank, treebank_files
+from transduce.data.treebank_reader import read_normalised, read_treebank, treebank_files
 from transduce.errors import ConfigError, TrainingError
 from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale
@@ -101,6 +101,7 @@ def experiment(options: Table4Options) -> Experiment:
 
     Raises:
         ConfigError: a recipe, its treebanks or a file is not there, or an option has no effect.
+        DataError: `raw` cannot be read as text, or `silver` does not begin with a tree.
     """
     scale, chosen = options.scale, at_scale(SETTINGS, options.scale)
     num_seeds = chosen.seeds if options.seeds is None else options.seeds
@@ -146,6 +147,11 @@ def _task(chosen: Settings, options: Table4Options) -> Task:
         raise ConfigError(f"{config.name}: trains no parser: data.format is '{config.data.format}', not 'trees'.")
     if not config.data.test_corpora:
         raise ConfigError(f"{config.name}: names no test set (data.test), on which the parser could be measured.")
+    # Before hours of training, which a corrected file could not use: results are of the file that they began with.
+    if options.raw is not None and not any(line.strip() for line in read_lines(options.raw)):
+        raise ConfigError(f"{options.raw}: has no sentences to parse.")
+    if silver is not None:
+        next(read_normalised([silver]))
     semi = config if raw is not None or silver is not None else None
     if semi and semi.data.corpora:
         raise ConfigError(f"{config.name}: silver trees are added to data.train, and it has data.corpora instead.")
