@@ -243,7 +243,7 @@ def _test(system: System, test: HeldOutSetConfig, tokenized: bool, say: Say) -> 
     pair = system.pair_of(test)
     sources, references = read_test(system.config, test.name)
     translator, lines = Translator.load(system.model, engine="torch"), []
-    options = TextOptions(target=test.target_language, domain=test.domain)
+    options = TextOptions(language=test.source_language, target=test.target_language, domain=test.domain)
     for found in translator.stream(sources, text_options=options):
         lines.append(found[0].text)
         if len(lines) % 20 == 0 or len(lines) == len(sources):
