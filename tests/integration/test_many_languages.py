@@ -14,11 +14,15 @@ from small_recipe import write_pairs
 from transduce.bundle import Bundle
 from transduce.cli.main import main
 from transduce.config import load_recipe
+from transduce.data.readers import read_lines
 from transduce.data.store import ParallelStore
 from transduce.errors import ExportError
+from transduce.evaluation import chrf
+from transduce.experiments.sweep.results import SweepResults
 from transduce.export import export_model, import_huggingface
 from transduce.serve.config import ModelEntry, ServeConfig
 from transduce.serve.service import Service
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
@@ -129,6 +133,24 @@ def test_commands_need_both_languages(imported: Path, tmp_path: Path, capsys: py
     # Random outputs may all be good, or none.
     assert main([*calibrated, "--target", "de", "--source-language", "eng"]) in (0, 1)
     assert "missing" not in capsys.readouterr().err
+
+
+def test_a_run_is_swept_in_the_languages_that_are_named(imported: Path, tmp_path: Path) -> None:
+    train(imported, tmp_path / "run", 6)
+    texts = {side: imported / f"dev.{side}" for side in ("en", "de")}
+    common = ["--source", str(texts["en"]), "--reference", str(texts["de"]), "--metric", "chrf", "--quiet"]
+    common += ["--beam-size", "1", "--length-penalty", "0", "--source-language", "fr", "--target", "zu"]
+    sources, references = ([*read_lines(path)] for path in texts.values())
+    options = TextOptions(language="fr", target="zu")
+    translator = Translator.load(tmp_path / "run" / "model", engine="torch")
+    written = translator.translate(sources, text_options=options, beam_size=1)
+    assert written != translator.translate(sources, text_options=replace(options, language="en"), beam_size=1)
+    expected = chrf(written, [references]).value
+    for name in ("run", "run/model"):
+        output = tmp_path / name.replace("/", "-")
+        assert main(["sweep", str(tmp_path / name), *common, "--output", str(output / "sweep")]) == 0
+        [measured] = SweepResults.load(output / "sweep" / "results.json").measured
+        assert measured.score == expected > 0
 
 
 def test_info_says_that_any_pair_is_translated(imported: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -252,14 +252,14 @@ def test_sweep(noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str
     source, first, second = (str(tmp_path / name) for name in ("s", "r", "q"))
     given = ["sweep", "run", "--source", source, "--output", "o", "--reference", first]
     options = "--beam-size 1,4,1 --length-penalty 0.5,2 --average 3,1 --metric chrf --tokenized --lowercase"
-    options += " --target-language cs --target fr --domain law --batch-size 9 --device cpu --quiet"
+    options += " --target-language cs --source-language nl --target fr --domain law --batch-size 9 --device cpu --quiet"
     assert main([*given, second, *options.split()]) == 0
     [((subject, task, axes, output), further)] = calls
     assert (subject, output) == (Path("run"), Path("o"))
     assert (task.source.name, task.source.lines) == (source, ["s text"])
     assert [(each.name, each.lines) for each in task.references] == [(first, ["r text"]), (second, ["q text"])]
     assert (task.metric, task.tokenized, task.lowercase) == ("chrf", True, True)
-    assert (task.language, task.target, task.domain) == ("cs", "fr", "law")
+    assert (task.language, task.source_language, task.target, task.domain) == ("cs", "nl", "fr", "law")
     assert tuple(vars(axes).values()) == ((3, 1), (1, 4), (0.5, 2.0))
     assert further == {"device": "cpu", "batch_size": 9, "show_progress": False}
     assert main(given) == 0

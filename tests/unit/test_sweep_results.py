@@ -5,11 +5,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from noted_calls import Noting
 from transduce import files
+from transduce.bundle import Bundle
 from transduce.config import Config, DataConfig
 from transduce.errors import BundleError, ConfigError
 from transduce.evaluation import Text
@@ -120,7 +122,7 @@ def test_a_point_of_a_run_is_decoded_with_the_mean_of_its_checkpoints(
     run: Path, noting: Noting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweep, "recorded_checksum", lambda path: path.name)
-    config = SimpleNamespace(model="shape", decode="search")
+    config: Any = SimpleNamespace(model="shape", decode="search")
     noting((sweep, "load_run_config"), config)
     data = noting((sweep, "load_run_data"), SimpleNamespace(tokenizer="t"))
     means = noting((sweep, "average"), {"a": 1})
@@ -139,7 +141,7 @@ def test_a_point_of_a_run_is_decoded_with_the_mean_of_its_checkpoints(
     assert tokenizers == [(("t",), {})]
     [(_, options)] = engines
     assert list(options["tags"]) == [7], "which no output holds, as with the model folder of the run"
-    assert translators == [(("engine", tokenizer, "search"), {})]
+    assert translators == [(("engine", tokenizer, "search", Bundle(run, config, {})), {})], "whose languages it knows"
 
 
 def test_a_parser_is_refused(tmp_path: Path, noting: Noting) -> None:

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_switch(score, "--tokenized", "the text is tokenised already")
     add_switch(score, "--lowercase", "ignore case")
     add_text(score, "--target-language", "CODE", "for the paper's BLEU; default: the model's")
-    add_direction(parser, source=False)
+    add_direction(parser)
     machine = parser.add_argument_group("machine")
     add_number(machine, "--batch-size", setting("batch_size"), "N", "lines translated together; changes speed only")
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         language=args.target_language or args.target or subject_config(args.subject).data.held_out_languages[1],
         target=args.target,
         domain=args.domain,
+        source_language=args.source_language,
     )
     results = sweep(
         args.subject,

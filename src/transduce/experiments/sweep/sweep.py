@@ -11,7 +11,7 @@ from pathlib import Path
 
 from transduce import files
 from transduce.bundle import Bundle
-from transduce.config import Config, DataConfig
+from transduce.config import Config
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError
 from transduce.evaluation import Text, evaluate
@@ -29,7 +29,6 @@ from transduce.text.tags import source_tags
 from transduce.training.averaging import average, tuned_checkpoints
 from transduce.training.progress import recorded_checksum
 from transduce.training.run_folder import load_run_config, load_run_data
-from transduce.translation.directions import Directions
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
@@ -48,6 +47,7 @@ class Task:
     language: str = ""  # of the target, for the paper's BLEU
     target: str = ""  # the language to ask for, of a model of several; "": the model's default
     domain: str = ""  # for a model that was trained on domains
+    source_language: str = ""  # of the source, for a model that reads its tag; "": the model's default
 
     def __post_init__(self) -> None:
         require_metrics([self.metric], tokenized=self.tokenized)
@@ -56,8 +56,9 @@ class Task:
     def comparability(self) -> Comparability:
         """What other scores must share with these to be comparable."""
         references = [line for reference in self.references for line in reference.lines]
+        named = [*filter(None, [self.source_language]), *source_tags(target_language=self.target, domain=self.domain)]
         return Comparability(
-            _sha256([*source_tags(target_language=self.target, domain=self.domain), *self.source.lines]),
+            _sha256([*named, *self.source.lines]),
             _sha256(references),
             self.metric,
             self.tokenized,
@@ -96,8 +97,7 @@ def sweep(
         EvaluationError: source and reference are not aligned.
     """
     require_aligned(task.source, task.references)
-    data = subject_config(subject).data
-    if data.format == "trees":
+    if subject_config(subject).data.format == "trees":
         raise ConfigError(f"{subject}: this model is a parser. 'transduce parse run --trees' scores its trees.")
     for count in axes.averages:
         _weights(subject, count)  # raises if they are missing, before anything is decoded
@@ -116,11 +116,10 @@ def sweep(
             if all(point in results.points for point in points):
                 continue
             translator, weights = _translator(subject, count, device)
-            directed = _in_direction(task, translator, data)
             results = results.current({count: weights})  # the run may have been trained further
             for point in points:
                 if point not in results.points:
-                    results = _with_point(results, translator, directed, point, weights, batch_size)
+                    results = _with_point(results, translator, task, point, weights, batch_size)
                     _save(results, output)
                     say(_describe(results.points[point]))
         _save(results, output)
@@ -150,13 +149,6 @@ def _save(results: SweepResults, output: Path) -> None:
     files.write_text(output / TABLE, render(results))
 
 
-def _in_direction(task: Task, translator: Translator, data: DataConfig) -> Task:
-    """Returns the task with the language to translate into: a run's translator has no default."""
-    directions = Directions.of_data(translator.tokenizer, data)
-    direction = directions.choose("", task.target, task.domain)
-    return replace(task, target=direction.target if directions.targets else "", domain=direction.domain)
-
-
 def _with_point(
     results: SweepResults, translator: Translator, task: Task, point: Point, weights: str, batch_size: int | None
 ) -> SweepResults:
@@ -176,7 +168,7 @@ def _measure(
         beam_size=point.beam_size,
         length_penalty=point.length_penalty,
         batch_size=batch_size,
-        text_options=TextOptions(target=task.target, domain=task.domain),
+        text_options=TextOptions(language=task.source_language, target=task.target, domain=task.domain),
     )
     seconds = time.perf_counter() - started
     evaluation = evaluate(
@@ -262,7 +254,7 @@ def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str
     model = Transformer.from_weights(config.model, average(paths), str(subject))
     tokenizer = load_tokenizer(load_run_data(subject, checksums=False).tokenizer)
     engine = TorchEngine(model.to(choose_device(device)), tags=tokenizer.target.tags.values())
-    return Translator(engine, tokenizer, config.decode), weights
+    return Translator(engine, tokenizer, config.decode, Bundle(subject, config, {})), weights  # which has the languages
 
 
 def _sha256(lines: Sequence[str]) -> str:
