@@ -10,7 +10,7 @@ import pytest
 
 from transduce import Attention
 from transduce.errors import ConfigError
-from transduce.inspection import KINDS, view, views
+from transduce.inspection import KINDS, Panel, view, views
 from transduce.inspection.arrays import write_arrays
 
 MakeAttention = Callable[..., Attention]
@@ -80,6 +80,17 @@ def test_a_space_alone_is_part_of_the_word_after_it(random_attention: MakeAttent
     assert labels(by_word.queries) == labels(by_word.keys) == ["weigh", "12", "(space)", "</s>"]
     assert [unit.word for unit in by_word.queries] == [0, 1, None, None]
     assert by_word.weights[0, 0, 0, 1] == pytest.approx(attention.encoder[0, 0, 0, 1:4].sum())
+
+
+def test_letters_whose_bytes_are_in_several_pieces_are_whole_in_words(random_attention: MakeAttention) -> None:
+    """Č is the bytes C4 8C; of ż, C5 BC, the second is missing; a line separator, E2 80 A8, stays an escape."""
+    made = random_attention("one two three", "x")
+    pieces = ("▁", r"\xc4", r"\x8cap", "ek", r"▁\xc5", r"▁a\xe2", r"\x80\xa8", "</s>")
+    attention = replace(made, source_pieces=pieces, source_words=(None, 0, 0, 0, 1, 2, 2, None))
+    attention = replace(attention, encoder=np.full((1, 1, 8, 8), 1 / 8, np.float32))
+    assert labels(view(attention, "encoder", words=True).queries) == ["Čapek", r"\xc5", r"a\u2028", "</s>"]
+    assert labels(view(attention, "encoder").queries)[1:3] == [r"\xc4", r"\x8cap"]
+    assert Panel(view(attention, "encoder"), word="Čapek").rows() == [1, 2, 3]
 
 
 def test_an_unknown_attention_is_named(attention: Attention) -> None:

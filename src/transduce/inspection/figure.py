@@ -13,7 +13,7 @@ import numpy as np
 from transduce.errors import ConfigError, MissingDependencyError, install_command, suggestion
 from transduce.files import atomic_path
 from transduce.inspection.palette import head_colours
-from transduce.inspection.view import View
+from transduce.inspection.view import View, joined
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -163,10 +163,11 @@ def _rows_of(view: View, word: str) -> list[int]:
     """Returns the rows labelled `word`, or else those of the pieces of each word that reads so."""
     if rows := [row for row, unit in enumerate(view.queries) if unit.label == word]:
         return rows
-    spelled: dict[int, str] = {}
+    labels: dict[int, list[str]] = {}
     for unit in view.queries:
         if unit.word is not None:
-            spelled[unit.word] = spelled.get(unit.word, "") + unit.label.removeprefix("·")
+            labels.setdefault(unit.word, []).append(unit.label.removeprefix("·"))
+    spelled = {number: joined(parts) for number, parts in labels.items()}
     found = {number for number, text in spelled.items() if text == word}
     if not found and "·" in word:  # a piece may begin with a dot of the word itself, as in "col·lega"
         plain = word.replace("·", "")

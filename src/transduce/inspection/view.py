@@ -3,7 +3,8 @@
 In what people read or type, layers and heads count from 1, as in the paper ("layer 5 of 6"); arrays start at 0.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -19,6 +20,7 @@ KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 _SPACE = "▁"  # what `Tokenizer.pieces` shows for a space
 _ALONE = "(space)"  # the label of a piece that is nothing else
 _CONTINUES = "·"
+_BYTES = re.compile(r"(?:\\x[89a-f][0-9a-f])+")  # as `Tokenizer.pieces` shows bytes that are not whole characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,16 @@ def views(attention: Attention, *, words: bool = False) -> list[View]:
     return [view(attention, kind, words=words) for kind in KINDS]
 
 
+def joined(pieces: Iterable[str]) -> str:
+    """Returns pieces as one text, in which a character is whole whose bytes are in several of them."""
+
+    def whole(found: re.Match[str]) -> str:
+        text = bytes.fromhex(found[0].replace("\\x", "")).decode(errors="backslashreplace")
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+    return _BYTES.sub(whole, "".join(pieces))
+
+
 def _pieces(pieces: Sequence[str], words: Sequence[int | None]) -> tuple[Unit, ...]:
     labels = []
     for before, piece in pairwise([_SPACE, *pieces]):
@@ -115,7 +127,7 @@ def _pieces(pieces: Sequence[str], words: Sequence[int | None]) -> tuple[Unit, .
 
 def _merged(pieces: Sequence[str], words: Sequence[int | None], starts: Sequence[int]) -> tuple[Unit, ...]:
     spans = pairwise([*starts, len(pieces)])
-    return tuple(Unit(_without_space("".join(pieces[start:end])), words[end - 1]) for start, end in spans)
+    return tuple(Unit(_without_space(joined(pieces[start:end])), words[end - 1]) for start, end in spans)
 
 
 def _starts(pieces: Sequence[str], words: Sequence[int | None]) -> list[int]:
