@@ -320,6 +320,12 @@ def test_the_folder_of_a_recipe_is_relative_to_it_and_that_of_a_setting_to_us(
     assert load_recipe(recipe(tmp_path, "")).data.folder == ""
 
 
+def test_a_name_that_begins_with_a_tilde_may_be_no_users(tmp_path: Path) -> None:
+    assert load_recipe(recipe(tmp_path, '[data]\nfolder = "~$old"')).data.folder == str(tmp_path / "~$old")
+    with pytest.raises(ConfigError, match=r'init.model = "~nobody-here/m": no such folder'):
+        load_recipe(recipe(tmp_path, ""), ["init.model=~nobody-here/m"])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

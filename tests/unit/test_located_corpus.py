@@ -1,5 +1,6 @@
 """Which files a recipe names, when its corpus is fetched, and what they must be."""
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,8 @@ def test_each_file_must_be_a_regular_one(data: DataConfig, tmp_path: Path, name:
 def test_a_recipe_without_training_files() -> None:
     with pytest.raises(DataError, match=r"data\.train names no files"):
         locate(DataConfig())
+
+
+def test_a_file_may_begin_with_a_tilde(data: DataConfig, tmp_path: Path) -> None:
+    """Editors name copies so; "~$a.en" is no user's folder."""
+    assert named_files(dataclasses.replace(data, train=(("~$a.en", "a.de"),)))[0] == tmp_path / "~$a.en"

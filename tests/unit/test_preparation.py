@@ -107,10 +107,11 @@ def test_a_sample_is_evenly_spread(count: int, expected: list[int]) -> None:
     assert not spread(np.zeros(3, dtype=bool), 2).any()
 
 
-def test_the_tokeniser_that_is_given(tmp_path: Path) -> None:
+def test_the_tokeniser_that_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = made_bundle(tmp_path / "model")
     old = SubwordTokenizer.load(bundle.path / "tokenizer.json")
     (tmp_path / "words.txt").write_text(" zeta \n\ngamma\n", encoding="utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path))
     plain = Config()
     assert given_tokenizer(plain) is None
     for path in (bundle.path, bundle.path / "tokenizer.json"):
@@ -122,6 +123,7 @@ def test_the_tokeniser_that_is_given(tmp_path: Path) -> None:
         (init, ["omega", "zeta", "gamma"]),
         (replace(init, words_file=""), ["omega"]),
         (replace(init, words=()), ["zeta", "gamma"]),
+        (replace(init, words=(), words_file="~/words.txt"), ["zeta", "gamma"]),
         (InitConfig(model=str(bundle.path)), []),
     ):
         found = given_tokenizer(Config(init=settings))

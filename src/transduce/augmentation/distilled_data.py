@@ -13,6 +13,7 @@ from transduce.augmentation.translated_text import CorpusJob, distill
 from transduce.augmentation.translation_records import Nearness
 from transduce.bundle import Bundle
 from transduce.config import Config
+from transduce.config.home import expanded
 from transduce.data.corpus import Part, absolute
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams.workers import Workers
@@ -67,7 +68,7 @@ def with_distilled_data(config: Config, folder: Path) -> Config:
         data = replace(data, train=tuple(files))
 
     def held_out(names: Sequence[str]) -> tuple[str, ...]:
-        paths = (Path(data.folder).expanduser() / Path(name).expanduser() for name in names)
+        paths = (expanded(data.folder) / expanded(name) for name in names)
         return tuple(str(absolute(path)) for path in paths)
 
     found = replace(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.config.checked_json import read_or_empty
+from transduce.config.home import expanded
 from transduce.config.schema import Config
 from transduce.errors import ConfigError
 
@@ -18,7 +19,7 @@ def ancestor_folder(name: str) -> Path:
     Raises:
         ConfigError: there is no model folder; the message says what is there, and what to do.
     """
-    path = Path(name).expanduser()
+    path = expanded(name)
     if not path.is_dir():
         more = " An ensemble has no weights of its own: name one of its models." if "," in name else ""
         raise _refused(name, f"no such folder. Name a model folder or a run folder.{more}")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from transduce.config.ancestor import inherited, read_ancestor
+from transduce.config.home import expanded
 from transduce.config.presets import preset
 from transduce.config.ranges import require_text, shown, word_or_value
 from transduce.config.schema import SECTIONS, Config, DecodeConfig
@@ -84,7 +85,7 @@ def _relative_to(folder: Path, config: Config) -> Config:
 
 
 def _located(folder: Path, name: str) -> str:
-    return str(Path(folder, Path(name).expanduser())) if name else name
+    return str(Path(folder, expanded(name))) if name else name
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from transduce.config import DataConfig
 from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
+from transduce.config.home import expanded
 from transduce.data.progress import progress_bar
 from transduce.data.readers import PairReader, require_file
 from transduce.data.treebank_reader import TreeReader, treebank_files
@@ -92,7 +93,7 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
     if data.download and not all(path.exists() for path in named_files(data)):
         from transduce.data import named_corpora  # imports the network modules: only when needed
 
-        named_corpora.fetch(data.download, Path(data.folder).expanduser(), mirror=mirror, progress=progress)
+        named_corpora.fetch(data.download, expanded(data.folder), mirror=mirror, progress=progress)
     files = CorpusFiles(
         train=tuple(_part(data, each) for each in corpora),
         validation=locate_validation(data),
@@ -130,7 +131,7 @@ def locate_tests(data: DataConfig) -> dict[str, Part]:
 
 
 def _paths(data: DataConfig, named: CorpusConfig | HeldOutSetConfig) -> tuple[Path, ...]:
-    return tuple(Path(data.folder).expanduser() / Path(name).expanduser() for name in named.files)
+    return tuple(expanded(data.folder) / expanded(name) for name in named.files)
 
 
 def _part(data: DataConfig, named: CorpusConfig | HeldOutSetConfig) -> Part:

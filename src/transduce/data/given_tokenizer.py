@@ -5,6 +5,7 @@ from pathlib import Path
 
 from transduce.config import Config, InitConfig
 from transduce.config.ancestor import ancestor_folder
+from transduce.config.home import expanded
 from transduce.data.readers import read_lines
 from transduce.errors import ConfigError, TokenizerError
 from transduce.text import Tokenizer, load_tokenizer
@@ -47,5 +48,5 @@ def _words(init: InitConfig) -> Sequence[str]:
     """Returns the words that `[init]` lists, here and in a file."""
     if not init.words_file:
         return init.words
-    lines = map(str.strip, read_lines(Path(init.words_file)))
+    lines = map(str.strip, read_lines(expanded(init.words_file)))
     return [*init.words, *(line for line in lines if line)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
+from transduce.config.home import expanded
 from transduce.config.loading import apply_section, read_toml
 from transduce.config.quantities import Beam, Count, CountOrNone
 from transduce.config.ranges import Range, check_ranges, shown
@@ -297,4 +298,4 @@ def _with_paths(section: Any, name: str, folder: Path) -> Any:
 def _resolved(folder: Path, path: str) -> str:
     if "://" in path:  # the address of a store that is no file
         return path
-    return str(folder / Path(path).expanduser())
+    return str(folder / expanded(path))

@@ -8,6 +8,7 @@ from typing import Any
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import Config, apply_settings, load_recipe, preset, to_dict
+from transduce.config.home import expanded
 from transduce.data.corpus import locate, locate_tests
 from transduce.data.demo_corpus import demo_files, make_demo_corpus
 from transduce.errors import ConfigError, DataError
@@ -52,7 +53,7 @@ def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool
     Raises:
         ConfigError: the corpus, or with `test_only` a test set, is not there.
     """
-    folder = Path(config.data.folder).expanduser()
+    folder = expanded(config.data.folder)
     if data is not None:
         folder = data / folder.name if folder.name and (data / folder.name).is_dir() else data
     found = replace(config, data=replace(config.data, folder=str(folder)))
@@ -144,7 +145,7 @@ def checksums_of_tests(config: Config) -> dict[str, dict[str, str]]:
     Raises:
         DataError: a treebank is missing.
     """
-    folder = Path(config.data.folder).expanduser()
+    folder = expanded(config.data.folder)
     found = {name: part.paths for name, part in locate_tests(config.data).items()}
     return {name: {_name_in(folder, path): files.sha256(path) for path in paths} for name, paths in found.items()}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from transduce.config.home import expanded
 from transduce.errors import ConfigError, DataError, MissingDependencyError, install_command
 from transduce.serve.state.database import Database, Row, Statement
 from transduce.serve.state.documents import DocumentStore
@@ -237,7 +238,7 @@ def _database(url: str) -> Database:
     path = url.removeprefix("sqlite://")
     if path == IN_MEMORY:
         return SqliteDatabase(None)
-    return SqliteDatabase(Path(path).expanduser() if path else default_path())
+    return SqliteDatabase(expanded(path) if path else default_path())
 
 
 def default_path() -> Path:
