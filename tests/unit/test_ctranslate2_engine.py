@@ -250,7 +250,7 @@ def test_a_long_source_is_cut_where_the_torch_engine_cuts_it(tmp_path: Path) -> 
         assert len(theirs.ids) <= 11
     with pytest.raises(DataError, match="target 2 has 12 tokens"):
         engine.score([[5], [5]], [[6], [6] * 12])
-    with pytest.raises(ConfigError, match=r"a prefix of 12 tokens: this model's learned positions end at 11"):
+    with pytest.raises(ConfigError, match=r"a prefix of 12 tokens: this model's positions end at 11"):
         engine.translate([[5]], DecodeConfig(), 1, [TokenConstraints(prefix=(6,) * 12)])
 
 

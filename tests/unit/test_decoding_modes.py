@@ -345,7 +345,7 @@ def test_required_phrases_need_a_plain_beam(engine: TorchEngine, changes: dict[s
 
 def test_a_prefix_beyond_learned_positions_is_refused() -> None:
     engine = TorchEngine(_model(positions="learned", max_positions=9))
-    with pytest.raises(ConfigError, match="a prefix of 9 tokens: this model's learned positions end at 8"):
+    with pytest.raises(ConfigError, match="a prefix of 9 tokens: this model's positions end at 8"):
         engine.translate([[5]], _BASE, 1, [TokenConstraints(prefix=(5,) * 9)])
     with pytest.raises(ConfigError, match=r"decode.min_tokens = 9"):
         engine.translate([[5]], replace(_BASE, min_tokens=9), 1)

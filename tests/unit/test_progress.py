@@ -194,5 +194,8 @@ def test_a_text_longer_than_the_learned_positions_is_refused(source: int, target
     short = apply_settings(learned, ["model.max_positions=8"])
     with pytest.raises(DataError, match=r"x\.arrow: its longest side has 9 tokens, .* for 8\. Raise model\.max_pos"):
         require_positions(short, store)
+    limited = apply_settings(preset("tiny"), ["model.max_length=8"])
+    with pytest.raises(DataError, match=r"for 8\. Raise model\.max_length, or shorten"):
+        require_positions(limited, store)
     with pytest.raises(DataError, match=r"Its ancestor has no more: shorten the text"):
         require_positions(apply_settings(short, ["init.model=m"]), store)

@@ -98,7 +98,7 @@ def test_a_reference_that_is_too_long_names_its_file_before_anything_is_translat
     class Short(Noting):
         def score(self, sources: Sequence[str], targets: Sequence[str], **options: str) -> list[TargetScore]:
             if "DEUX CHIENS" in targets:
-                raise DataError("target 1 has 3 tokens, but this model's learned positions end at 2.")
+                raise DataError("target 1 has 3 tokens, but this model's positions end at 2.")
             return super().score(sources, targets, **options)
 
     model = Short()

@@ -86,7 +86,7 @@ def test_an_ensemble_reaches_as_far_as_the_shortest_of_its_models(
 ) -> None:
     engine = _pair(*positions)
     call(engine, [6] * 8)
-    with pytest.raises(DataError, match=r"target 1 has 9 tokens, but this model's learned positions end at 8\."):
+    with pytest.raises(DataError, match=r"target 1 has 9 tokens, but this model's positions end at 8\."):
         call(engine, [6] * 9)
     with pytest.raises(DataError, match="1 source and 2 targets"):
         engine.align([[5]], [[6], [7]])

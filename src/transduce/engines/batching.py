@@ -60,7 +60,7 @@ def output_limit(
         return max(limit, least)
     if least > last_position:
         what = f"a prefix of {least} tokens" if num_prefix == least else f"decode.min_tokens = {options.min_tokens}"
-        raise ConfigError(f"{what}: this model's learned positions end at {last_position}.")
+        raise ConfigError(f"{what}: this model's positions end at {last_position}.")
     return min(max(limit, least), last_position)
 
 
@@ -73,7 +73,7 @@ def require_pairs(
         sources: to be scored.
         targets: likewise, without EOS.
         max_positions: of a target with EOS; None for any number.
-        positions_end: the message about them, such as "this model's learned positions end at".
+        positions_end: the message about them, such as "this model's positions end at".
     """
     if len(sources) != len(targets):
         raise DataError(f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one for each.")

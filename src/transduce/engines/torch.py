@@ -259,7 +259,7 @@ class TorchEngine:
         return scores_TV
 
     def _require_pairs(self, sources: Sequence[object], targets: Sequence[Sequence[int]]) -> None:
-        require_pairs(sources, targets, last_position(self.models), "this model's learned positions end at")
+        require_pairs(sources, targets, last_position(self.models), "this model's positions end at")
 
     def _enter_process(self) -> None:
         """Makes the engine work in a process that was forked after it was loaded.

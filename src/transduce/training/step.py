@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from transduce.config import Config
-from transduce.config.choices import longest_sequence
+from transduce.config.choices import learns_positions, longest_sequence
 from transduce.data.store import ParallelStore
 from transduce.errors import DataError
 from transduce.model.device import send
@@ -113,10 +113,11 @@ def with_bias(states_ND: Tensor, model: TrainableModel) -> tuple[Tensor, Tensor]
 
 
 def require_positions(config: Config, store: ParallelStore) -> None:
-    """Raises DataError if a text is longer than the learned positions: its batch would end the training later."""
+    """Raises DataError if a text is longer than the model's positions: its batch would end the training later."""
     longest = int(max(store.source_lengths.max(initial=0), store.target_lengths.max(initial=0)))
     if (limit := longest_sequence(config.model)) is not None and longest > limit:
-        advice = "Its ancestor has no more: shorten" if config.init.model else "Raise model.max_positions, or shorten"
+        key = "model.max_positions" if learns_positions(config.model) else "model.max_length"
+        advice = "Its ancestor has no more: shorten" if config.init.model else f"Raise {key}, or shorten"
         raise DataError(
             f"{store.path}: its longest side has {longest} tokens, the end mark counted, and the model has "
             f"positions for {limit}. {advice} the text: data.max_tokens drops training pairs, and "
