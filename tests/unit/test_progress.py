@@ -54,6 +54,8 @@ def test_the_time_left_is_that_of_the_steps_left() -> None:
     train = TrainConfig(max_steps=10)
     assert [Progress(step=step, seconds=10).seconds_left(train) for step in (4, 10, 12)] == [15, 0, 0]
     assert Progress().seconds_left(train) == 0
+    stopping = replace(train, early_stopping=3)
+    assert [Progress(step=4, seconds=10, validations_since_best=n).seconds_left(stopping) for n in (2, 3)] == [15, 0]
     seen = Progress(step=4, seconds=10, target_tokens=70).metrics()
     assert seen == {"steps": 4, "training_seconds": 10, "target_tokens_seen": 70}
     # After 4 steps in 120 seconds, 996 steps would take 29,880; a minute of 3 is left; 3 times the operations so far.

@@ -61,7 +61,12 @@ class Progress:
         }
 
     def seconds_left(self, train: TrainConfig) -> float:
-        """Returns the time to the first limit of steps, minutes and operations, at the mean speed so far."""
+        """Returns the time to the first limit of steps, minutes and operations, at the mean speed so far.
+
+        It is 0 where training has stopped early.
+        """
+        if 0 < train.early_stopping <= self.validations_since_best:
+            return 0.0
         limits = [(train.max_steps - self.step) * self.seconds / max(1, self.step)]
         if train.max_minutes:
             limits.append(60 * train.max_minutes - self.seconds)
