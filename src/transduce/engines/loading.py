@@ -79,39 +79,60 @@ def choose_engine(
         MissingDependencyError: "auto" would be torch, which is not installed, and ctranslate2 cannot do it.
     """
     require_engine(name, quantization)
-    fast, reference = FAST.name, REFERENCE.name
     if draft and (lack is None or lack.optional):
-        lack = Lack(fast, "drafts", "draft", f"--draft {draft}")
+        lack = Lack(FAST.name, "drafts", "draft", f"--draft {draft}")
     if name != "auto":
-        if name == fast and not model_source.is_known():
-            lack = _LACK_OF_CHANGED
-        if lack is not None and lack.engine == name and not lack.optional:
-            raise ConfigError(lack.refusal)
-        if num_models > 1 and not ENGINES[name].has(ENSEMBLES):
-            raise ConfigError(f"--ensemble: the {name} engine runs one model at a time. Use --engine {reference}.")
-        return EngineChoice(name)
-    has_reference = _is_installed(reference)
+        return _named(name, num_models, lack)
+    lack = _lack_of_fast(model, num_models) or lack
+    if lack is not None and (chosen := _without_fast(lack, quantization)) is not None:
+        return chosen
+    return _either(quantization, device, shortlist)
+
+
+def _named(name: str, num_models: int, lack: Lack | None) -> EngineChoice:
+    if name == FAST.name and not model_source.is_known():
+        lack = _LACK_OF_CHANGED
+    if lack is not None and lack.engine == name and not lack.optional:
+        raise ConfigError(lack.refusal)
+    if num_models > 1 and not ENGINES[name].has(ENSEMBLES):
+        raise ConfigError(f"--ensemble: the {name} engine runs one model at a time. Use --engine {REFERENCE.name}.")
+    return EngineChoice(name)
+
+
+def _lack_of_fast(model: ModelConfig | None, num_models: int) -> Lack | None:
+    """Returns what the models need that the fast engine does not have."""
     if model is not None and model.attention_window and not FAST.attention_windows:
         shown = f"model.attention_window = {model.attention_window}"
-        lack = Lack(fast, "restricted self-attention", "attention_window", shown)
-    elif model is not None and model.attention_score not in FAST.attention_scores:
+        return Lack(FAST.name, "restricted self-attention", "attention_window", shown)
+    if model is not None and model.attention_score not in FAST.attention_scores:
         shown = f"model.attention_score = {model.attention_score!r}"
-        lack = Lack(fast, "such attention", "attention_score", shown)
-    elif not model_source.is_known():
-        lack = _LACK_OF_CHANGED
-    elif num_models > 1 and not FAST.has(ENSEMBLES):
-        lack = Lack(fast, "ensembles", "ensemble", f"{num_models} models")
-    can_replace = has_reference and _has(reference, quantization)
-    if lack is not None and (can_replace or not lack.optional):
-        if not has_reference:
-            raise _needs_torch(lack)
-        if not can_replace:
-            numbers = ", ".join(REFERENCE.quantizations)
-            raise ConfigError(f"quantization '{quantization}': {lack.reason}, and {reference} has {numbers} only.")
-        return EngineChoice(reference, lack.reason)
+        return Lack(FAST.name, "such attention", "attention_score", shown)
+    if not model_source.is_known():
+        return _LACK_OF_CHANGED
+    if num_models > 1 and not FAST.has(ENSEMBLES):
+        return Lack(FAST.name, "ensembles", "ensemble", f"{num_models} models")
+    return None
+
+
+def _without_fast(lack: Lack, quantization: str | None) -> EngineChoice | None:
+    """Returns the reference engine; None where it cannot be had, and the fast one can do without what it lacks."""
+    is_installed, has_numbers = _is_installed(REFERENCE.name), _has(REFERENCE.name, quantization)
+    if is_installed and has_numbers:
+        return EngineChoice(REFERENCE.name, lack.reason)
+    if lack.optional:
+        return None
+    if not is_installed:
+        raise _needs_torch(lack)
+    numbers = ", ".join(REFERENCE.quantizations)
+    raise ConfigError(f"quantization '{quantization}': {lack.reason}, and {REFERENCE.name} has {numbers} only.")
+
+
+def _either(quantization: str | None, device: str, shortlist: str) -> EngineChoice:
+    """Returns the faster engine of those that are installed, where each can do what is needed."""
+    fast, reference = FAST.name, REFERENCE.name
     if not _has(reference, quantization):
         return EngineChoice(fast, f"{reference} has no {quantization}")
-    if not has_reference:
+    if not _is_installed(reference):
         return EngineChoice(fast, "PyTorch is not installed")
     if not _is_installed(fast):
         return EngineChoice(reference, "CTranslate2 is not installed")
