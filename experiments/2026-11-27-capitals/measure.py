@@ -5,12 +5,14 @@ python measure.py capitals|signs RESULT NAME=SOURCE,REFERENCE … --models MODEL
 
 import argparse
 import json
+from itertools import islice
 from pathlib import Path
 
 from sacrebleu import corpus_bleu
 
 from transduce import Translator
 from transduce.data.modifiers.perturbations import versions
+from transduce.data.readers import read_lines
 from transduce.translation.pipeline import TextOptions
 
 VERSIONS = {"capitals": ("clean", "upper case", "title case"), "signs": ("clean", "other signs")}
@@ -31,7 +33,7 @@ def main() -> None:
         greedy = translator.with_options(beam_size=1)
         for each in args.sets:
             name, _, paths = each.partition("=")
-            sources, references = (Path(path).read_text("utf-8").splitlines()[:LINES] for path in paths.split(","))
+            sources, references = (list(islice(read_lines(Path(path)), LINES)) for path in paths.split(","))
             for version in versions(sources, [references]):
                 if version.name not in VERSIONS[args.option]:
                     continue

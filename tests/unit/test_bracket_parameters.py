@@ -23,6 +23,11 @@ def parse(tmp_path: Path) -> Parse:
     return parse
 
 
+def test_a_byte_order_mark_is_no_keyword(tmp_path: Path) -> None:
+    (tmp_path / "a.prm").write_bytes(b"\xef\xbb\xbf# Collins\r\nCUTOFF_LEN 25\r\n")
+    assert read_bracket_parameters(tmp_path / "a.prm") == BracketParameters(cutoff_length=25)
+
+
 def test_every_keyword(parse: Parse) -> None:
     parameters = parse(
         """# a comment

@@ -62,7 +62,7 @@ def read_bracket_parameters(path: str | Path) -> BracketParameters:
         ConfigError: The file cannot be read, or a line has an unknown keyword or value; names the line.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
