@@ -230,7 +230,7 @@ def test_sound_text_raises_no_doubt() -> None:
             _OTHER,
             _PLAIN,
             {"source": Text("src", ["x", _OTHER[1], "y"])},
-            "out: 100.0% of the lines are copied from src",
+            "out: 100.0% of its longer lines are copied from src",
         ),
     ],
 )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from transduce.evaluation.texts import Text
 from transduce.reporting.tables import counted
+from transduce.text.phrases import UNSPACED
 
 # French puts a space before ":", ";", "!" and "?" in ordinary text. Only tokenizers put one before "." and ",".
 _FREE_STANDING = re.compile(r"\S\s[.,](?:\s|$)")
@@ -15,6 +16,7 @@ _TOKENIZED_SHARE = 0.2
 _SUBWORD_SHARE = 0.01
 _COPIED_SHARE = 0.05
 _MIN_COPIED_WORDS = 4  # shorter lines are often names, which stay the same
+_TWO_UNSPACED = re.compile(rf"[{UNSPACED}]{{2}}")  # counts as a word
 
 
 def text_warnings(
@@ -81,11 +83,14 @@ def _case_warnings(hypothesis: Text, reference: Text) -> list[str]:
 
 
 def copied_share(hypothesis: Text, source: Text) -> float:
-    """Returns the share of lines that are left untranslated, among source lines of four words and more."""
+    """Returns the share of lines that are left untranslated, among source lines of four words and more.
+
+    In scripts without spaces, two characters count as a word.
+    """
     long = [
         (line.strip(), original.strip())
         for line, original in zip(hypothesis.lines, source.lines, strict=True)
-        if len(original.split()) >= _MIN_COPIED_WORDS
+        if len(_TWO_UNSPACED.sub(" x ", original).split()) >= _MIN_COPIED_WORDS
     ]
     return sum(line == original for line, original in long) / len(long) if long else 0.0
 
@@ -94,4 +99,4 @@ def copy_warnings(hypothesis: Text, source: Text, share: float) -> list[str]:
     """Warns if too large a share of the lines is copied from the source."""
     if share <= _COPIED_SHARE:
         return []
-    return [f"{hypothesis.name}: {share:.1%} of the lines are copied from {source.name} unchanged."]
+    return [f"{hypothesis.name}: {share:.1%} of its longer lines are copied from {source.name} unchanged."]
