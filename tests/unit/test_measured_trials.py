@@ -197,7 +197,6 @@ class Sweep:
         config = SimpleNamespace(data=DataConfig())
         monkeypatch.setattr(sweeping, "subject_config", lambda _: config)
         monkeypatch.setattr(sweeping, "_weights", lambda _, count: ([], self.weights[count]))
-        monkeypatch.setattr(sweeping, "_in_direction", lambda task, _, data: task)
         monkeypatch.setattr(sweeping, "draw", lambda *_: None)
         monkeypatch.setattr(sweeping, "_translator", self.load)
         monkeypatch.setattr(sweeping, "_measure", self.measure)
