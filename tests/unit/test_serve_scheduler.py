@@ -398,6 +398,21 @@ def test_the_speed_is_a_mean_over_as_many_tokens_as_were_measured(
     assert scheduler.seconds_of(1) == before
 
 
+def test_a_caller_that_goes_on_knows_the_speed_of_its_own_batch(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds, known = iter(range(10, 1000, 32)), list[float]()
+    scheduler = Scheduler("model", lambda _, inputs: inputs, 0, 80, recorder)
+    scheduler._workers = [threading.Thread()]
+    scheduler.submit(Ticket(), 0, [1], [64], lambda: known.append(scheduler.seconds_of(1)))
+    scheduler.submit(Ticket(), 0, [2], [64], lambda: None)  # others wait: the first batch counts
+    batch = scheduler._next_batch()
+    assert batch is not None
+    monkeypatch.setattr("transduce.serve.scheduler.time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    scheduler._compute_batch(batch)
+    assert known == [scheduler.seconds_of(1)] != [0]
+
+
 def test_an_input_that_nobody_waits_for_any_more_is_not_computed_again(recorder: Recorder, engine: Engine) -> None:
     scheduler = Scheduler("model", engine.compute, 0, 100, recorder)
     scheduler._workers = [threading.Thread()]

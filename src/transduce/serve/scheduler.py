@@ -180,17 +180,17 @@ class Scheduler:
                     self._compute_batch(Batch(batch.work, [sentence], sentence.tokens))
             return
         seconds = time.monotonic() - started
-        for sentence, result in zip(batch.sentences, results, strict=True):
-            ticket = sentence.call.ticket
-            ticket.waited_seconds = max(ticket.waited_seconds, started - sentence.call.since)
-            sentence.call.finish(sentence, result)
-        with self._queue.lock:
+        with self._queue.lock:  # before the callers go on, who may want to know how fast it is
             slower = seconds / batch.tokens - self._seconds_per_token
             # Small batches are slow for their size. With an empty queue, one counts only if it was fast.
             if batch.others_wait or slower < 0:
                 memory = min(max(self._num_measured_tokens, _FEWEST_MEMORY_TOKENS), _MOST_MEMORY_TOKENS)
                 self._seconds_per_token += slower * batch.tokens / (batch.tokens + memory)
                 self._num_measured_tokens += batch.tokens
+        for sentence, result in zip(batch.sentences, results, strict=True):
+            ticket = sentence.call.ticket
+            ticket.waited_seconds = max(ticket.waited_seconds, started - sentence.call.since)
+            sentence.call.finish(sentence, result)
         self._report(batch, started, seconds)
 
     def _results(self, batch: Batch) -> Sequence[Any]:
