@@ -234,10 +234,10 @@ def test_systems_are_trained_or_given(recipe: Path, tmp_path: Path) -> None:
 def test_the_papers_bleu_is_tokenised_by_the_target_language(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[TextOptions] = []
+    passed: list[TextOptions] = []
 
     def stream(sources: list[str], text_options: TextOptions) -> Iterator[list[SimpleNamespace]]:
-        asked.append(text_options)
+        passed.append(text_options)
         return ([SimpleNamespace(text=source)] for source in sources)
 
     echo = SimpleNamespace(stream=stream)
@@ -247,7 +247,7 @@ def test_the_papers_bleu_is_tokenised_by_the_target_language(
     plain, tokenized = (table2._test(system, dataclasses.replace(test, domain="law"), each, print) for each in (0, 1))
     assert "|tok:moses-like-fr+" in plain["signature"]
     assert ("tok:13a" in plain["sacrebleu_signature"], "tok:none" in tokenized["sacrebleu_signature"]) == (True, True)
-    assert asked == [TextOptions(language="en", target="de", domain="law")] * 2
+    assert passed == [TextOptions(language="en", target="de", domain="law")] * 2
     (corpus := tmp_path / "corpora" / "own").joinpath("test.en").write_text("a well-known dog runs home\n")
     (corpus / "test.de").write_text("a well-known cat runs home\n")
     found = table2._test(system, test, False, print)
