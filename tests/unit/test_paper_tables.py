@@ -507,6 +507,9 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
         names(raw=folder / "blank.txt")
     with pytest.raises(DataError, match=r"raw\.txt, line 1, column 1: stray text 'a'"):
         names(silver=folder / "raw.txt")
+    (folder / "late.trees").write_text((folder / "silver.trees").read_text() + "(S (NP\n")
+    with pytest.raises(DataError, match=r"late\.trees"):
+        names(silver=folder / "late.trees")
     config = trained_models.recipe_config(recipe, folder)
     mixed = table4._with_silver(config, folder / "silver.trees").data
     assert mixed.train == (("train.trees",), (str(folder / "silver.trees"),))

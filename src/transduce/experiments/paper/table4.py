@@ -101,7 +101,7 @@ def experiment(options: Table4Options) -> Experiment:
 
     Raises:
         ConfigError: a recipe, its treebanks or a file is not there, or an option has no effect.
-        DataError: `raw` cannot be read as text, or `silver` does not begin with a tree.
+        DataError: `raw` cannot be read as text, or `silver` holds what is no tree.
     """
     scale, chosen = options.scale, at_scale(SETTINGS, options.scale)
     num_seeds = chosen.seeds if options.seeds is None else options.seeds
@@ -151,7 +151,8 @@ def _task(chosen: Settings, options: Table4Options) -> Task:
     if options.raw is not None and not any(line.strip() for line in read_lines(options.raw)):
         raise ConfigError(f"{options.raw}: has no sentences to parse.")
     if silver is not None:
-        next(read_normalised([silver]))
+        for _ in read_normalised([silver]):  # raises what is wrong
+            pass
     semi = config if raw is not None or silver is not None else None
     if semi and semi.data.corpora:
         raise ConfigError(f"{config.name}: silver trees are added to data.train, and it has data.corpora instead.")
