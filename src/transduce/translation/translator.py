@@ -152,7 +152,7 @@ class Translator:
                 beam_size: beam width; 1 is greedy search, the fastest.
                 length_penalty: α of GNMT's length penalty; higher favours longer translations.
                 max_extra_tokens: the greatest length of a translation is that of its source plus this.
-                batch_size: lines translated together: changes speed and memory, never a translation.
+                batch_size: lines translated together: changes speed and memory; in float32, never a translation.
                 and the others, such as temperature=0.8 or min_tokens=5.
 
         Raises:
