@@ -29,6 +29,7 @@ _TOKENIZER = SubwordTokenizer.train(
         ("an IPAD and an ipad", []),
         ("C++ or C", ["Zeh-plus"]),
         ("東京の犬です", ["Hund"]),  # no words to be whole
+        ("请看dog和iPad。IT를", ["Köter", "Tablet", "EDV"]),  # words of other scripts touch it
         ("", []),
     ],
 )

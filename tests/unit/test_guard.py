@@ -137,6 +137,17 @@ def test_a_persistent_loop_gets_a_warning() -> None:
     assert [t.warnings for [t] in translator.translate_n_best(["A dog."], 1)] == [()]  # type: ignore[attr-defined]
 
 
+def test_copies_in_scripts_without_spaces() -> None:
+    """Two characters are a word: 12 are enough, and a run of eight must be equal."""
+    source = "我们今天去公园散步，然后回家吃饭。"  # 15 letters
+    assert copies(source, source)
+    assert copies("วันนี้เราไปเดินเล่นที่สวน", "วันนี้เราไปเดินเล่นที่สวน")
+    assert not copies("東京都立中央図書館前", "東京都立中央図書館前")  # ten characters may be a name
+    # Of 13 characters, six runs of eight: those that begin at 0, 1 and 2 are copied, then those at 0 and 1.
+    assert copies("甲乙丙丁戊己庚辛壬癸子丑寅", "甲乙丙丁戊己庚辛壬癸天地人")
+    assert not copies("甲乙丙丁戊己庚辛壬癸子丑寅", "甲乙丙丁戊己庚辛壬天地人月")
+
+
 def test_a_clean_line_costs_nothing_more() -> None:
     translator, engine = list_translator(["ein Hund"] * 4)
     assert translator.translate(["A dog."] * 3, text_options=GUARD) == ["ein Hund"] * 3  # type: ignore[attr-defined]

@@ -182,6 +182,8 @@ def test_tags_follow_attention(line: str, expected: str) -> None:
 def test_atoms() -> None:
     text = "Don't e\u0301te\u0301 日本 x_1."
     assert [text[a:b] for a, b in atoms(text)] == ["Don", "'", "t", "e\u0301te\u0301", "日", "本", "x_1", "."]
+    text = "2026年API的e\u0301例ราคา5บาท"
+    assert [text[a:b] for a, b in atoms(text)] == ["2026", "年", "API", "的", "e\u0301", "例", *"ราคา", "5", *"บาท"]
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,29 @@ def test_an_item_is_found_whole(item: str) -> None:
         assert items_of(line) == [item]
 
 
+@pytest.mark.parametrize(
+    ("line", "items"),
+    [
+        ("请访问https://a.com/x查看详情。", ["https://a.com/x"]),
+        ("见www.a.com。谢谢，或（ftp://b.org/c），", ["www.a.com", "ftp://b.org/c"]),
+        ("詳しくはhttp://a.jp/です。", ["http://a.jp/"]),
+        (
+            "https://ja.wikipedia.org/wiki/東京 と https://例.jp/a?q=犬&b=1",
+            ["https://ja.wikipedia.org/wiki/東京", "https://例.jp/a?q=犬&b=1"],
+        ),
+        ("联系me@x.com谢谢，me@x.com으로 보내", ["me@x.com", "me@x.com"]),
+        ("打开文件setup.exe安装，运行--verbose选项", ["setup.exe", "--verbose"]),
+        ("变量my_var的值由getName()给出", ["my_var", "getName()"]),
+        ("型号AB12345的产品，版本1.2.3以上", ["AB12345", "1.2.3"]),
+        ("@user你好 #topic的 #标签#内容 @홍길동 님", ["@user", "#topic", "#标签", "#内容", "@홍길동"]),
+        ("ดูที่https://a.th/bได้", ["https://a.th/b"]),
+        ("파일C:\\a\\b.txt를 /etc/hosts에서", ["C:\\a\\b.txt", "/etc/hosts"]),
+    ],
+)
+def test_words_of_scripts_without_spaces_are_no_part_of_an_item_that_they_touch(line: str, items: list[str]) -> None:
+    assert items_of(line) == items
+
+
 ENDINGS = (
     "com org net edu gov io eu info htm html xml json yaml yml toml ini cfg conf txt md csv tsv pdf doc docx xls xlsx "
     "ppt pptx odt ods odp zip gz tar png jpg jpeg gif svg mp3 mp4 wav exe dll py js ts css php java rb cpp sh bat log "

@@ -428,6 +428,24 @@ def test_lines_without_spaces_are_wrapped_only_where_they_are_full() -> None:
     assert seen(f"{full}\nof {title}\n") == [f"{full} of {title}"]
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        # In CommonMark, "**" after a sign and before a letter ends no emphasis, nor does "_" before a letter.
+        ("**A:** b c", "**甲**：乙丙"),
+        ("b **(A)** c", "乙（**甲**）丙"),
+        ("b *(A)* c", "乙（*甲*）丙"),
+        ("b **A** c", "乙**甲**丙"),
+        ("b _A_ c", "乙*甲*丙"),
+        ("b __A__ c", "乙**甲**丙"),
+        ("_A_ (c)", "_甲_（丙）"),
+    ],
+)
+def test_emphasis_next_to_words_without_spaces(source: str, expected: str) -> None:
+    words = str.maketrans({"A": "甲", "b": "乙", "c": "丙", ":": "：", "(": "（", ")": "）", " ": ""})
+    assert translated(source.encode(), "a.md", lambda text: text.translate(words)).decode() == expected
+
+
 def test_lines_of_chinese_in_markdown_are_joined_without_a_space() -> None:
     given = "- 狗在跑，\n  猫也在跑。\n\n狗 runs\n*far*\n狗\n\n狗\n**猫**\n\n**狗**\n*_猫_\n"
     assert seen(given, "a.md") == ["狗在跑，猫也在跑。", "狗 runs far 狗", "狗猫", "狗*猫"]

@@ -56,6 +56,8 @@ HTML = {
     "part of a name": ("dogs on <b>D</b>ebi<b>an</b>", "Hunde auf <b>D</b>ebi<b>an</b>"),
     "part of a word": ("one <a>dog</a>s runs", "ein <a>Hunde</a> rennt"),
     "sign": ("a dog<b>.</b> dogs<b>.</b>", "ein Hund<b>.</b> Hunde<b>.</b>"),
+    "formula that other words touch": ("一H<sub>2</sub>O狗 dog", "一H<sub>2</sub>O狗 Hund"),
+    "address that other words touch": ("见www.<b>a</b>.de狗 dog", "见www.<b>a</b>.de狗 Hund"),
     "no spaces between words": ("一<b>2</b>狗 dog", "一<b>2</b>狗 Hund"),
     "place for a hyphen": ("a d<wbr>og", "ein Hund"),
 }

@@ -70,25 +70,29 @@ def test_an_accent_after_its_letter_is_part_of_the_word() -> None:
 
 
 def test_a_phrase_of_two_scripts_is_bounded_at_each_end_by_its_own() -> None:
-    """Without spaces between words, any match counts."""
+    """Without spaces between words, any match counts; and a word of Latin letters ends where these are next to it."""
     for phrase, texts in {
         "dog \u72ac": (
             ("dog \u72ac", True),
             ("dog \u72ac\u72ac", True),
             ("hotdog \u72ac", False),
-            ("\u72acdog \u72ac", False),
+            ("\u72acdog \u72ac", True),
         ),
         "\u72ac dog": (
             ("\u72ac dog", True),
             ("\u72ac\u72ac dog", True),
             ("\u72ac dogs", False),
-            ("\u72ac dog\u72ac", False),
+            ("\u72ac dog\u72ac", True),
         ),
         "C++": (("in C++.", True), ("C++11", True), ("OC++", False)),
         ".NET": (("a.NET b", True), (".NETs", False)),
     }.items():
         found = [(text, phrase_pattern((phrase,)).search(text) is not None) for text, _ in texts]
         assert found == [*texts]
+    for text in ("请使用API接口", "このAPIを使う", "API를 사용", "API ใช้", "ใช้APIนี้"):
+        assert phrase_pattern(("API",)).search(text)
+    for text in ("APIs", "MyAPI", "API1", "APIé", "API_x", "API\u0301", "хAPI"):
+        assert not phrase_pattern(("API",)).search(text)
     assert [bool(phrase_pattern(("cat", "dog")).search(text)) for text in ("a dog", "a cat", "catdog")] == [
         True,
         True,

@@ -12,7 +12,12 @@ UNSPACED = r"\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u9FFF\u
 _INDIAN = r"\u0900-\u0963\u0966-\u0DFF"
 _SPACED_WORD = re.compile(rf"[^\W{UNSPACED}]|[{_INDIAN}{ACCENTS}]")
 _INDIAN_CHARACTER = re.compile(rf"[{_INDIAN}]")
-WORD_OR_SIGN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")  # the possible first token of a phrase
+# Scripts from Latin to those of India. A word of these ends where another script begins: "API" is in "用API接口".
+_WESTERN = r"\0-\u0DFF\u1E00-\u1FFF"
+_WESTERN_CHARACTER = re.compile(rf"[{_WESTERN}]")
+HANGUL = r"\uAC00-\uD7A3"  # Korean has spaces, but its particles touch words of other scripts: "API를"
+# The possible first token of a phrase.
+WORD_OR_SIGN = re.compile(rf"[{UNSPACED}{HANGUL}]|[^\W{UNSPACED}{HANGUL}]+|[^\w\s]")
 
 
 def is_in_word(character: str) -> bool:
@@ -42,7 +47,8 @@ def _bounds(phrase: str) -> tuple[str, str]:
 
 def _part_of_word(neighbour: str) -> str:
     """Returns a pattern of the characters that make a longer word of one that begins or ends with `neighbour`."""
-    return rf"[\w{_INDIAN if _INDIAN_CHARACTER.match(neighbour) else ACCENTS}]"
+    of_same_word = rf"[\w{_INDIAN if _INDIAN_CHARACTER.match(neighbour) else ACCENTS}]"
+    return rf"(?=[{_WESTERN}]){of_same_word}" if _WESTERN_CHARACTER.match(neighbour) else of_same_word
 
 
 def with_translation(text: str, end: int, translation: str) -> str:

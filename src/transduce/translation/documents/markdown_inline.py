@@ -15,7 +15,16 @@ from itertools import accumulate
 
 from transduce.translation.documents.html_pages import end_of, is_copied
 from transduce.translation.documents.inline_tags import without_empty
-from transduce.translation.documents.segments import Encode, Piece, SegmentBuilder, text_pieces, written_with
+from transduce.translation.documents.segments import (
+    Encode,
+    Item,
+    Piece,
+    SegmentBuilder,
+    Tag,
+    Tags,
+    text_pieces,
+    written_with,
+)
 from transduce.translation.pipeline.sentences import NO_SPACES
 from transduce.translation.pipeline.tags import is_block_tag
 
@@ -182,7 +191,7 @@ def inline_pieces(
             builder.text(token.characters, source)
     encode = _spelled_as(texts, escape)
     emphasis = {number for i, number in opened.items() if tokens[i].kind == "emphasis"}  # without text, it is signs
-    yield from builder.pieces(lambda tags, _, items: [wrap(written_with(encode, tags, without_empty(items, emphasis)))])
+    yield from builder.pieces(lambda tags, _, items: [wrap(written_with(encode, *_flanked(tags, items, emphasis)))])
 
 
 def _is_unspaced(tokens: Sequence[_Token], line: int) -> bool:
@@ -300,6 +309,27 @@ def _pair_emphasis(tokens: list[_Token]) -> None:
         elif opens:
             indices[token.source].append(len(path))
             path.append(i)
+
+
+def _flanked(tags: Tags, items: Sequence[Item], emphasis: Collection[int]) -> tuple[Tags, list[Item]]:
+    """Returns how tags are written, and a text, whose emphasis is seen as such where words touch it without a space.
+
+    "**甲：**乙" would be asterisks and "甲_乙_" underscores: they become "**甲**：乙" and "甲*乙*".
+    """
+    written, found = dict(tags), list(items)
+    for i, item in enumerate(items[1:-1], start=1):
+        if isinstance(item, str) or item.number not in emphasis:
+            continue
+        before, after = (each if isinstance(each, str) else "" for each in (found[i - 1], found[i + 1]))
+        is_start = item.kind == "open"
+        outside, inside = (before[-1:], after[:1]) if is_start else (after[:1], before[-1:])
+        if outside and inside.strip() and not _flanks(outside, inside):
+            moved = (before + inside, after[1:]) if is_start else (before[:-1], inside + after)
+            found[i - 1], found[i + 1] = moved
+        elif outside.isalnum():
+            for tag in (Tag("open", item.number), Tag("close", item.number)):
+                written[tag] = tuple(each.replace("_", "*") if isinstance(each, str) else each for each in tags[tag])
+    return written, without_empty(found, emphasis)
 
 
 def _flanks(outside: str, inside: str) -> bool:

@@ -6,7 +6,7 @@ import unicodedata
 from transduce.text.phrases import UNSPACED
 from transduce.translation.pipeline.sentences import Span
 
-_ATOM = re.compile(rf"[{UNSPACED}]|(?P<word>\w+)|[^\w\s]")
+_ATOM = re.compile(rf"[{UNSPACED}]|(?P<word>[^\W{UNSPACED}]+)|[^\w\s]")
 _JOINERS = "\u200c\u200d"  # zero-width: part of the character before
 _FIRST_MARK = "\u0300"  # of the characters that may be part of the one before
 

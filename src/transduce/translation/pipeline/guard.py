@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from transduce.config import DecodeConfig
+from transduce.text.phrases import is_in_word
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.checkpoints import Checkpoint
 from transduce.translation.pipeline.splitting import Part
@@ -34,7 +35,6 @@ _COPY_WORDS = 6  # an output of fewer words is never a copy: names, titles, numb
 _RETRY_BEAM = 4
 _RETRY_NGRAM = 3
 _SEEDS = 2**62  # seeds are smaller
-_WORD = re.compile(r"(?<!\w)[\d_]*+[^\W\d_]\w*")
 
 
 def repeats(text: str, source: str = "") -> bool:
@@ -45,12 +45,22 @@ def repeats(text: str, source: str = "") -> bool:
 
 def copies(text: str, source: str) -> bool:
     """Returns whether most of `text` is in `source`, word for word."""
-    words, given = (_WORD.findall(side.casefold()) for side in (text, source))
-    if len(words) < _COPY_WORDS:
+    words, given = _words(text), _words(source)
+    # In a script without spaces each character is a word here: two count as one.
+    size = 1 if 2 * sum(is_in_word(word[0]) for word in words) >= len(words) else 2
+    if len(words) < size * _COPY_WORDS:
         return False
-    known = {tuple(given[i : i + _COPY_NGRAM]) for i in range(len(given) - _COPY_NGRAM + 1)}
-    written = [tuple(words[i : i + _COPY_NGRAM]) for i in range(len(words) - _COPY_NGRAM + 1)]
+    known, written = set(_ngrams(given, size * _COPY_NGRAM)), _ngrams(words, size * _COPY_NGRAM)
     return sum(ngram in known for ngram in written) >= _COPY_SHARE * len(written)
+
+
+def _words(text: str) -> list[str]:
+    text = text.casefold()
+    return [word for start, end in atoms(text) if any(map(str.isalpha, word := text[start:end]))]
+
+
+def _ngrams(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
+    return [tuple(words[i : i + length]) for i in range(len(words) - length + 1)]
 
 
 def doubts(source: str, text: str, *, same_language: bool = False) -> tuple[str, ...]:

@@ -7,8 +7,20 @@ may become "ISO-9001".
 
 import re
 
+from transduce.text.phrases import HANGUL, UNSPACED
+
+# Words of Chinese, Japanese, Thai and Korean touch items: "https://a.org/bをご覧". So the patterns read a line in which
+# each letter of these scripts is this sign, which is no letter.
+_OTHER_LETTER = "\ue000"
+_OTHER_LETTERS = re.compile(rf"[{UNSPACED}{HANGUL}]")
+
 # Possessive quantifiers (++) and the bound of 256: without them, some texts take time that is quadratic in the length.
-_IN_URL = r"[^\s<>\"'`]*[^\s<>\"'`.,;:!?…)\]}»”’]"
+SIGN_IN_URL = rf"[^\s<>\"'`\u3000-\u303f\uff00-\uff65{_OTHER_LETTER}]"
+_PART_OF_PATH = rf"(?<=[/=_-]){_OTHER_LETTER}++(?![^\s/?\#&_.=%-])"  # "/wiki/東京"
+_IN_URL = (
+    rf"(?:{SIGN_IN_URL}|{_PART_OF_PATH}){SIGN_IN_URL}*(?:{_PART_OF_PATH}{SIGN_IN_URL}*)*"
+    r"(?<![.,;:!?…)\]}»”’])"
+)
 PLACEHOLDERS = (
     rf"(?P<url>(?:https?://|ftp://|www\.){_IN_URL})"
     r"|(?P<address>\b[\w.+-]{1,256}@[\w-]++(?:\.[\w-]++)+)"
@@ -30,11 +42,11 @@ _DATE = r"\d{1,2}\.\d{1,2}\.\d{4}(?![\d.]*\d)"
 _THOUSANDS = r"\d{1,3}(?:\.\d{3})+(?![\d.]*\d)"  # 1.000.000
 _BUILD = r"(?:[-+][0-9A-Za-z](?:[0-9A-Za-z.-]{0,40}[0-9A-Za-z])?)?"  # what follows a version: 1.0.0-rc.1
 _OPERAND = r"(?:\d++(?:[.,]\d++)*+|[a-zA-Z])"
-_AFTER_SPACE = r"(?<![^\s\"'(\[„“‚‘])"
+_AFTER_SPACE = rf"(?<![^\s\"'(\[„“‚‘{_OTHER_LETTER}])"
 _LITERALS = (
     r"`[^`\n]{1,256}`",
     r"(?<![\w$])\$[A-Za-z_]\w{0,100}",  # $HOME; no price
-    r"(?<![\w@#&])[@#][^\W\d]\w++",  # @user, #topic
+    rf"(?<![\w@#&])[@#](?:[^\W\d]\w++|{_OTHER_LETTER}[\w{_OTHER_LETTER}]++)",  # @user, #topic
     rf"{_AFTER_SPACE}--[a-z][a-z0-9]++(?:-[a-z0-9]++)*+(?:={_IN_URL})?",
     # Paths and names of files: from a root, of Windows, relative with an ending, a name with one, a host.
     rf"{_AFTER_SPACE}(?:~|\.{{1,2}})/[\w.@+-]*\w(?:/[\w.@+-]*\w)*+/?",
@@ -71,3 +83,8 @@ HINT = re.compile(
     r"\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]|[wW]{3}\.|[.-]\d|\.[a-z]|--|\d{3}|0x|v\d|[a-z][A-Z]"
     r"|\(\)|[<>=+*×÷±≤≥≠≈]"
 )
+
+
+def readable(line: str) -> str:
+    """Returns what the patterns are to read of a line; it has as many characters as the line."""
+    return _OTHER_LETTERS.sub(_OTHER_LETTER, line)

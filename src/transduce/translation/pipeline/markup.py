@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.found import Found, Kind
-from transduce.translation.pipeline.items import HINT, LITERALS, PLACEHOLDERS
+from transduce.translation.pipeline.items import HINT, LITERALS, PLACEHOLDERS, readable
 from transduce.translation.pipeline.sentences import Span
 from transduce.translation.pipeline.tags import Tags, group_in_plain_text, is_cut, kind_of_tag, paired_names
 from transduce.translation.pipeline.text_options import Markup
@@ -145,8 +145,8 @@ def scan(line: str, markup: Notation) -> Iterator[Found]:
     tags = Tags(line)
     braces: dict[int, int] | None = None
     paired: frozenset[str] | None = None
-    pattern = _pattern(markup)
-    while match := pattern.search(line, position):
+    pattern, text_read = _pattern(markup), readable(line)
+    while match := pattern.search(text_read, position):
         group, end = match.lastgroup or "", match.end()
         if group == "angle":
             group, end = tags.at(match.start()) or ("", -1)

@@ -13,16 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from transduce.text.phrases import UNSPACED
+from transduce.text.phrases import phrase_pattern
 from transduce.translation.pipeline.found import Found
+from transduce.translation.pipeline.items import SIGN_IN_URL, readable
 from transduce.translation.pipeline.sentences import Span
 from transduce.translation.pipeline.tags import partners
 
-# Letters and digits of scripts that have spaces between words.
-_LETTER = rf"[^\W{UNSPACED}\uac00-\ud7a3]"
+# In a `readable` line, whose letters are of scripts that have spaces between words.
 _WORD = re.compile(
-    r"(?P<address>(?:https?://|ftp://|www\.)[^\s<>\"'`]{0,2000}[^\s<>\"'`.,;:!?…)\]}»”’]|[\w.+-]{1,256}@[\w-]++(?:\.[\w-]++)+)"
-    rf"|{_LETTER}++(?:[.,:/]\d{_LETTER}*+)*"
+    rf"(?P<address>(?:https?://|ftp://|www\.){SIGN_IN_URL}{{1,2000}}(?<![.,;:!?…)\]}}»”’])"
+    r"|[\w.+-]{1,256}@[\w-]++(?:\.[\w-]++)+)"
+    r"|\w++(?:[.,:/]\d\w*+)*"
 )
 _UNITS = frozenset(("cm", "dm", "ft", "ha", "km", "mi", "mm", "nm", "yd"))
 _FORMULA = re.compile(r"\w|(?:[A-Z][a-z]?){1,5}")  # what a number belongs to: m<sup>2</sup>, NaHCO<sub>3</sub>
@@ -56,11 +57,8 @@ class Group(NamedTuple):
 
 def found_words(words: Iterable[str], text: str) -> dict[Span, str]:
     """Returns the words that are in a text, by where they are."""
-    parts = [
-        (r"(?<!\w)" if word[0].isalnum() else "") + re.escape(word) + (r"(?!\w)" if word[-1].isalnum() else "")
-        for word in sorted(set(words), key=len, reverse=True)
-    ]
-    return {match.span(): match[0] for match in re.finditer("|".join(parts), text)}
+    pattern = phrase_pattern(tuple(sorted(set(words), key=len, reverse=True)))
+    return {match.span(): match[0] for match in pattern.finditer(text)}
 
 
 Words = tuple[tuple[str, str | None], ...]  # words in their order, and how each is written; None: as it is
@@ -168,7 +166,7 @@ def groups_of(cells: Sequence[Cell]) -> list[Group]:
     found: list[tuple[int, int, Kind]] = []
     if first := next((each for each in elements if each.is_first_letter), None):
         found.append((first.start, first.end + 1, "first"))
-    for match in _WORD.finditer(text):
+    for match in _WORD.finditer(readable(text)):
         start, last = cell_of[match.start()], cell_of[match.end() - 1]
         if last - start < match.end() - match.start() or (found and start < found[-1][1]):
             continue
