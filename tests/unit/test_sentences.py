@@ -191,10 +191,16 @@ def test_always_cuts_all_and_keeps_white_space() -> None:
     assert seen(whole)[:4] == ["Dr. Smith runs.", "Two dogs\trun!", "“Really?” she asked.", "A man with 3.5 balls"]
 
 
-def test_a_script_without_spaces_gets_them_where_the_other_has_them() -> None:
+def test_spaces_between_sentences_are_those_of_the_target() -> None:
     english = text_translator(lambda text: "A dog." if "日" in text else "次。" if "dog" in text else text)
     assert english.translate(["日。日。 日。"], text_options=ALWAYS) == ["A dog. A dog. A dog."]
-    assert english.translate(["A dog. A dog."], text_options=ALWAYS) == ["次。 次。"]
+    assert english.translate(["A dog. A dog.  A dog.\nA dog."], text_options=ALWAYS) == ["次。次。次。\n次。"]
+    in_html = TextOptions(split="always", markup="html")
+    assert english.translate(["<p>A dog. A dog.</p> <p>A dog.</p>"], text_options=in_html) == [
+        "<p>次。次。</p> <p>次。</p>"
+    ]
+    thai = text_translator(lambda text: "ไป" if "dog" in text else text)  # has spaces between sentences
+    assert thai.translate(["A dog. A dog."], text_options=ALWAYS) == ["ไป ไป"]
 
 
 def test_n_best_of_parts_are_the_best_sums() -> None:

@@ -157,6 +157,20 @@ def test_elements_end_with_their_cue() -> None:
     assert [item for cue in cues for item in cue] == [open_i, "a", close_i, " "]  # the space is not lost
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("现在很晚了，我们必须回家，“不然，”就看不到太阳了。", "现在很晚了，我们必须回家，\n“不然，”就看不到太阳了。"),
+        ("等等……你说什么？？我没听见！", "等等……你说什么？？\n我没听见！"),
+        ("没有一个可以断开的地方。", "没有一个可以断开的地方。"),
+    ],
+)
+def test_lines_of_chinese_end_after_a_sign(text: str, lines: str) -> None:
+    """After the sign that makes the two lines the most alike in length; within a word they would be hard to read."""
+    found = translated(srt("It is late,\nand we go.").encode(), "a.srt", lambda _: text).decode()
+    assert found == srt(lines)
+
+
 def test_a_cue_without_words_gets_its_share() -> None:
     end = Tag("point", 1)
     assert subtitles._cut(["one two three four ", end, "…"], {end}, ["x" * 10, "x" * 10]) == [

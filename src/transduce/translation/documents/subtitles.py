@@ -25,6 +25,7 @@ from transduce.translation.documents.segments import Item, Piece, SegmentBuilder
 _ARROW_LINE = re.compile(r"[^\n]*-->")
 _TIME = re.compile(r"[ \t]*\d[\d \t:.,]*-->|[^\n]*-->[ \t]*\d+[:.,]\d")  # also in a cue's text
 _SENTENCE_END = re.compile(r"[.!?…。！？:♪][\"'”’»)\]]*(?:<[^<>]*>)*\s*\Z")
+_CHINESE_SIGN = re.compile(r"[，。、！？；：…][”’」』）】》〉]*+(?=[^，。、！？；：…\s])")
 _ARROW = re.compile(r"--+>")
 _SPEAKER = re.compile(r"\s*+(?:<[^<>]*>|\{\\[^{}]*\})*+\s*+[-–—](?!-)\s*")
 _NOTE = re.compile(r"NOTE(?:\s|\Z)")
@@ -228,12 +229,12 @@ def _words(item: Item) -> list[Item]:
 
 
 def _balanced(text: str, num_lines: int) -> list[str]:
-    """Returns a text in at most that many lines, of similar length."""
+    """Returns a text in at most that many lines, of similar length; a line of Chinese or Japanese ends after a sign."""
     if num_lines == 1 or not text:
         return [text]
-    whole = INLINE_TAG.sub(lambda match: match[0].replace(" ", "\x00"), text)
+    whole = _CHINESE_SIGN.sub("\\g<0>\x01 ", INLINE_TAG.sub(lambda match: match[0].replace(" ", "\x00"), text))
     low, high = -(-len(whole) // num_lines), len(whole)
     while low < high:  # the least width at which the lines are not too many
         width = (low + high) // 2
         low, high = (low, width) if len(rewrapped(whole, width)) <= num_lines else (width + 1, high)
-    return [line.replace("\x00", " ") for line in rewrapped(whole, low)]
+    return [line.replace("\x01 ", "").rstrip("\x01").replace("\x00", " ") for line in rewrapped(whole, low)]

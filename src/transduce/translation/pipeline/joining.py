@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from transduce.translation.pipeline.protecting import SegmentInput
-from transduce.translation.pipeline.sentences import NO_SPACES, Span
+from transduce.translation.pipeline.sentences import CHINESE, NO_SPACES, Span
 from transduce.translation.pipeline.splitting import Part
 from transduce.translation.result import SpanPair, Translation
 
@@ -107,7 +107,12 @@ def _shifted(pairs: Sequence[SpanPair], source_by: int, target_by: int) -> Itera
 
 
 def gap_between(gap: str, before: str, after: str, source_before: str) -> str:
-    """Returns the white space between two parts: the source's, or a space if only the target's script has spaces."""
-    if gap or not before or not after or not NO_SPACES.match(source_before[-1:]):
+    """Returns the white space between two parts: the source's, or as the target's script has it.
+
+    Chinese and Japanese have no spaces between sentences, Thai and others have some.
+    """
+    if gap.strip(" ") or not before or not after:
         return gap
-    return "" if NO_SPACES.match(before[-1]) or NO_SPACES.match(after[0]) else " "
+    if NO_SPACES.match(source_before[-1:]):
+        return gap or ("" if NO_SPACES.match(before[-1]) or NO_SPACES.match(after[0]) else " ")
+    return "" if CHINESE.match(before[-1]) else gap

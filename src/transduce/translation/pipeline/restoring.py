@@ -131,8 +131,9 @@ def _written(line: Line, texts: Sequence[str]) -> tuple[str, list[tuple[int, int
             continue
         text, before = next(rest), line[max(0, index - 2) : index]
         match before:
-            case [Segment() as sentence, ""]:  # nothing was between two sentences
-                written += gap_between("", written, text, sentence.marked.source)
+            case [Segment() as sentence, str() as gap] if not gap.strip(" "):
+                written = written.removesuffix(gap)
+                written += gap_between(gap, written, text, sentence.marked.source)
         starts.append((read, len(written)))
         written, read = written + text, read + len(part.marked.source)
     return written, starts

@@ -30,8 +30,10 @@ _CUTS = (
 )
 _ANY_CUT = re.compile("|".join(cuts.pattern for cuts in _CUTS))
 
-# Scripts without spaces between sentences: Thai, Lao, Khmer and the like, Chinese and Japanese.
-NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]")
+# Scripts without spaces between words: Thai, Lao, Khmer and the like, Chinese and Japanese.
+_CHINESE = r"\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
+CHINESE = re.compile(f"[{_CHINESE}]")  # and Japanese, with their signs: nor between sentences
+NO_SPACES = re.compile(rf"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{_CHINESE}]")
 
 
 def sentence_spans(text: str, language: str = "") -> list[Span]:
