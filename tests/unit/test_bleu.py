@@ -1,5 +1,6 @@
 """BLEU in its several forms, chrF, the paper's tokens, and the doubts that an evaluation raises."""
 
+import importlib.util
 import math
 from collections.abc import Callable
 
@@ -54,6 +55,38 @@ def test_each_bleu_sees_other_tokens() -> None:
     assert "tok:intl" in scores["intl"].signature
     assert "tok:none" in scores["tokens"].signature
     assert "tok:moses-like-en+quotes+atat" in scores["paper"].signature
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "tokens"),
+    [
+        ("我们今天去公园。", "我们今天去了公园。", "zh"),
+        ("今日は公園に行。", "今日は公園に行く。", "char"),
+        ("วันนี้ไปดู", "วันนี้ไปสวน", "char"),
+        ("오늘 공원에 간다.", "오늘 공원에 갔다.", "13a"),  # has spaces
+        ("Das ist 公園, ja.", "Das ist das 公園, ja.", "13a"),
+    ],
+)
+def test_a_script_without_spaces_has_its_own_tokenizer(hypothesis: str, reference: str, tokens: str) -> None:
+    score = bleu([hypothesis], [[reference]])
+    assert score == bleu([hypothesis], [[reference]], tokenizer=tokens)
+    assert (f"tok:{tokens}|" in score.signature, score.name) == (True, f"BLEU, {tokens}")
+
+
+def test_bleu_of_chinese_by_hand() -> None:
+    """It has 8 characters of 9. Of its 7 pairs, 6 are in the reference, of 6 threes 4, and of 5 fours 2."""
+    expected = 100 * math.exp(1 - 9 / 8) * (6 / 7 * 4 / 6 * 2 / 5) ** (1 / 4)
+    assert bleu(["我们今天去公园。"], [["我们今天去了公园。"]]).value == pytest.approx(expected)
+    # "API" is one word to "zh", and three characters.
+    lengths = [bleu(["用API吧。"], [["用API吧。"]], tokenizer=name).detail for name in ("zh", "char")]
+    assert ["hyp_len = 4" in lengths[0], "hyp_len = 6" in lengths[1]] == [True, True]
+
+
+def test_a_tokenizer_that_is_not_installed() -> None:
+    if importlib.util.find_spec("MeCab"):
+        pytest.skip("MeCab is installed")
+    with pytest.raises(EvaluationError, match=r"'ja-mecab'.*pip install sacrebleu\[ja\]"):
+        evaluate(Text("out", _PLAIN), [Text("ref", _PLAIN)], metrics=["bleu-ja-mecab"])
 
 
 def test_lowercase_ignores_case() -> None:
@@ -259,6 +292,8 @@ def test_evaluation_of_unknown_or_contradictory_metrics() -> None:
         evaluate(Text("out", _PLAIN), [Text("ref", _PLAIN)], metrics=["blue"])
     with pytest.raises(EvaluationError, match="bleu-intl tokenises by itself"):
         evaluate(Text("out", _PLAIN), [Text("ref", _PLAIN)], metrics=["bleu-intl"], tokenized=True)
+    with pytest.raises(EvaluationError, match="bleu-zh tokenises by itself"):
+        evaluate(Text("out", _PLAIN), [Text("ref", _PLAIN)], metrics=["chrf", "bleu-zh"], tokenized=True)
     with pytest.raises(EvaluationError, match="at least one metric"):
         evaluate(Text("out", _PLAIN), [Text("ref", _PLAIN)], metrics=[])
 

@@ -134,6 +134,11 @@ def test_the_table_has_a_row_for_each_set_and_each_signature_once() -> None:
         "chrF2: of a",
         "chrF2: of b",
     ]
+    chinese = scored("c", "", 7)
+    chinese.evaluation.scores["bleu"] = Score(name="BLEU, zh", value=7, signature="other")
+    drawn = scores_table([scored("a", "", 30.126), chinese]).split("\n")
+    assert drawn[0] == "| test set | languages | lines | perplexity | BLEU; BLEU, zh | chrF2 |"
+    assert drawn[-4:] == ["BLEU: same", "chrF2: of a", "BLEU, zh: other", "chrF2: of c"]
     found = scored("a", "law", 30.126)
     values = found.to_dict()
     assert values["scores"]["bleu"]["value"] == 30.126

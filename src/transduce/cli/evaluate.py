@@ -20,8 +20,10 @@ examples:
   transduce evaluate --model runs/m30k/model --robustness
 
 metrics:
-  bleu        sacreBLEU with WMT's tokenizer (13a); with --tokenized, on the given tokens
-  bleu-intl   sacreBLEU with the Unicode-aware tokenizer
+  bleu        sacreBLEU with WMT's tokenizer, 13a; if most letters of the references are Chinese, with zh; if they are
+              of another script without spaces, by characters (char); with --tokenized, on the given tokens
+  bleu-NAME   sacreBLEU with the tokenizer 13a, intl (all of Unicode), zh, char, ja-mecab or ko-mecab; the last two
+              need the packages that sacreBLEU names
   bleu-paper  as in the paper: Moses-like tokens, compounds split, quotes normalised (same as --paper)
   chrf        character n-grams (chrF2)
   chrf++      character and word n-grams

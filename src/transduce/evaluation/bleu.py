@@ -2,12 +2,14 @@
 
 Several different scores are called BLEU. They differ by points on the same output and cannot be compared:
 
-- `bleu`: sacreBLEU's own. Detokenised text in, tokenised by the metric ("13a", or "intl" for all of Unicode).
+- `bleu`: sacreBLEU's own. Detokenised text in, tokenised by the metric: by "13a", as at WMT, by "zh" if the references
+  are Chinese, and into characters ("char") if they are Japanese, Thai or the like, which have no words between spaces.
 - `tokenized_bleu`: on text that is tokenised already, as `multi-bleu.perl` computes it.
 - `paper_bleu`: as the paper's authors did (`transduce.evaluation.paper_tokens`).
 - any of them lowercased.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -18,8 +20,11 @@ from sacrebleu.metrics.chrf import CHRF
 from transduce.errors import EvaluationError
 from transduce.evaluation.paper_tokens import normalize_quotes, paper_tokens, split_compounds
 from transduce.text.languages import without_region
+from transduce.text.phrases import UNSPACED
 
 _NUM_RESAMPLES = 1000
+_UNSPACED, _CHINESE = re.compile(f"[{UNSPACED}]"), re.compile(r"[\u3400-\u9FFF\uF900-\uFAFF]")
+_CHINESE_SHARE = 0.9  # of the letters; of a Japanese text, a third or more are kana
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +60,7 @@ def bleu(
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
     *,
-    tokenizer: str = "13a",
+    tokenizer: str = "",
     lowercase: bool = False,
     confidence: bool = False,
 ) -> Score:
@@ -64,17 +69,33 @@ def bleu(
     Args:
         hypotheses: One line for each source line.
         references: One sequence of lines for each reference translation.
-        tokenizer: A tokenizer of sacreBLEU: "13a" (WMT's), "intl", "zh", "char", …
+        tokenizer: A tokenizer of sacreBLEU, such as "13a"; "": as the script of the references needs it.
         lowercase: Whether case is ignored.
         confidence: Whether to add a 95 % confidence interval by bootstrap resampling.
 
     Raises:
-        EvaluationError: Line counts differ, there are no lines, or the tokenizer is unknown.
+        EvaluationError: Line counts differ, there are no lines, or the tokenizer is unknown or not installed.
     """
+    _require_lists(hypotheses, references)
+    tokenizer = tokenizer or _tokenizer_for(references)
     if tokenizer not in BLEU.TOKENIZERS:
         raise EvaluationError(f"unknown tokenizer {tokenizer!r}: use one of {', '.join(sorted(BLEU.TOKENIZERS))}.")
-    metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)  # our own checks warn of tokenised text
+    try:
+        metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)  # our own checks warn of tokenised text
+    except (ImportError, RuntimeError) as error:
+        raise EvaluationError(
+            f"sacreBLEU cannot load its tokenizer {tokenizer!r}: {' '.join(str(error).split())}"
+        ) from None
     return _score(metric, hypotheses, references, confidence)
+
+
+def _tokenizer_for(references: Sequence[Sequence[str]]) -> str:
+    """Returns the tokenizer for the script that most letters of the references have."""
+    text = "".join(line for lines in references for line in lines)
+    num_unspaced = len(_UNSPACED.findall(text))
+    if 2 * num_unspaced <= sum(map(str.isalpha, text)):
+        return "13a"
+    return "zh" if len(_CHINESE.findall(text)) >= _CHINESE_SHARE * num_unspaced else "char"
 
 
 def tokenized_bleu(

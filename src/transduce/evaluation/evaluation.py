@@ -57,11 +57,12 @@ def _score(
         case "bleu" if tokenized:
             return tokenized_bleu(hypotheses, references, **options)
         case _:
-            return bleu(hypotheses, references, tokenizer="13a" if metric == "bleu" else "intl", **options)
+            return bleu(hypotheses, references, tokenizer=_TOKENIZERS.get(metric, ""), **options)
 
 
+_TOKENIZERS = {f"bleu-{name}": name for name in ("13a", "intl", "zh", "char", "ja-mecab", "ko-mecab")}
 METRICS: dict[str, Callable[..., Score]] = {
-    name: partial(_score, name) for name in ("bleu", "bleu-intl", "bleu-paper", "chrf", "chrf++")
+    name: partial(_score, name) for name in ("bleu", *_TOKENIZERS, "bleu-paper", "chrf", "chrf++")
 }
 """Each takes the hypotheses, the references, and `ScoreOptions` as keywords."""
 
@@ -71,8 +72,8 @@ def require_metrics(names: Sequence[str], *, tokenized: bool = False) -> None:
     for name in names:
         if name not in METRICS:
             raise EvaluationError(f"unknown metric {name!r}: use {', '.join(METRICS)}.{suggestion(name, METRICS)}")
-    if tokenized and "bleu-intl" in names:
-        raise EvaluationError("bleu-intl tokenises by itself: leave out --tokenized, or use the metric 'bleu'.")
+    if tokenized and (name := next((name for name in names if name in _TOKENIZERS), "")):
+        raise EvaluationError(f"{name} tokenises by itself: leave out --tokenized, or use the metric 'bleu'.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,13 @@ from transduce.evaluation.evaluation import ScoreOptions, require_metrics
 from transduce.reporting.tables import table
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.guard import repeats
-from transduce.translation.set_scores import EvaluationSet, require_directions, score_options, translate_set
+from transduce.translation.set_scores import (
+    EvaluationSet,
+    metric_names,
+    require_directions,
+    score_options,
+    translate_set,
+)
 from transduce.translation.translator import Translator
 
 __all__ = ["VersionScores", "robustness_table", "score_robustness"]
@@ -100,7 +106,7 @@ def _kept_share(version: Version, written: Sequence[str]) -> float | None:
 
 def robustness_table(measured: Sequence[VersionScores]) -> str:
     """Returns a Markdown table with a row for each version of each set, and below it the signature of each metric."""
-    names = [score.name for score in measured[0].scores.values()]
+    names = metric_names(each.scores for each in measured)
     rows = [
         [
             each.name,

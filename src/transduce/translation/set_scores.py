@@ -5,7 +5,7 @@ scores = score_sets(translator, read_test_sets(translator.bundle.config.data))
 print(scores_table(scores))
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -252,9 +252,9 @@ def translate_set(
 
 def scores_table(scores: Sequence[SetScores]) -> str:
     """Returns a Markdown table with a row for each set, and below it the signature of each metric."""
-    first = scores[0].evaluation.scores
     with_domains = any(each.direction.domain for each in scores)
-    header = ["test set", "languages", *["domain"] * with_domains, "lines", "perplexity"]
+    names = metric_names(each.evaluation.scores for each in scores)
+    header = ["test set", "languages", *["domain"] * with_domains, "lines", "perplexity", *names]
     rows = [
         [
             each.name,
@@ -266,11 +266,17 @@ def scores_table(scores: Sequence[SetScores]) -> str:
         ]
         for each in scores
     ]
-    drawn = table([*header, *(score.name for score in first.values())], rows, text_columns=2 + with_domains)
+    drawn = table(header, rows, text_columns=2 + with_domains)
     signatures = dict.fromkeys(
         f"{score.name}: {score.signature}" for each in scores for score in each.evaluation.scores.values()
     )
     return "\n".join([drawn, "", *signatures])
+
+
+def metric_names(scores: Iterable[Mapping[str, Score]]) -> list[str]:
+    """Returns the names above the columns of scores: of a metric all that the sets have, "BLEU, 13a; BLEU, zh"."""
+    columns = zip(*(each.values() for each in scores), strict=True)
+    return ["; ".join(dict.fromkeys(score.name for score in column)) for column in columns]
 
 
 def _shown(score: Score) -> str:

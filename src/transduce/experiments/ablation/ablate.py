@@ -172,7 +172,7 @@ def _write(ablation: Ablation, trials: Sequence[Trial], failed: Sequence[TrialRe
     shown = {each.row for each in found} | {each.row for each in trials}
     base, grid = ablation.base, ablation.grid.select([row.name for row in ablation.grid.rows if row.name in shown])
     rows = row_infos(grid, base)
-    tokens = "the paper's way" if ablation.paper_bleu else "tokens as given" if ablation.tokenized else "sacreBLEU 13a"
+    tokens = "the paper's way" if ablation.paper_bleu else "tokens as given" if ablation.tokenized else "sacreBLEU"
     bleu = f"{tokens}, beam {base.decode.beam_size}, length penalty {base.decode.length_penalty}"
     results = Results(grid.name, base.name, bleu, rows, in_order(found, rows))
     results.save(ablation.output / RESULTS)
