@@ -134,11 +134,11 @@ def test_what_is_no_corpus(tmp_path: Path) -> None:
 
 def test_a_corpus_is_measured_and_every_twentieth_pair_held_out(tmp_path: Path) -> None:
     source = [f"word {number}" for number in range(45)]
-    target = ["\u8a9e" * 20 for _ in range(45)]  # no spaces: a piece for four letters
+    target = ["\u8a9e" * 20 for _ in range(45)]  # three pieces for five characters
     source[3] = target[7] = " "
     corpus = measure_corpus([written(tmp_path / "a.en", source), written(tmp_path / "a.ja", target)])
-    assert corpus.lengths.tolist() == [pytest.approx([2.6] * 43), [5.0] * 43]
-    assert corpus.num_tokens == 215
+    assert corpus.lengths.tolist() == [pytest.approx([2.6] * 43), pytest.approx([12.0] * 43)]
+    assert corpus.num_tokens == 516
     write_recipe(corpus, ("en", "ja"), tmp_path / "recipe.toml")
     held_out = tmp_path / "recipe.validation.en"
     assert held_out.read_text() == "word 0\nword 22\nword 42\n"  # 3 and 7 have no text

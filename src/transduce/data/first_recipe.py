@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ _MIN_PAIRS = 20
 _MAX_VALIDATION = 1000
 _VALIDATION_STEP = 20  # every 20th pair is held out, up to the number above
 _ADAPTING_EPOCHS = 5  # from a model
+_CHINESE = re.compile(r"[\u3040-\u30FF\u3400-\u9FFF\uF900-\uFAFF]")
 _EPOCHS = 34  # for a small corpus, as in recipes/multi30k-en-de.toml
 
 
@@ -37,7 +39,8 @@ class Corpus:
     Attributes:
         paths: two aligned files, one TSV file, or one translation memory.
         lengths: (2, pairs) estimated subwords of each source and target, of pairs with text on both sides, with a
-            vocabulary of 5000 or more: 1.3 a word, or one for four letters if there are no spaces.
+            vocabulary of 5000 or more: 1.3 a word, or one for four letters if there are no spaces; three for five
+            Chinese or Japanese characters.
         languages: codes of source and target: those given, or else what the translation memory, or the names of two
             files say; "" if they say nothing.
         num_skipped: units of a translation memory that have not both languages.
@@ -82,7 +85,8 @@ def measure_corpus(paths: Sequence[Path], languages: tuple[str, str] = ("", ""))
     for pair in reader:
         if all(line.strip() for line in pair):
             for side, line in zip(lengths, pair, strict=True):
-                side.append(max(1.3 * len(line.split()), len(line) / 4))
+                num_characters = 0 if line.isascii() else len(_CHINESE.findall(line))
+                side.append(max(1.3 * len(line.split()), len(line) / 4 + 0.35 * num_characters))
     num_pairs = len(lengths[0])
     if num_pairs < _MIN_PAIRS:
         raise DataError(
