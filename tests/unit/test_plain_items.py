@@ -97,6 +97,8 @@ def test_an_item_is_found_whole(item: str) -> None:
         ),
         ("联系me@x.com谢谢，me@x.com으로 보내", ["me@x.com", "me@x.com"]),
         ("打开文件setup.exe安装，运行--verbose选项", ["setup.exe", "--verbose"]),
+        ("不能混用（--abort）、--all，--no-tags。", ["--abort", "--all", "--no-tags"]),
+        ("mit »--template« und «/etc/hosts»", ["--template", "/etc/hosts"]),
         ("变量my_var的值由getName()给出", ["my_var", "getName()"]),
         ("型号AB12345的产品，版本1.2.3以上", ["AB12345", "1.2.3"]),
         ("@user你好 #topic的 #标签#内容 @홍길동 님", ["@user", "#topic", "#标签", "#内容", "@홍길동"]),

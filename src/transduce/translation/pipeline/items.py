@@ -42,7 +42,7 @@ _DATE = r"\d{1,2}\.\d{1,2}\.\d{4}(?![\d.]*\d)"
 _THOUSANDS = r"\d{1,3}(?:\.\d{3})+(?![\d.]*\d)"  # 1.000.000
 _BUILD = r"(?:[-+][0-9A-Za-z](?:[0-9A-Za-z.-]{0,40}[0-9A-Za-z])?)?"  # what follows a version: 1.0.0-rc.1
 _OPERAND = r"(?:\d++(?:[.,]\d++)*+|[a-zA-Z])"
-_AFTER_SPACE = rf"(?<![^\s\"'(\[„“‚‘{_OTHER_LETTER}])"
+_AFTER_SPACE = rf"(?<![^\s\"'(\[„“‚‘«»‹›\u3000-\u3020\uff08-\uff1b{_OTHER_LETTER}])"  # or an opening sign
 _LITERALS = (
     r"`[^`\n]{1,256}`",
     r"(?<![\w$])\$[A-Za-z_]\w{0,100}",  # $HOME; no price
