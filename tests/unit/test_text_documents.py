@@ -429,6 +429,19 @@ def test_lines_without_spaces_are_wrapped_only_where_they_are_full() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "given", "read"),
+    [
+        ("a.html", "<p>我们今天\n  去公园。 x\ny</p>", ["我们今天去公园。", "x y"]),
+        ("a.html", "<img alt='我们今天\n去'>", ["我们今天去"]),
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\n<i>我们今天</i>\n去公园，\n", ["我们今天去公园，"]),
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nA dog\nruns.\n", ["A dog runs."]),
+    ],
+)
+def test_lines_of_chinese_are_joined_without_a_space(name: str, given: str, read: list[str]) -> None:
+    assert seen(given, name) == read
+
+
+@pytest.mark.parametrize(
     ("source", "expected"),
     [
         # In CommonMark, "**" after a sign and before a letter ends no emphasis, nor does "_" before a letter.

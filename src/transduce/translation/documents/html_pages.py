@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from transduce.translation.documents.languages import Languages, followed
 from transduce.translation.documents.segments import Piece, SegmentBuilder, encoded_with, text_pieces
 from transduce.translation.documents.split_elements import rejoined
+from transduce.translation.pipeline.sentences import CHINESE
 from transduce.translation.pipeline.tags import is_block_tag, is_void_element
 
 _COPIED = frozenset(
@@ -145,7 +146,7 @@ class _Page:
         before, after = len(raw) - len(raw.lstrip()), len(raw.rstrip())
         for part in (raw[:before], raw[before:after], raw[max(before, after) :]):
             if part:
-                self.builder.text(_SPACE.sub(" ", html.unescape(part)), part)
+                self.builder.text(_collapsed(html.unescape(part)), part)
 
     def tag(self, tag: str, name: str, *, is_end: bool) -> None:
         """Adds an inline tag; one without its partner is a point."""
@@ -192,6 +193,16 @@ def _with_attributes(tag: str, name: str, languages: Languages) -> Iterator[Piec
             position = match.end(quotes)
         elif attribute in translated and quotes in _ESCAPES:
             yield tag[position : match.start(quotes)]
-            yield from text_pieces(_SPACE.sub(" ", html.unescape(value)), value, _ESCAPES[quotes])
+            yield from text_pieces(_collapsed(html.unescape(value)), value, _ESCAPES[quotes])
             position = match.end(quotes)
     yield tag[position:]
+
+
+def _collapsed(text: str) -> str:
+    """Returns a text with white space as it is shown (CSS Text 3, 4.1): no line ends within Chinese or Japanese."""
+
+    def shown(space: re.Match[str]) -> str:
+        is_within = "\n" in space[0] and space.start() and CHINESE.match(text, space.start() - 1)
+        return "" if is_within and CHINESE.match(text, space.end()) else " "
+
+    return _SPACE.sub(shown, text)

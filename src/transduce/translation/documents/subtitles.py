@@ -20,6 +20,7 @@ from itertools import chain, pairwise
 from transduce.translation.documents.inline_tags import INLINE_TAG, add_tagged_text, without_empty
 from transduce.translation.documents.plain_text import lines_of, rewrapped
 from transduce.translation.documents.segments import Item, Piece, SegmentBuilder, Tag, Tags, has_words, written_with
+from transduce.translation.pipeline.sentences import NO_SPACES
 
 # Outside a cue, only lines with times have an arrow. Where one is damaged, what follows it is a cue all the same.
 _ARROW_LINE = re.compile(r"[^\n]*-->")
@@ -148,12 +149,12 @@ def _sentence(
     ends: list[Tag] = []
     for i, speech in enumerate(sentence):
         if i:
-            builder.text(" ", "")
+            builder.text(_space_between(sentence[i - 1].lines[-1], speech.lines[0]), "")
             ends.append(Tag("point", builder.point(speech.before)))
         builder.leave_open()
         for number, line in enumerate(speech.lines):
             if number % 2:
-                builder.text(" ", line)
+                builder.text(_space_between(*speech.lines[number - 1 : number + 2 : 2]), line)
             else:
                 add_tagged_text(builder, line, decode)
     newline = next((end for speech in sentence for end in speech.lines[1::2]), "\n")
@@ -174,6 +175,12 @@ def _sentence(
             yield newline.join(line if arrows and not _TIME.match(line) else _ARROW.sub("->", line) for line in lines)
 
     yield from builder.pieces(render)
+
+
+def _space_between(before: str, after: str) -> str:
+    """Returns what is between two lines of one text."""
+    before, after = (INLINE_TAG.sub("", line).strip() for line in (before, after))
+    return "" if NO_SPACES.match(before[-1:]) and NO_SPACES.match(after) else " "
 
 
 def _cut(items: Sequence[Item], ends: Collection[Item], sources: Sequence[str]) -> list[list[Item]]:
