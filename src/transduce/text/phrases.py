@@ -32,10 +32,17 @@ def phrase_pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"{start}(?:{'|'.join(map(re.escape, group))}){end}" for (start, end), group in groups))
 
 
-def bounded(phrase: str, pattern: str) -> str:
-    """Returns `pattern`, which finds `phrase`, restricted to whole words."""
-    before, after = _bounds(phrase)
-    return before + pattern + after
+def is_whole(text: str, start: int, end: int) -> bool:
+    """Returns whether `text[start:end]`, of one character or more, is no part of a longer word."""
+    return not (
+        (start and is_in_word(text[start]) and _part_of(text[start]).match(text, start - 1))
+        or (is_in_word(text[end - 1]) and _part_of(text[end - 1]).match(text, end))
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _part_of(neighbour: str) -> re.Pattern[str]:
+    return re.compile(_part_of_word(neighbour))
 
 
 def _bounds(phrase: str) -> tuple[str, str]:

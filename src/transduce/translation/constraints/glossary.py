@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transduce.data.readers import read_lines
 from transduce.errors import DataError
-from transduce.text.phrases import WORD_OR_SIGN, bounded, with_translation
+from transduce.text.phrases import WORD_OR_SIGN, is_whole, with_translation
 from transduce.text.signs import with_plain_signs
 from transduce.translation.constraints.required_terms import Choice
 
@@ -47,7 +47,7 @@ class Glossary:
             words = with_plain_signs(source).split()
             first = WORD_OR_SIGN.match(words[0])
             start = first[0] if first else words[0][0]
-            pattern = bounded(words[0][0] + words[-1][-1], r"\s+".join(map(re.escape, words)))
+            pattern = r"\s+".join(map(re.escape, words))
             if source == source.lower():
                 pattern = f"(?i:{pattern})"
             choice = tuple(term.strip() for term in targets)
@@ -84,7 +84,8 @@ class Glossary:
             if word.start() < end:
                 continue
             for pattern, choice in self._terms.get(word[0].casefold(), ()):
-                if match := _compiled(pattern).match(text, word.start()):
+                match = _compiled(pattern).match(text, word.start())
+                if match and is_whole(text, *match.span()):
                     found.append((match.span(), choice))
                     end = match.end()
                     break
