@@ -23,7 +23,7 @@ from transduce import files
 from transduce.__about__ import __version__
 from transduce.config import Config, from_dict, to_dict
 from transduce.config.aligning_heads import AligningHeads
-from transduce.config.checked_json import format_problem
+from transduce.config.checked_json import format_problem, read_or_empty
 from transduce.config.model_card import model_card
 from transduce.config.tensors import read_header, read_weights, require_finite
 from transduce.config.terms import Terms, write_terms
@@ -40,6 +40,7 @@ _CONFIG, _METRICS, _CARD = "config.json", "metrics.json", "README.md"
 CHECKED = (WEIGHTS, _TOKENIZER)  # the files whose checksums are in config.json
 # What the folder is made of, and what commands add: the fit of `calibrate`, the shortlist, conversions.
 OWN_FILES = (_CONFIG, *CHECKED, ALIGNMENT, _METRICS, _CARD, "confidence.json", "shortlist.safetensors", "ctranslate2")
+_FOREIGN = ("decoder.yml", "model.bin", "metadata.json")  # of Marian, CTranslate2, Argos Translate
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Bundle:
         """
         path = Path(path)
         if path.is_file():
-            raise BundleError(f"{path}: is a file, not a model folder.")
+            raise BundleError(f"{path}: is a file, not a model folder.{_hint(path)}")
         if not path.is_dir():
             raise BundleError(
                 f"{path}: no such model folder. 'transduce average RUN --output {path}' makes one of a training, and "
@@ -67,21 +68,12 @@ class Bundle:
             )
         missing = [name for name in (_CONFIG, WEIGHTS, _TOKENIZER) if not (path / name).is_file()]
         if missing:
-            hint = ""
-            if (path / "model" / _CONFIG).is_file():
-                hint = f" This looks like a run folder: its model is {path / 'model'}."
-            elif (path / "checkpoints").is_dir():
-                hint = f" This is a run folder: make a model of it with 'transduce average {path} --output MODEL'."
-            elif (path / "optimizer.safetensors").is_file():
-                hint = (
-                    " This is a checkpoint. 'transduce average RUN --output MODEL' makes a model (--best: of the best)."
-                )
-            raise BundleError(f"{path}: not a model folder: {', '.join(missing)} missing.{hint}")
+            raise BundleError(f"{path}: not a model folder: {', '.join(missing)} missing.{_hint(path)}")
         try:
             values = files.read_json_object(path / _CONFIG)
             values["format"]
         except (ValueError, KeyError) as error:
-            raise BundleError(f"{path / _CONFIG}: not a model's configuration ({error}).") from None
+            raise BundleError(f"{path / _CONFIG}: not a model's configuration ({error}).{_hint(path)}") from None
         if problem := format_problem(values, FORMAT):
             raise BundleError(
                 f"{path / _CONFIG}: {problem}. This is Transduce {__version__}, and Transduce "
@@ -264,6 +256,20 @@ def save_metrics(bundle: Bundle, metrics: Mapping[str, Any]) -> None:
     """Writes other metrics into a model folder, and the card that shows them; all else in the folder stays."""
     files.write_json(bundle.path / _METRICS, dict(metrics))
     files.write_text(bundle.path / _CARD, model_card(bundle.config, count_parameters(bundle.config.model), metrics))
+
+
+def _hint(path: Path) -> str:
+    """Returns what `path`, which is no model folder, looks like, and what to do; "" where nothing is known."""
+    if (path / "model" / _CONFIG).is_file():
+        return f" This looks like a run folder: its model is {path / 'model'}."
+    if (path / "checkpoints").is_dir():
+        return f" This is a run folder: make a model of it with 'transduce average {path} --output MODEL'."
+    if (path / "optimizer.safetensors").is_file():
+        return " This is a checkpoint. 'transduce average RUN --output MODEL' makes a model (--best: of the best)."
+    transformers = "model_type" in read_or_empty(path / _CONFIG)
+    if transformers or path.suffix == ".argosmodel" or any((path / name).is_file() for name in _FOREIGN):
+        return f" This looks like a model of another system: 'transduce import {path} --output MODEL' reads it."
+    return ""
 
 
 def _checksum_of(config: Any) -> str:

@@ -203,6 +203,26 @@ def test_missing_files_are_all_named(folder: Path, missing: list[str]) -> None:
         Bundle.load(folder)
 
 
+@pytest.mark.parametrize("name", ["config.json", "decoder.yml", "model.bin", "metadata.json"])
+def test_a_model_of_another_system_is_recognised(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"model_type": "marian"}')
+    with pytest.raises(BundleError, match=rf"missing\..* 'transduce import {tmp_path} --output MODEL' reads it\.$"):
+        Bundle.load(tmp_path)
+
+
+def test_a_checkpoint_of_transformers_with_all_our_names_is_recognised(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "m2m_100"}')
+    with pytest.raises(BundleError, match=rf"not a model's configuration .* 'transduce import {folder} --output"):
+        Bundle.load(folder)
+
+
+def test_a_package_of_argos_is_recognised(tmp_path: Path) -> None:
+    package = tmp_path / "translate-en_de-1_0.argosmodel"
+    package.touch()
+    with pytest.raises(BundleError, match=rf"is a file, .* 'transduce import {package} --output MODEL' reads it\.$"):
+        Bundle.load(package)
+
+
 def test_a_run_folder_is_recognised(tmp_path: Path, folder: Path) -> None:
     run = tmp_path / "run"
     (run / "checkpoints").mkdir(parents=True)
