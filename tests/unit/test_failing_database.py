@@ -126,12 +126,27 @@ def test_an_outage_is_logged_once_and_so_is_its_end(
         assert 2 - database.failures["connect"] == attempts, "a second passes between attempts to connect"
     assert caplog.messages == ["the store made up cannot be used: work failed"]
     assert database.is_failing
-    seconds[0] = 102.2
-    assert database.run(work) == "row"
-    assert not database.is_failing
+    for later, is_failing in ((2.2, True), (4.0, True), (4.2, False)):  # it was last tried in vain at 1.1
+        seconds[0] = 100.0 + later
+        assert database.run(work) == "row"
+        assert database.is_failing is is_failing
     assert caplog.messages[1:] == ["the store made up can be used again"]
     assert database.run(work) == "row"
     assert len(caplog.messages) == 2
+
+
+def test_a_full_disk_where_all_but_writing_works_is_one_outage(
+    database: Failing, seconds: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    database.is_connection_lost = False
+    for later in range(20):
+        seconds[0] = 100.0 + later
+        database.failures = {"work": 1}
+        with pytest.raises(StateError):
+            database.run(work)
+        assert database.run(work) == "row"
+        assert database.is_failing
+    assert caplog.messages == ["the store made up cannot be used: work failed"]
 
 
 def test_a_commit_whose_outcome_nobody_knows_is_not_tried_again(database: Failing) -> None:

@@ -209,7 +209,9 @@ def test_changes_by_several_replicas_all_count(store: Store, address: str) -> No
     replicas[1].close()
 
 
-def test_a_statement_that_is_refused_takes_back_the_transaction(store: Store) -> None:
+def test_a_statement_that_is_refused_takes_back_the_transaction(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "_CALM_SECONDS", 0.0)
+
     def work(run: Callable[..., list[tuple[object, ...]]]) -> None:
         run("INSERT INTO usage_by_day (owner, day, characters) VALUES (?, ?, ?)", "a", "2026-01-01", 1)
         run("INSERT INTO nowhere VALUES (1)")
@@ -286,6 +288,7 @@ def test_a_server_that_is_gone_is_an_error_until_it_is_back(
     finally:
         postgres.start()
     monkeypatch.setattr(database_module, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(database_module, "_CALM_SECONDS", 0.0)
     assert store.glossary("key1", made.id) == made
     assert not store.is_failing
     assert "can be used again" in caplog.text
@@ -326,6 +329,7 @@ def test_a_standby_is_an_error_until_it_can_be_written_to(
     import psycopg
 
     monkeypatch.setattr(database_module, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(database_module, "_CALM_SECONDS", 0.0)
     address = postgres.new_database()
     store = open_store(address)
     with psycopg.connect(address, autocommit=True, options="-c default_transaction_read_only=off") as connection:
@@ -364,7 +368,9 @@ def test_nothing_is_kept_in_a_session_of_the_server(postgres: PostgresServer) ->
     store.close()
 
 
-def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_is_an_error_until_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = open_store(str(tmp_path / "serve.db"))
     store.add_usage("2026-01-01", {"a": 1})
     connection = store._database._connection
@@ -378,7 +384,9 @@ def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path, caplog: pyt
     assert "database or disk is full" in caplog.text
     assert len(caplog.records) == 1
     assert store.glossaries("key1") == []  # reading goes on
+    assert store.is_failing  # all the same
     connection.execute("PRAGMA max_page_count = 1000000")
+    monkeypatch.setattr(database_module, "_CALM_SECONDS", 0.0)
     store.add_glossary("key1", "long", [long])
     assert not store.is_failing
     store.close()

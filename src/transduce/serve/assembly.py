@@ -139,7 +139,7 @@ class Application:
         """Adds what is known at any time to the metrics."""
         watch, watch_by = self.metrics.watch, self.metrics.watch_by
         watch("transduce_ready", "Whether the service takes requests", lambda: is_ready(self.service))
-        watch("transduce_store_failing", "Whether the last use of the store failed", lambda: self.store.is_failing)
+        watch("transduce_store_failing", "Whether the store failed in the last seconds", lambda: self.store.is_failing)
         stored = "Documents in the store, by state"
         watch_by("state", "transduce_stored_documents", stored, lambda: self.documents.counts)
 

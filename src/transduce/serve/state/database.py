@@ -13,6 +13,7 @@ from transduce.serve.requests import UnavailableError
 from transduce.serve.state.schema import MIGRATIONS
 
 _RETRY_SECONDS = 1.0  # between attempts to connect: requests must not all wait for a database that does not answer
+_CALM_SECONDS = 3.0  # without a failure, until the store counts as usable: on a full disk, only what is written fails
 _TURN_SECONDS = 5.0  # a thread waits no longer for another thread's transaction
 _LOG = logging.getLogger("transduce.serve")
 
@@ -51,7 +52,7 @@ class Database(ABC):
         self.keeps_schema = False  # whether an earlier version may go on with it meanwhile
         self._connection: Any = None
         self._turn = threading.Lock()
-        self._failed_at = float("-inf")
+        self._failed_at = self._refused_at = float("-inf")  # to connect; to do what was wanted
 
     @abstractmethod
     def connect(self) -> Any:
@@ -110,7 +111,7 @@ class Database(ABC):
                 raise self._failure(error.__cause__ or error) from error
             except (self.driver_error, SchemaError) as error:
                 raise self._failure(error) from error
-            if self.is_failing:
+            if self.is_failing and time.monotonic() - self._refused_at >= _CALM_SECONDS:
                 _LOG.warning("the store %s can be used again", self.shown)
                 self.is_failing = False
             return result
@@ -214,6 +215,7 @@ class Database(ABC):
         if not self.is_failing:  # one line for an outage, not one for each request
             _LOG.error("the store %s cannot be used: %s", self.shown, _first_line(error))
             self.is_failing = True
+        self._refused_at = time.monotonic()
         return StateError()
 
 
