@@ -203,9 +203,13 @@ def test_languages_are_listed_whatever_comes_with_the_question(client: Described
     for method in ("GET", "POST"):
         answer = client.request(method, "/languages", content=b"{", headers={"content-type": "application/json"})
         assert [each["code"] for each in answer.json()] == ["de", "en", "he", "pt-BR"]
-        targets = [["de", "en"], ["de", "en", "pt-BR"], ["en", "he"], ["pt-BR"]]  # each language is its own, too
+        targets = [["de", "en"], ["de", "en", "pt-BR"], ["en"], ["pt-BR"]]  # each target is its own, too
         assert [each["targets"] for each in answer.json()] == targets
         assert client.request(method, "/languages", content=b"a" * 3000).status_code == 413
+    for each in answer.json():
+        for target in ("de", "en", "he", "pt-BR"):
+            translated = client.post("/translate", json=_fields(source=each["code"], target=target))
+            assert (translated.status_code == 200) is (target in each["targets"]), (each, target)
 
 
 def test_title_is_our_own_unless_configured(client: DescribedClient) -> None:

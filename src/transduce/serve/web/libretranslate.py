@@ -109,11 +109,12 @@ class LibreTranslate:
         return JSONResponse(likely if isinstance(given, list) else likely[0])
 
     async def languages(self, request: Request) -> Response:
-        """GET or POST /languages: each language with those that it can be translated into, itself among them."""
+        """GET or POST /languages: each language with its targets; a text may be in the target language already."""
         await read_body(request, self.backend.config.limits.body_bytes)  # some clients send one; nothing in it matters
+        served = set(self.backend.targets())
         return JSONResponse(
             [
-                {"code": code, "name": language_name(code), "targets": sorted({*targets, code})}
+                {"code": code, "name": language_name(code), "targets": sorted({*targets, code} & served)}
                 for code, targets in self.backend.targets_by_language().items()
             ]
         )
