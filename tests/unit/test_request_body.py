@@ -78,7 +78,7 @@ def test_any_value_of_json_is_read(value: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "message"),
     [
-        (b"[1]", "application/json", "must be an object"),
+        (b"[1]", "application/json", "must be an object of the request's fields.$"),
         (b'{"q": ', "application/json", "not JSON: Expecting value, line 1 column 7"),
         (b'{"q": "\xff"}', "application/json", "not UTF-8: byte 7"),
         (b'{"q": NaN}', "application/json", "there is no NaN"),

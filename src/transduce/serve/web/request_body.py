@@ -88,7 +88,7 @@ def _json_fields(body: bytes) -> Fields:
     except RecursionError:
         raise bad_request("The JSON is nested too deeply.") from None
     if not isinstance(value, dict):
-        raise bad_request('The JSON must be an object, such as {"q": "Hello"}.')
+        raise bad_request("The JSON must be an object of the request's fields.")
     for name, field in value.items():
         require_unicode(name, name)
         require_unicode(field, name)
