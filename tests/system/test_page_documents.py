@@ -8,6 +8,7 @@ import pytest
 
 from fake_service import read_documents_here
 from opened_page import SECONDS, Opened, Pages
+from transduce.serve.operations.keys import KeyRing, add_key
 from transduce.translation.documents import FORMATS
 
 pytestmark = pytest.mark.slow
@@ -87,6 +88,20 @@ def test_a_failure_looks_like_one(page: Opened, tmp_path: Path, name: str, conte
     _sent(page, tmp_path, name, content)
     page.text_of("#jobs .missed[role=alert]", message)
     assert page.page.inner_text("#jobs li").count(name) == 1
+
+
+def test_a_document_that_comes_before_its_key_waits_for_it(pages: Pages, tmp_path: Path) -> None:
+    secret = add_key(tmp_path / "keys.toml", "one")
+    with pages.opened(keys=KeyRing(tmp_path / "keys.toml")) as page:
+        page.page.select_option("#source", "en")
+        page.page.select_option("#target", "de")
+        _sent(page, tmp_path, "letter.txt", b"A dog runs.\n")
+        page.text_of("#jobs", "A key is needed: enter it at the top of the page.")
+        page.page.fill("#key", secret)
+        page.page.keyboard.press("Enter")
+        page.page.click("#jobs button:has-text('Try again')")
+        page.text_of("#jobs", "Done.")
+        assert _downloaded(page) == "Ein Hund rennt.\n"
 
 
 def test_buttons_stay_where_they_are_beside_a_long_message(page: Opened, tmp_path: Path) -> None:

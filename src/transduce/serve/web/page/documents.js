@@ -60,7 +60,8 @@ class Job {
     try {
       this.known = await ask("api/documents", { body, signal: this.sending.signal });
     } catch (error) {
-      const again = error.isTemporary ? { "Try again": () => this.start() } : {}; // else the file itself is refused
+      const isFile = error.isRefusal && error.status !== 401; // what is refused; else the key, or for a while
+      const again = isFile ? {} : { "Try again": () => this.start() };
       if (!this.isGone) this.fail(error.message, again);
       return;
     }

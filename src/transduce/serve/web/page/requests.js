@@ -1,5 +1,6 @@
 // Requests to the service, and its errors.
 
+import { part } from "./dom.js";
 import { readSession, writeSession } from "./storage.js";
 
 let key = readSession("key", "");
@@ -56,6 +57,10 @@ async function refusal(response) {
     described = (await response.json()).error ?? {};
   } catch {
     // no answer of ours: a proxy's, say
+  }
+  if (response.status === 401) {
+    described.message = `${key ? "This key is not valid: enter another one" : "A key is needed: enter it"} at the top of the page.`;
+    part("key-form").hidden = false;
   }
   const message = described.message ?? `The service failed (${response.status}).`;
   const retryAfterSeconds = Number(response.headers.get("Retry-After")) || 0;

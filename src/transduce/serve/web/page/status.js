@@ -33,11 +33,6 @@ export function failed(error, retry) {
   stopWaiting();
   slow = 0;
   if (!(error instanceof RequestError)) console.error(error);
-  if (error.status === 401) {
-    part("key-form").hidden = false;
-    show(error.message, true);
-    return;
-  }
   if (!error.isTemporary) {
     show(error.message, true, error.isRefusal ? null : retry);
     return;
