@@ -6,7 +6,7 @@ import pytest
 
 from transduce.engines.interface import THREADS
 from transduce.errors import ConfigError
-from transduce.serve.config import FolderConfig, LimitsConfig, ModelEntry, ServeConfig, read_config
+from transduce.serve.config import FolderConfig, LimitsConfig, ModelEntry, ServeConfig, ServerConfig, read_config
 from transduce.translation.pipeline import TextOptions
 
 WHOLE = """
@@ -149,6 +149,10 @@ def test_without_a_file_models_are_named_on_the_command_line() -> None:
         ("[server]\nport = 70000\n", "server.port = 70000: must be from 0 to 65,535."),
         ('[server]\nport = "80"\n', "server.port = '80': must be a whole number."),
         ('[server]\nprivate_key = "key.pem"\n', "server.certificate"),
+        *(
+            (f'[server]\ncors_origins = ["*", "{origin}"]\n', f"server.cors_origins: '{origin}': must be as browsers")
+            for origin in ("example.org", "https://example.org/", "https://example.org/a", "https://Example.org", "")
+        ),
         (
             '[server]\npublic_url = "translate.example.org"\n',
             "server.public_url = 'translate.example.org': must be an ad",
@@ -172,6 +176,11 @@ def test_an_error_names_the_file_and_the_key(tmp_path: Path, text: str, message:
         read_config(path)
     assert str(found.value).startswith(f"{path}: ")
     assert message in str(found.value)
+
+
+def test_origins_as_browsers_send_them_are_accepted() -> None:
+    origins = ("*", "null", "https://example.org", "http://localhost:8080", "http://[::1]:5000", "moz-extension://4f-2")
+    assert ServerConfig(cors_origins=origins).cors_origins == origins
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ Bytes = Annotated[int, Range(1, 2**40)]
 
 AUTO = "auto"
 _URL = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z\d+.-]*://[^\s/?#A-Z]+")  # as browsers send them: any other never matches
 _MODELS = "models"  # the section that occurs in the file once for each model
 
 
@@ -56,6 +57,12 @@ class ServerConfig:
             raise ConfigError(
                 f"server.public_url = {shown(self.public_url)}: must be an address such as https://translate.example.org."
             )
+        for origin in self.cors_origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ConfigError(
+                    f"server.cors_origins: {shown(origin)}: must be as browsers send it, such as https://example.org "
+                    'or http://localhost:8080, in lower case and without a path; or "*".'
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
