@@ -166,7 +166,9 @@ def test_a_missing_file_says_how_to_make_it(path: Path) -> None:
         KeyRing(path)
 
 
-@pytest.mark.parametrize(("name", "message"), [("a", "has a key 'a' already"), ("b c", "name = 'b c'")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("a", "has a key 'a' already"), ("b c", "name = 'b c'"), ("", "name = ''")]
+)
 def test_a_key_that_cannot_be_added_leaves_the_file_alone(path: Path, name: str, message: str) -> None:
     add_key(path, "a")
     before = path.read_bytes()

@@ -51,7 +51,7 @@ class Key:
 
     def __post_init__(self) -> None:
         """Checks the values."""
-        if self.name and not _NAME.fullmatch(self.name):
+        if (self.name or self.sha256) and not _NAME.fullmatch(self.name):
             raise ConfigError(
                 f"name = '{self.name[:100]}': must be letters, digits and ._@- of ASCII, at most 100, a letter or "
                 "digit first."
