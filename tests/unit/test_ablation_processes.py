@@ -52,6 +52,15 @@ def test_data_are_prepared_once_and_an_error_is_that_of_all_trials_that_share_th
     assert ablate._prepare_data([], None, True) == {}
 
 
+def test_a_process_imports_nothing_from_the_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "json.py").write_text("raise SystemExit(9)\n", encoding="utf-8")
+    (tmp_path / "a").mkdir()
+    process = ablate._start(trial_of("a"), 0, 1)
+    assert process.wait(60) == 1, "the folder has nothing to train"
+    ablate._request_stop(process)
+
+
 class Process:
     """Ends after it was looked at a number of times."""
 

@@ -887,7 +887,7 @@ class Process:
     async def __call__(self, *command: str, **options: Any) -> "Process":
         if isinstance(self.answer, OSError):
             raise self.answer
-        assert command == (sys.executable, "-m", "transduce.serve.documents.survey")
+        assert command == (sys.executable, "-P", "-m", "transduce.serve.documents.survey")
         self.options = options
         return self
 
@@ -948,6 +948,15 @@ def test_what_a_process_answers(
     assert (process.killed, surveys._running) == (True, set())
     assert ("KeyError" in caplog.text) == (isinstance(answer, dict) and "failure" in answer)
     assert process.options["start_new_session"], "an interrupt in the terminal is for the service"
+
+
+def test_a_process_that_reads_imports_nothing_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "json.py").write_text("raise SystemExit(9)\n", encoding="utf-8")
+    file = DocumentFile(TEXT, "a.txt", "text")
+    assert asyncio.run(SurveyProcesses().survey(file, "de", 99)) == Survey(1, 6, "A dog.\n")
 
 
 def test_the_end_of_the_service_ends_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

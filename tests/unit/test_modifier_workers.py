@@ -70,6 +70,15 @@ def test_a_worker_imports_neither_the_program_that_trains_nor_pytorch(workers: W
     assert "torch" in sys.modules
 
 
+def test_a_worker_imports_nothing_from_the_working_directory(
+    modifiers: Modifiers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "json.py").write_text("raise SystemExit(9)\n", encoding="utf-8")
+    with contextlib.closing(Workers(modifiers, 1)) as workers:
+        assert workers.submit(imported)() == ("transduce.data.modifiers.worker", False)
+
+
 def test_workers_make_the_lines_of_an_epoch(
     workers: Workers, modifiers: Modifiers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,7 +180,7 @@ def test_a_cold_start_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pytes
     assert system.start_cold("a line") == 2.5
     options = "--quiet --engine ctranslate2 --quantization int8 --device cpu --threads 1 --beam-size 2 --shortlist on"
     direction = ["--source-language", "en", "--target", "fr", "--domain", "law"]
-    command = ["-m", "transduce", "translate", str(tmp_path), *options.split(), *direction]
+    command = ["-P", "-m", "transduce", "translate", str(tmp_path), *options.split(), *direction]
     assert ran == [(command, "a line\n")]
     with pytest.raises(EngineError, match="student, beam 2: the process that measures the cold start failed: no model"):
         system.start_cold("a line")

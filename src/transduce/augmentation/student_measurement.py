@@ -174,7 +174,7 @@ class _System:
 
     def start_cold(self, line: str) -> float:
         """Returns the seconds of a process that loads the model and translates one line."""
-        command = [sys.executable, "-m", "transduce", "translate", str(self.bundle.path), "--quiet"]
+        command = [sys.executable, "-P", "-m", "transduce", "translate", str(self.bundle.path), "--quiet"]
         command += ["--engine", _ENGINE, "--quantization", _QUANTIZATION, "--device", "cpu", "--threads", "1"]
         command += ["--beam-size", str(self.beam_size), "--shortlist", self.shortlist]
         command += ["--source-language", self.source, "--target", self.target, "--domain", self.domain]

@@ -118,7 +118,7 @@ class Workers:
         store = self._modifiers.store
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", _PROGRAM],
+                [sys.executable, "-P", "-m", _PROGRAM],  # -P: imports nothing from the working directory
                 env=os.environ | paths | alone,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

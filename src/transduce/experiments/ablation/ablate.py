@@ -133,7 +133,7 @@ def _run(trials: Sequence[Trial], jobs: int) -> Generator[tuple[Trial, int], Non
 def _start(trial: Trial, slot: int, jobs: int) -> "subprocess.Popen[bytes]":
     with (trial.folder / LOG).open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "transduce.experiments.ablation.worker", str(trial.folder)],
+            [sys.executable, "-P", "-m", "transduce.experiments.ablation.worker", str(trial.folder)],
             env=shared_environment(os.environ, slot, jobs),
             stdin=subprocess.PIPE,  # never written to: the process stops when it is closed
             stdout=log,

@@ -145,7 +145,7 @@ class SurveyProcesses:
     async def _output(self, given: bytes) -> tuple[int, bytes]:
         """Runs a process; returns its exit status, negative where a signal ended it, and what it wrote."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", __name__),
+            *(sys.executable, "-P", "-m", __name__),  # -P: imports nothing from the working directory
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
