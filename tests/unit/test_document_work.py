@@ -636,6 +636,19 @@ def runner_of(store: Any, ends: list[str], given_back: list[int], **limits: Any)
     return DocumentRunner(FakeService(), config, documents, reader, ends.append)
 
 
+def test_a_document_of_other_languages_waits_for_another_replica(store: Store, ends: list[str]) -> None:
+    """As where one that is newer has a further model: this one translates from English into German, not into French."""
+    foreign = [store.documents.add(given(source=source, target="fr"), TEXT).id for source in ("en", "auto", "fr")]
+    ours = [store.documents.add(given(source=source), TEXT).id for source in ("en", "auto", "de")]
+    runner = documents_of(store, usage_of(store), ends)._runner
+    claimed = [store.documents.claim(TRANSLATING, name, 60, runner._serves) for name in "abcd"]
+    assert [each and each.id for each in claimed] == [*ours, None]
+    for each in foreign:
+        found = store.documents.find("transduce", "one", each)
+        assert found is not None
+        assert found.state == "queued"
+
+
 @pytest.mark.parametrize(("attempts", "state"), [(3, "done"), (4, "failed")])
 def test_a_document_is_begun_three_times(store: Store, ends: list[str], attempts: int, state: str) -> None:
     made = store.documents.add(given(), TEXT)

@@ -216,6 +216,19 @@ def test_documents_of_a_key_are_claimed_as_they_came(documents: DocumentStore) -
     assert made != sorted(made), "not by their ids"
 
 
+def test_a_replica_claims_what_it_translates(documents: DocumentStore, store: Store) -> None:
+    foreign, ours = (documents.add(given(target=target), b"x").id for target in ("fr", "de"))
+
+    def claim(runner: str) -> str | None:
+        claimed = documents.claim(TRANSLATING, runner, 60, lambda *pair: pair == ("en", "de"))
+        return claimed and claimed.id
+
+    assert [claim(runner) for runner in "ab"] == [ours, None]
+    for seconds, expected in ((86_300, None), (86_500, foreign)):  # a day: nobody else claims it either
+        store._database.query("UPDATE documents SET created = ?", time.time() - seconds)
+        assert claim("c") == expected
+
+
 def test_a_document_is_claimed_once(documents: DocumentStore, address: str) -> None:
     made = {documents.add(given(f"{number % 3}"), b"x").id for number in range(20)}
     other = open_store(address)

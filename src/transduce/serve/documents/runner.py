@@ -15,7 +15,7 @@ from functools import partial
 from typing import IO, ParamSpec, TypeVar
 
 from transduce.errors import TransduceError
-from transduce.serve.config import ServeConfig
+from transduce.serve.config import AUTO, ServeConfig
 from transduce.serve.documents.reader import DocumentReader
 from transduce.serve.documents.translation import CancelledDocumentError, DocumentTranslation
 from transduce.serve.requests import StoppingError, UnavailableError
@@ -106,13 +106,19 @@ class DocumentRunner:
             self._came.clear()
             try:
                 if self._service.ready:
-                    claimed = await asyncio.to_thread(self._store.claim, state, claim, LEASE_SECONDS)
+                    claimed = await asyncio.to_thread(self._store.claim, state, claim, LEASE_SECONDS, self._serves)
             except StateError:
                 pass  # the store has logged it; this is tried again
             if claimed is None:
                 await self._pause(self._came, _POLL_SECONDS)
             else:
                 await self._handle(claimed, claim)
+
+    def _serves(self, source: str, target: str) -> bool:
+        pairs = self._service.language_pairs
+        if source in (AUTO, target):  # what is in the target language already is copied
+            return any(target == each for _, each in pairs)
+        return (source, target) in pairs
 
     async def _pause(self, event: asyncio.Event, seconds: float) -> None:
         """Waits for an event, at most for these seconds."""

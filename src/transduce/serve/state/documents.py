@@ -7,7 +7,7 @@ another claims the document. A replica can write only while the document is stil
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -23,6 +23,7 @@ Part = Literal["source", "result"]
 _UPLOAD_SECONDS = 600.0  # after which a document that is still being stored is deleted
 _LONGEST_MESSAGE = 2000  # characters of what is wrong with a document
 _NEVER = 1e12  # seconds since 1970
+_FOREIGN_SECONDS = 86_400.0  # after which a document that no replica serves is claimed all the same, and fails
 _WAITING = {  # which documents a replica may claim in order to read or to translate them
     READING: "(state = 'reading' AND leased_until < ?)",
     TRANSLATING: "(state = 'queued' OR (state = 'translating' AND leased_until < ?))",
@@ -160,7 +161,9 @@ class DocumentStore:
 
     # --- for the replica that reads or translates a document -----------------------------------------------------
 
-    def claim(self, state: str, runner: str, lease_seconds: float) -> StoredDocument | None:
+    def claim(
+        self, state: str, runner: str, lease_seconds: float, serves: Callable[[str, str], bool] = lambda *_: True
+    ) -> StoredDocument | None:
         """Returns the next document to be read or translated, which is this replica's from now on; None: none waits.
 
         That is one of a key of which the fewest are being translated; of these, the one that came first.
@@ -169,22 +172,29 @@ class DocumentStore:
             state: READING or TRANSLATING: what the replica will do.
             runner: the name of the claim, which no other has.
             lease_seconds: after which another replica may claim it, unless the lease is renewed.
+            serves: whether the replica translates from one language into another; others may have other models.
         """
         now, may_be_claimed = time.time(), _WAITING[state]
 
-        def work(run: Statement) -> StoredDocument | None:
-            while waiting := run(
-                f"SELECT id FROM documents WHERE {may_be_claimed} ORDER BY (SELECT count(*) FROM documents AS other "
-                "WHERE other.owner = documents.owner AND other.state = 'translating'), created, id LIMIT 1",
+        def next_id(run: Statement) -> str | None:
+            waiting = run(
+                f"SELECT id, source, target, created FROM documents WHERE {may_be_claimed} ORDER BY (SELECT count(*) "
+                "FROM documents AS other WHERE other.owner = documents.owner AND other.state = 'translating'), "
+                "created, id",
                 now,
-            ):
+            )
+            latest = now - _FOREIGN_SECONDS
+            return next((id for id, *pair, created in waiting if created < latest or serves(*pair)), None)
+
+        def work(run: Statement) -> StoredDocument | None:
+            while (chosen := next_id(run)) is not None:
                 claimed = run(
                     "UPDATE documents SET state = ?, runner = ?, leased_until = ?, attempts = attempts + 1,"
                     f" segments_done = 0, characters_done = 0 WHERE id = ? AND {may_be_claimed} RETURNING {_COLUMNS}",
-                    *(state, runner, now + lease_seconds, waiting[0][0], now),
+                    *(state, runner, now + lease_seconds, chosen, now),
                 )
                 if claimed:
-                    run("DELETE FROM document_chunks WHERE document = ? AND part = 'result'", waiting[0][0])
+                    run("DELETE FROM document_chunks WHERE document = ? AND part = 'result'", chosen)
                     return _document(claimed[0])
             return None
 
