@@ -3,6 +3,7 @@
 import functools
 import itertools
 import re
+from collections.abc import Iterator
 
 from transduce.text.signs import ACCENTS
 
@@ -38,6 +39,15 @@ def is_whole(text: str, start: int, end: int) -> bool:
         (start and is_in_word(text[start]) and _part_of(text[start]).match(text, start - 1))
         or (is_in_word(text[end - 1]) and _part_of(text[end - 1]).match(text, end))
     )
+
+
+def found_whole(phrase: str, text: str) -> Iterator[int]:
+    """Yields where a phrase begins as whole words of a text."""
+    start = text.find(phrase)
+    while start >= 0:
+        if is_whole(text, start, start + len(phrase)):
+            yield start
+        start = text.find(phrase, start + 1)
 
 
 @functools.lru_cache(maxsize=4096)

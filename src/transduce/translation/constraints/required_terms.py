@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterable, Sequence
 
 from transduce.text import UNK, Tokenizer
-from transduce.text.phrases import is_in_word, phrase_pattern
+from transduce.text.phrases import found_whole, is_in_word
 
 Choice = tuple[str, ...]
 
@@ -55,12 +55,10 @@ def shown(choice: Choice) -> str:
 
 
 def _holds(text: str, term: str) -> bool:
-    if phrase_pattern((term,)).search(text):
+    if any(True for _ in found_whole(term, text)):
         return True
     capital = _capitalised(term)
-    if capital == term:
-        return False
-    return any(_starts_sentence(text, match.start()) for match in phrase_pattern((capital,)).finditer(text))
+    return capital != term and any(_starts_sentence(text, start) for start in found_whole(capital, text))
 
 
 def at_start(term: str, before: str) -> str:
