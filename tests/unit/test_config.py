@@ -332,6 +332,15 @@ def test_a_name_that_begins_with_a_tilde_may_be_no_users(tmp_path: Path) -> None
         ("[model]\ndropuot = 0.1", "unknown key 'model.dropuot'. Did you mean 'dropout'?"),
         ("[trian]\nmax_steps = 1", "unknown key 'trian'. Did you mean 'train'?"),
         ("[model]\nnothing_like_it = 1", "unknown key 'model.nothing_like_it'."),
+        (
+            '[data]\n[[data.corpora]]\nfiles = ["a.tsv"]\nvalidation = ["b.tsv"]',
+            "unknown key 'data.corpora[0].validation'. A key of [data] is written above the first [[data.corpora]].",
+        ),
+        (
+            '[[train.modifiers]]\nname = "typos"\nprobability = 0.1\nmax_steps = 9',
+            "unknown key 'train.modifiers[0].max_steps'. A key of [train] is written above the first",
+        ),
+        ("[[data.corpora]]\nflies = []", "unknown key 'data.corpora[0].flies'. Did you mean 'files'?"),
         ("model = 3", "'model' is a section: write [model] and its keys below"),
         ("name = 3", "name = 3: must be a text in quotes"),
         ("preset = 3", "preset = 3: must be a text in quotes"),

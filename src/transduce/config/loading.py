@@ -200,10 +200,19 @@ def apply_section(section: Any, values: Any, name: str) -> Any:
     hints = get_type_hints(type(section))
     for key in values:
         if key not in hints:
-            raise ConfigError(f"unknown key '{name}.{key}'.{suggestion(key, hints)}")
+            raise ConfigError(f"unknown key '{name}.{key}'.{_written_too_late(key, name) or suggestion(key, hints)}")
     return dataclasses.replace(
         section, **{key: convert(value, hints[key], f"{name}.{key}") for key, value in values.items()}
     )
+
+
+def _written_too_late(key: str, name: str) -> str:
+    """Returns advice if `key` is one of a whole section, but follows an entry of a list such as [[data.corpora]]."""
+    entry, bracket, _ = name.partition("[")
+    section = entry.partition(".")[0]
+    if not bracket or section not in SECTIONS or key not in get_type_hints(SECTIONS[section]):
+        return ""
+    return f" A key of [{section}] is written above the first [[{entry}]]."
 
 
 def convert(value: Any, hint: Any, key: str) -> Any:
