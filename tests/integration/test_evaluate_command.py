@@ -14,8 +14,8 @@ import sacrebleu
 
 from made_models import made_bundle
 from transduce.cli import evaluate
-from transduce.data.first_recipe import language_of
 from transduce.errors import ConfigError, DataError, EvaluationError
+from transduce.text.languages import language_of
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes

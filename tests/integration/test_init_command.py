@@ -10,7 +10,8 @@ import pytest
 from transduce import Translator
 from transduce.cli.main import main
 from transduce.config import load_recipe
-from transduce.data.first_recipe import Corpus, language_of, write_recipe
+from transduce.data.first_recipe import Corpus, write_recipe
+from transduce.text.languages import language_of
 
 CORPUS = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0" / "corpus"
 

@@ -142,6 +142,17 @@ def test_each_validation_set_has_scores_and_their_mean_decides(run: Path) -> Non
     assert metrics["validation_perplexity.french"] == pytest.approx(each[1], rel=1e-4)
 
 
+@pytest.mark.parametrize(("target", "warned"), [("de", False), ("fr", True)])
+def test_a_text_in_the_target_language_is_named(
+    run: Path, tmp_path: Path, target: str, warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.fr").write_text("chien\n")
+    files = ["--source", str(tmp_path / "in.fr"), "--output", str(tmp_path / "out")]
+    assert main(["translate", str(run / "model"), *files, "--target", target, "--quiet"]) == 0
+    warning = "in.fr: by its name its language is fr, but the model translates en → fr."
+    assert (warning in capsys.readouterr().err) == warned
+
+
 def test_commands_take_a_target(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, folder = tmp_path / "in.en", run.parent
     source.write_text("dog\nred tree\n")

@@ -310,8 +310,8 @@ def _score(args: argparse.Namespace, texts: "Texts", training: dict[str, "Iterat
 
 def _language_of_reference(args: argparse.Namespace) -> str:
     """Returns the target language by the name of the reference's file, or by the memory; "" if they do not say."""
-    from transduce.data.first_recipe import language_of
     from transduce.data.readers import PairReader
+    from transduce.text.languages import language_of
 
     path = Path(args.reference[0])
     if not is_tmx(path):

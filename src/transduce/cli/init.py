@@ -87,8 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _warn_of_names(args: argparse.Namespace, languages: tuple[str, str]) -> None:
     """Warns if the languages are those of the model to start from, and the files are named by others."""
-    from transduce.data.first_recipe import language_of
-    from transduce.text.languages import without_region
+    from transduce.text.languages import language_of, without_region
 
     named = [language_of(path) for path in args.train]
     if args.ancestor is None or args.languages or len(named) != 2 or not all(named):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import decode_changes
 from transduce.cli.options import option_name
-from transduce.cli.output import say
+from transduce.cli.output import say, warn
 from transduce.config import DecodeConfig
 from transduce.data.tmx import is_tmx
 from transduce.engines.interface import Engine
@@ -82,7 +82,7 @@ def open_model(
 
 
 def open_translator(args: argparse.Namespace, *, required: bool = False, directed: bool = True) -> Opened:
-    """Opens the model folder of a translator, and says where its direction is zero-shot.
+    """Opens the model folder of a translator, and says where its direction is zero-shot, or not that of --source.
 
     For arguments and errors see `open_model`. `directed`: whether the arguments name the direction, if any do.
     """
@@ -100,6 +100,8 @@ def open_translator(args: argparse.Namespace, *, required: bool = False, directe
     direction = Directions.of(opened.bundle.tokenizer, opened.bundle).choose(source, target, domain)
     if direction.notice:
         say(f"note: {direction.notice}", quiet=args.quiet)
+    if wrong := direction.wrong_source(Path(getattr(args, "source", ""))):
+        warn(wrong)
     return opened
 
 
@@ -115,7 +117,7 @@ def require_named_target(bundle: "Bundle", named: str, reference: Path, option: 
     Raises:
         ConfigError: no language was named, and the model writes that of the reference only where it is named.
     """
-    from transduce.data.first_recipe import language_of
+    from transduce.text.languages import language_of
     from transduce.translation.directions import Directions
 
     directions = Directions.of(bundle.tokenizer, bundle)

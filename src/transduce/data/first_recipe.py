@@ -20,9 +20,8 @@ from transduce.data.corpus import absolute
 from transduce.data.readers import PairReader, read_pairs, require_file
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
-from transduce.text.languages import without_region
+from transduce.text.languages import language_of, without_region
 
-_PACKED = (".gz", ".zst")
 _LARGE_PAIRS = 1_000_000  # enough for the paper's base model
 _MIN_PAIRS = 20
 _MAX_VALIDATION = 1000
@@ -101,13 +100,6 @@ def measure_corpus(paths: Sequence[Path], languages: tuple[str, str] = ("", ""))
         )
     known = [given or (code if code.isalnum() else "") for given, code in zip(languages, found, strict=True)]
     return Corpus(tuple(paths), np.array(lengths, dtype=np.float32), (known[0], known[1]), reader.skipped[0])
-
-
-def language_of(path: Path) -> str:
-    """Returns "de" for `train.de` and `train.de.gz`, and "" if the name has no language code."""
-    suffixes = [suffix[1:] for suffix in path.suffixes if suffix not in _PACKED]
-    last = suffixes[-1] if suffixes else ""
-    return last if len(last) == 2 and last.isalpha() and last.isascii() and last.islower() else ""
 
 
 def write_recipe(

@@ -1,6 +1,7 @@
 """Codes of languages, such as "en", "pt-BR", "zh_Hans" and "deu_Latn": which of them name the same language."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 # ISO 639: the code of two letters (639-1), followed by that of three (639-3).
 _TABLE = (
@@ -26,6 +27,13 @@ def without_region(code: str) -> str:
     """
     language = _language(code)
     return _TWO_LETTERS.get(language, language)
+
+
+def language_of(path: Path) -> str:
+    """Returns "de" for `train.de` and `train.de.gz`, and "" if the name has no language code."""
+    suffixes = [suffix[1:] for suffix in path.suffixes if suffix not in (".gz", ".zst")]
+    last = suffixes[-1] if suffixes else ""
+    return last if len(last) == 2 and last.isalpha() and last.isascii() and last.islower() else ""
 
 
 def codes_meant(code: str, known: Iterable[str]) -> list[str]:

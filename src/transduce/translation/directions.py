@@ -20,7 +20,7 @@ from transduce.engines.interface import Engine
 from transduce.engines.tagged import with_tags
 from transduce.errors import ConfigError, suggestion
 from transduce.text import Tokenizer
-from transduce.text.languages import codes_meant, without_region
+from transduce.text.languages import codes_meant, language_of, without_region
 from transduce.text.tags import source_tags
 from transduce.translation.text_model import TextModel
 
@@ -53,15 +53,19 @@ class Direction:
         pair = f"{self.source} → {self.target}"
         return f"{pair} is zero-shot: the model was not trained on this pair." if self.zero_shot else ""
 
+    def wrong_source(self, text: Path) -> str:
+        """Returns what is wrong with a text that is named by the target language; else ""."""
+        source, target, named = self.source, self.target, language_of(text)
+        if not named or named != without_region(target) or named == without_region(source):
+            return ""
+        return f"{text}: by its name its language is {named}, but the model translates {source} → {target}."
+
     def require_source(self, text: Path) -> None:
         """Raises ConfigError if a text is named by the target language."""
-        from transduce.data.first_recipe import language_of  # imported here, as NumPy is slow to import
-
-        source, target, named = self.source, self.target, language_of(text)
-        if named and named == without_region(target) != without_region(source):
+        if wrong := self.wrong_source(text):
             raise ConfigError(
-                f"{text}: by its name its language is {named}, but the model translates {source} → {target}. "
-                f"Use a model of {target} → {source}, a text in the other language, or give the file another name."
+                f"{wrong} Use a model of {self.target} → {self.source}, a text in the other language, or give the "
+                "file another name."
             )
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from transduce.config import DataConfig, DecodeConfig
 from transduce.data.corpus import Part, locate_tests
-from transduce.data.first_recipe import language_of
 from transduce.data.progress import progress_bar
 from transduce.data.swapped_sides import side_names
 from transduce.errors import ConfigError, DataError, suggestion
@@ -20,6 +19,7 @@ from transduce.evaluation import Evaluation, Score, Text, evaluate
 from transduce.evaluation.evaluation import ScoreOptions, require_metrics
 from transduce.evaluation.texts import require_aligned
 from transduce.reporting.tables import short, table
+from transduce.text.languages import language_of
 from transduce.translation.directions import Direction
 from transduce.translation.forced_scores import ScoreSummary
 from transduce.translation.pipeline import TextOptions
