@@ -274,22 +274,22 @@ def average_run(
     run: str | Path,
     output: str | Path,
     *,
-    last: int = 5,
+    last: int | None = None,
     best: bool = False,
     overwrite: bool = False,
     show_progress: bool = True,
 ) -> Bundle:
     """Averages the last `last` checkpoints of `run` (§6.1), or takes its `best` one, and writes a model folder.
 
-    It is measured on the validation data before it is written. `average_checkpoints` says which ones are averaged.
+    It is measured on the validation data before it is written. `last` is `train.average_last` unless it is given.
 
     Raises:
         TrainingError: `run` is no run folder, or its data are not those that it was started with.
-        BundleError: the run has no checkpoint, a weight is not finite, or `output` holds something that is not a model,
-            or one that may not be replaced, for lack of `overwrite`.
+        BundleError: the run has no checkpoint, a weight is not finite, or `output` exists and may not be replaced.
     """
     run, output = Path(run), Path(output)
     config = load_run_config(run)
+    last = last or config.train.average_last
     foreign = "" if (output / "model.safetensors").is_file() else "it is not a model folder"
     files.require_free(output, overwrite=overwrite, foreign=foreign, error=BundleError)
     progress, weights = average_checkpoints(run, last, config.train, best=best)

@@ -112,7 +112,7 @@ def test_average(noting: Noting, capsys: pytest.CaptureFixture[str]) -> None:
     names = (Path("r"), Path("m"))
     assert calls == [
         (names, {"last": 3, "best": False, "overwrite": True}),
-        (names, {"last": 5, "best": True, "overwrite": False}),
+        (names, {"last": None, "best": True, "overwrite": False}),
     ]
 
 

@@ -178,7 +178,8 @@ def test_what_is_measured_of_an_average(noting: Noting, monkeypatch: pytest.Monk
 def test_a_run_is_averaged_into_a_model_folder(
     best: bool, show: bool, note: bool, noting: Noting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    noting((runs, "load_run_config"), TINY)
+    config = apply_settings(TINY, ["train.average_last=2"])
+    noting((runs, "load_run_config"), config)
     averaged = noting((runs, "average_checkpoints"), ([Progress(step=3)], {"a": 1}))
     noting((runs, "load_run_data"), SimpleNamespace(tokenizer="t"))
     noting("transduce.runs.load_tokenizer", "tokenizer")
@@ -189,10 +190,10 @@ def test_a_run_is_averaged_into_a_model_folder(
     run, output = tmp_path / "run", tmp_path / "model"
     made: Any = runs.average_run(run, output, last=4, best=best, show_progress=show)
     assert made == "bundle"
-    assert averaged == [((run, 4, TINY.train), {"best": best})]
+    assert averaged == [((run, 4, config.train), {"best": best})]
     metrics = {"steps": 3, "ancestor": {"name": "general"}}
-    assert saved == [((output, TINY, {"a": 1}, "tokenizer", metrics, "heads", {}), {})]
-    assert found == [((TINY.model, {"a": 1}, "tokenizer"), {})]
+    assert saved == [((output, config, {"a": 1}, "tokenizer", metrics, "heads", {}), {})]
+    assert found == [((config.model, {"a": 1}, "tokenizer"), {})]
     said = f"note: {run} has {counted(1, 'checkpoint')} to average, not 4\n"
     assert capsys.readouterr().err == (said if note else "")
     output.mkdir()
@@ -200,6 +201,7 @@ def test_a_run_is_averaged_into_a_model_folder(
     with pytest.raises(BundleError, match="Add --overwrite to replace it"):
         runs.average_run(run, output)
     runs.average_run(run, output, overwrite=True)
+    assert averaged[1] == ((run, 2, config.train), {"best": False})  # as many as training averages
     (output / "model.safetensors").rename(output / "mine")
     with pytest.raises(BundleError, match="it is not a model folder"):
         runs.average_run(run, output, overwrite=True)

@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_path(parser, "--output", "MODEL", "model folder to write", required=True)
     add_overwrite(parser, "an existing model")
     which = parser.add_mutually_exclusive_group()
-    add_number(which, "--last", whole(1), "K", "how many checkpoints", 5)
+    add_number(which, "--last", whole(1), "K", "how many checkpoints; default: train.average_last of its recipe")
     add_switch(which, "--best", "the one with the best validation score, not an average")
 
 
