@@ -161,8 +161,10 @@ def test_the_lines_before_one_that_is_not_utf8_come_first(tmp_path: Path) -> Non
     (tmp_path / "a.txt").write_bytes("eins\r\nzwei ä\n".encode() + b"dr\xffei\nvier\n")
     lines = iter(read_lines(tmp_path / "a.txt"))
     assert [next(lines), next(lines)] == ["eins", "zwei ä"]
-    with pytest.raises(DataError, match="line 3: not UTF-8"):
+    with pytest.raises(DataError, match="line 3: not UTF-8") as error:
         next(lines)
+    assert "iconv" not in str(error.value)  # which would write "zwei Ã¤"
+    assert "Lines before it are UTF-8: correct this one." in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -150,10 +150,15 @@ class LineReader:
             number = first_number + block.count(b"\n", 0, error.start)
             offset = error.start - (block.rfind(b"\n", 0, error.start) + 1)
             utf16 = number == 1 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # from a spreadsheet
+            advice = (
+                "Find the file's encoding and convert it, for example: iconv -f "
+                f"{'UTF-16' if utf16 else 'LATIN1'} -t UTF-8 OLD > NEW"
+            )
+            if not good.isascii():  # converted as a whole, the lines before it would be damaged
+                advice = "Lines before it are UTF-8: correct this one. 'transduce filter' drops such lines of a corpus."
             return good, DataError(
                 f"{shown_name(self.path)}, line {number}: not UTF-8 (byte {block[error.start]:#04x} "
-                f"at byte offset {offset} of the line). Find the file's encoding and convert it, for "
-                f"example: iconv -f {'UTF-16' if utf16 else 'LATIN1'} -t UTF-8 OLD > NEW"
+                f"at byte offset {offset} of the line). {advice}"
             )
 
 
