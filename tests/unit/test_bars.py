@@ -1,9 +1,12 @@
 """Progress bars: when they appear, what they count, and that reading a corpus fills them."""
 
 import io
+import re
 import sys
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -65,6 +68,19 @@ def test_the_time_of_a_block_is_shown_by_a_thread_that_ends_with_it(
         assert not shown or begun.wait(60)
     assert not running()
     assert begun.is_set() == shown
+
+
+def test_the_time_counts_from_the_start_of_the_block(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(time=lambda: time.time() - 65), raising=False)
+    shown = threading.Event()
+    refresh = tqdm.tqdm.refresh
+    monkeypatch.setattr(tqdm.tqdm, "refresh", lambda bar: (refresh(bar), shown.set()))
+    with elapsed_time("learning", shown=True):
+        assert shown.wait(60)
+    assert re.findall(r"\d\d:\d\d", capsys.readouterr().err)[0] == "01:05"
 
 
 def test_reading_a_corpus_fills_its_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -230,7 +230,7 @@ def writer_of(run: Path, log: Log, keep: int = 2) -> CheckpointWriter:
 
 
 FAULTS = [
-    (OSError(28, "No space left"), "{path}: cannot be written: No space left. make room."),
+    (OSError(28, "No space left"), "{path}: cannot be written: No space left. Make room and continue with --resume."),
     (ValueError("an accident"), "{path}: cannot be written: ValueError: an accident."),
     (BundleError("a is not finite after step 1."), "{run}: a is not finite after step 1. No checkpoint with finite"),
 ]

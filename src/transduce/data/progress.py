@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -49,7 +50,7 @@ class _NoBar:
 @contextlib.contextmanager
 def elapsed_time(label: str, *, shown: bool) -> Iterator[None]:
     """Shows how long the block has been running, for work of unknown length."""
-    done = threading.Event()
+    done, started = threading.Event(), time.time()
 
     def tick() -> None:
         if done.wait(_DELAY_SECONDS):
@@ -57,7 +58,9 @@ def elapsed_time(label: str, *, shown: bool) -> Iterator[None]:
         from tqdm import tqdm
 
         interval = 1.0 if sys.stderr.isatty() else 10.0
-        with tqdm(desc=label, bar_format="{desc}: {elapsed}", delay=0) as bar:
+        with tqdm(desc=label, bar_format="{desc}: {elapsed}", delay=1e-9) as bar:  # not shown before it has its start
+            bar.start_t = started
+            bar.refresh()
             while not done.wait(interval):
                 bar.refresh()
 

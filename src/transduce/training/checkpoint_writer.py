@@ -94,8 +94,10 @@ class CheckpointWriter:
         if not isinstance(error, OSError):
             return TrainingError(f"{path}: cannot be written: {type(error).__name__}: {error}.")
         found = checkpoints(self._run)
-        left = f"{found[-1].name} is complete: make room and continue with --resume" if found else "make room"
-        return TrainingError(f"{path}: cannot be written: {error.strerror or error}. {left}.")
+        left = f"{found[-1].name} is complete: make" if found else "Make"
+        return TrainingError(
+            f"{path}: cannot be written: {error.strerror or error}. {left} room and continue with --resume."
+        )
 
     # --- in the thread --------------------------------------------------------------------------------------------
 
