@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from transduce.config import DataConfig
-from transduce.config.corpora import CorpusConfig
+from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.data import corpus as corpus_module
 from transduce.data.corpus import locate
 from transduce.data.doctor import Examination, examine
@@ -318,6 +318,28 @@ def test_overlap_of_validation_and_test(tmp_path: Path) -> None:
     )
     assert {name: f.count for name, f in examination.findings.held_out_overlap.items()} == {"test.news": 2}
     assert examination.num_held_out == {"validation": 2, "test.news": 3}
+
+
+def test_sets_of_one_kind_may_share_sentences_of_other_languages(tmp_path: Path) -> None:
+    """As dev.en with dev.de and dev.fr; but a test set in French must not have a sentence of validation in German."""
+    lines = {"dev.en": ["a", "b"], "dev.de": ["c", "d"], "dev.fr": ["e", "f"], "again.de": ["g", "d"]}
+    lines |= {"test.en": ["h", "a"], "test.fr": ["i", "j"], "train.en": ["k"], "train.de": ["l"]}
+    for name, texts in lines.items():
+        (tmp_path / name).write_text("".join(f"{text}\n" for text in texts))
+
+    def held_out(name: str, source: str, target: str) -> HeldOutSetConfig:
+        language = target[-2:]
+        return HeldOutSetConfig(name=name, files=(source, target), source_language="en", target_language=language)
+
+    files = {"de": "dev.de", "fr": "dev.fr", "again": "again.de"}
+    data = DataConfig(
+        folder=str(tmp_path),
+        train=(("train.en", "train.de"),),
+        validation_sets=tuple(held_out(name, "dev.en", file) for name, file in files.items()),
+        test_sets=(held_out("fr", "test.en", "test.fr"),),
+    )
+    overlap = examine(locate(data), data, progress=False).findings.held_out_overlap
+    assert {name: finding.count for name, finding in overlap.items()} == {"validation.again": 2, "test.fr": 1}
 
 
 def test_limits_on_lengths_and_ratio() -> None:

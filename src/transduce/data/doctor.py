@@ -90,7 +90,8 @@ class Findings:
         near_copies: pairs that are none of these, but have a side that is a near-copy of a held-out line.
         held_out_empty: pairs of validation and test sets with an empty side.
         held_out_wrong_language: pairs of validation and test sets with a side in the other side's language.
-        held_out_overlap: pairs of a held-out set whose source or target is also in another one; by set.
+        held_out_overlap: pairs of a held-out set whose source or target is also in another one; by set. Sets of one
+            kind in other languages do not count.
         misaligned: pairs of any set that are not translations of each other (`data/misalignment.py`); by problem.
             Files that are in the wrong language as a whole are reported here only.
         unfamiliar_characters: lines of a held-out set with a character that training text hardly has
@@ -255,8 +256,12 @@ def _read_held_out(
 ) -> tuple[HeldOutLines, dict[str, int]]:
     """Returns the lines of validation and test sets, and the number of pairs in each set."""
     all_sets, counts = HeldOutLines(), dict.fromkeys(files.held_out(), 0)
+    seen: dict[tuple[str, Pair], HeldOutLines] = {}  # by kind of the set and languages
     for name, part in files.held_out().items():
         this_set: list[Chunk] = []
+        kind = name.partition(".")[0]
+        # Two validation sets, or two test sets, may have the same sentences for different languages.
+        others = [lines for (other, pair), lines in seen.items() if other != kind or pair == part.languages]
         for chunk in read_chunks([part], f"reading {name}", progress=False):
             counts[name] += len(chunk.pairs)
             _find_hidden_breaks(chunk, findings)
@@ -267,13 +272,15 @@ def _read_held_out(
             sources, targets = _wrong_language(chunk, None if part in sides.faults else sides.languages)
             wrong = sorted({*sources, *targets})
             findings.held_out_wrong_language.add([chunk.location(i, side=i not in sources) for i in wrong])
-            if overlap := all_sets.overlaps(chunk):
-                findings.held_out_overlap.setdefault(name, Finding()).add(chunk.locations(overlap))
+            if overlap := {index for lines in others for index in lines.overlaps(chunk)}:
+                findings.held_out_overlap.setdefault(name, Finding()).add(chunk.locations(sorted(overlap)))
             this_set.append(chunk)
         if this_set:
             _count_skipped(this_set[-1].reader, findings)
+        of_kind = seen.setdefault((kind, part.languages), HeldOutLines())
         for chunk in this_set:
-            all_sets.add(chunk, part.languages, targets=not part.trees)
+            for lines in (all_sets, of_kind):
+                lines.add(chunk, part.languages, targets=not part.trees)
     return all_sets, counts
 
 
