@@ -179,6 +179,7 @@ def test_a_recipe_may_name_other_sets(model: Path, tmp_path: Path, capsys: pytes
         (["--translate", "--source", "test.en", "--reference", "test.fr"], "the model writes 'de' where no language"),
         (["--robustness", "--source", "x", "--reference", "y"], "--robustness translates: give --model MODEL without"),
         (["--robustness", "--train", "x"], "--train looks for test lines as they are: leave it out with --robustness."),
+        (["--translate", "--source", "a.tsv", "--reference", "a.tsv"], "a.tsv is named as source and as reference"),
         (["--translate", "--source", "-", "--reference", "-"], "standard input ('-') can be only one of the files"),
     ],
 )

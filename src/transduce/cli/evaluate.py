@@ -112,6 +112,11 @@ def run(args: argparse.Namespace) -> int:
     names = [name for name in (args.hypothesis, *args.reference, args.source) if name is not None]
     if [*names, *map(str, args.train)].count(_STANDARD_INPUT) > 1:
         raise ConfigError("standard input ('-') can be only one of the files.")
+    if args.source in args.reference and not is_tmx(Path(args.source)):
+        raise ConfigError(
+            f"{args.source} is named as source and as reference. Only a translation memory (.tmx) has both: make two "
+            "files of a table, such as by cut -f1 and cut -f2."
+        )
     if _translates(args):
         return _evaluate_sets(args)
     if not args.reference:
