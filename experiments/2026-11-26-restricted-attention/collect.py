@@ -137,8 +137,8 @@ def draw(
         for number in sorted({cost["n"] for cost in costs}):
             by_kind = {cost["attention"]: cost[key] for cost in costs if cost["n"] == number}
             by_kind = {kind: by_kind[kind] for kind in (*names, *(by_kind.keys() - set(names)))}  # in the order of r
-            panel.plot(list(by_kind), list(by_kind.values()), "o-", label=f"n = {number}")
-        panel.tick_params(axis="x", labelrotation=30, labelsize=8)
+            labels = [kind.removesuffix(" as written") for kind in by_kind]
+            panel.plot(labels, list(by_kind.values()), "o-", label=f"n = {number}")
         panel.set_ylim(bottom=0)
         legend_below(panel, columns=4)
     for kind, colour in zip(KINDS, (COLOURS[0], COLOURS[1]), strict=True):
