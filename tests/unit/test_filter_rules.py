@@ -115,6 +115,12 @@ def broken(source: str, target: str, **options: object) -> str:
         ("word " * 201, "Wort " * 201, "length"),
         ("word " * 199, "Wort " * 199, ""),
         ("word " * 5000, "Wort " * 5000, "length"),
+        # Two characters of Chinese count as a word, five of Thai: 200 and 201 words, and 101 + 100.
+        ("word " * 60, "的一是在不" * 80, ""),
+        ("word " * 60, "的一是在不" * 80 + "了", "length"),
+        ("word " * 150, "ภาษาไ" * 200, ""),
+        ("word " * 150, "ภาษาไ" * 200 + "ท", "length"),
+        ("word " * 120, "Wort " * 101 + "的一是在不了有和" * 25, "length"),
         ("a dog runs over the green grass today", "ja", "ratio"),
         ("yes", "ja", ""),
         ("the dog runs", "the dog runs", "copy"),

@@ -28,6 +28,7 @@ from transduce.config.filter_options import FilterOptions
 from transduce.data.doctor import HIDDEN_BREAKS
 from transduce.data.swapped_sides import FUNCTION_WORDS
 from transduce.reporting.tables import counted
+from transduce.text.phrases import UNSPACED
 
 Pair = tuple[str, str]
 Broken = Iterator[tuple[int, str]]  # the index of a pair, and why it is dropped
@@ -46,6 +47,9 @@ _MARKUP = re.compile(
     r"(?P<tag></?[a-z][\w:-]*(?:\s[^<>]*)?/?>|<!--)|(?P<entity>&(?:amp|quot|lt|gt|nbsp|apos|#\d{1,6}|#x[0-9a-f]{1,5});)",
     re.IGNORECASE,
 )
+# Without spaces, two characters of Chinese or Japanese count as a word, and five of Thai, Lao, Burmese or Khmer.
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_UNSPACED_WORD = re.compile(rf"[\u3040-\u30FF\u3400-\u9FFF\uF900-\uFAFF]{{1,2}}|[{UNSPACED}]{{1,5}}")
 _FAULT_NAMES = {
     "mojibake": "text in a wrong encoding",
     "lost": "a question mark in place of a letter",
@@ -156,13 +160,17 @@ def _fault_name(fault: re.Match[str]) -> str:
 
 
 def _length(block: PairBlock, options: FilterOptions) -> Broken:
-    for side, name in zip(block.sides, SIDE_NAMES, strict=True):
+    for index, (side, name) in enumerate(zip(block.sides, SIDE_NAMES, strict=True)):
         # Only the beginning of a line is split into words. A line that is longer has at least as many words.
         counts = side.tokens.counts_of(side.tokens.kinds != SIGN)
         cut = side.lengths > MAX_CHARACTERS
         counts = np.where(cut, counts * side.lengths // MAX_CHARACTERS, counts)
         for i in np.flatnonzero(counts > options.max_words).tolist():
-            yield i, f"the {name} has {'about ' if cut[i] else ''}{counts[i]:,} words"
+            line = block.pairs[i][index]
+            num_characters = len(_UNSPACED.findall(line))  # each of them is a token
+            count = counts[i] - num_characters + len(_UNSPACED_WORD.findall(line))
+            if count > options.max_words:
+                yield i, f"the {name} has {'about ' if cut[i] or num_characters else ''}{count:,} words"
 
 
 def _junk(block: PairBlock, options: FilterOptions) -> Broken:
