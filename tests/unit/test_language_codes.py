@@ -26,7 +26,10 @@ from transduce.translation.translator import Translator
 
 @pytest.mark.parametrize(
     ("code", "language"),
-    [("PT_br", "pt"), ("deu_Latn", "de"), ("zho_Hans", "zh"), ("ceb", "ceb"), ("eng", "en"), ("zul", "zu"), ("", "")],
+    [
+        *[("PT_br", "pt"), ("deu_Latn", "de"), ("zho_Hans", "zh"), ("ceb", "ceb"), ("eng", "en"), ("zul", "zu")],
+        *[("arb_Arab", "ar"), ("arz_Arab", "arz"), ("cmn_Hans", "zh"), ("pes_Arab", "fa"), ("", "")],
+    ],
 )
 def test_the_language_of_a_code_has_two_letters_where_it_can(code: str, language: str) -> None:
     assert without_region(code) == language
@@ -51,6 +54,9 @@ NLLB = ("eng_Latn", "deu_Latn", "zho_Hans", "zho_Hant", "por_Latn", "ceb_Latn")
         ("pt-BR", NLLB, ["por_Latn"]),
         ("pt", ("pt-BR", "pt-PT"), ["pt-BR", "pt-PT"]),
         ("fr", NLLB, []),
+        ("ar", ("arb_Arab", "arz_Arab"), ["arb_Arab"]),
+        ("fa", ("pes_Arab", "prs_Arab"), ["pes_Arab"]),
+        ("zh", ("cmn", "cmn_Hans", "yue"), ["cmn"]),
     ],
 )
 def test_the_known_codes_that_are_meant(code: str, known: tuple[str, ...], meant: list[str]) -> None:

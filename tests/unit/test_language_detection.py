@@ -154,6 +154,12 @@ def test_variants_of_a_language_are_one_to_the_detector(detector: Detector) -> N
     assert guesses(detector, "Jeg går en tur ved søen i dag, fordi været er fint.", ["nb", "en"])[0].language == "nb"
 
 
+def test_languages_with_codes_of_nllb_are_detected(detector: Detector) -> None:
+    among = ["eng_Latn", "arb_Arab", "pes_Arab", "zho_Hans"]
+    for text, language in (("أين تقع أقرب محطة قطار؟", "arb_Arab"), ("نزدیک‌ترین ایستگاه قطار کجاست؟", "pes_Arab")):
+        assert guesses(detector, text, among)[0].language == language
+
+
 def test_tags_say_nothing_about_the_language(detector: Detector) -> None:
     text = "<span class='the house of the weather is here'>Haus am See</span>"
     assert guesses(detector, text, ["en", "de"], html=True)[0].language == "de"

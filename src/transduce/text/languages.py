@@ -15,7 +15,10 @@ _TABLE = (
     "pipli plpol pspus ptpor quque rmroh rnrun roron rurus rwkin sasan scsrd sdsnd sesme sgsag shhbs sisin skslk "
     "slslv smsmo snsna sosom sqsqi srsrp ssssw stsot susun svswe swswa tatam tetel tgtgk ththa titir tktuk tltgl "
     "tntsn toton trtur tstso tttat twtwi tytah uguig ukukr ururd uzuzb veven vivie vovol wawln wowol xhxho yiyid "
-    "yoyor zazha zhzho zuzul"
+    "yoyor zazha zhzho zuzul "
+    # The usual language of a macrolanguage has a code of its own, as in NLLB ("arb_Arab") and OPUS-MT ("cmn_Hans").
+    "ararb ayayr azazj etekk fapes kukmr lvlvs mgplt mnkhk mszsm nenpi omgaz orory pspbt ququy sqals swswh uzuzn "
+    "yiydd zhcmn"
 )
 _TWO_LETTERS = {entry[2:]: entry[:2] for entry in _TABLE.split()}
 
@@ -23,7 +26,7 @@ _TWO_LETTERS = {entry[2:]: entry[:2] for entry in _TABLE.split()}
 def without_region(code: str) -> str:
     """Returns the language of a code, without region and script, in two letters where it has such a code.
 
-    "pt" of "pt-BR" and "PT_br", "de" of "deu_Latn", "ceb" of "ceb".
+    "pt" of "pt-BR" and "PT_br", "de" of "deu_Latn", "ar" of "arb_Arab", "ceb" of "ceb".
     """
     language = _language(code)
     return _TWO_LETTERS.get(language, language)

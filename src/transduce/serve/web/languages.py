@@ -98,6 +98,8 @@ def served_language(code: str, served: Collection[str]) -> str | None:
         return code
     by_spelling = {canonical(each): each for each in sorted(served, reverse=True)}
     wanted = canonical(code)
+    while wanted not in by_spelling and wanted.count("-") > 1:  # "zh-Hant-TW" is "zh-Hant"
+        wanted = wanted.rpartition("-")[0]
     if wanted in by_spelling:
         return by_spelling[wanted]
     base = wanted.partition("-")[0]
