@@ -72,6 +72,8 @@ def test_the_functions_are_those_that_a_recipe_may_name() -> None:
         (upper_case, "A dog runs.", "Ein großer Hund.", ("A DOG RUNS.", "EIN GROSSER HUND.")),
         (upper_case, "A dog.", "一只狗。", ("A DOG.", "一只狗。")),
         (upper_case, "一只狗。", "A dog.", ("一只狗。", "A dog.")),  # the source's script has no capitals
+        (upper_case, "用API接口。", "Use the API.", ("用API接口。", "Use the API.")),  # nor has it with a Latin name
+        (title_case, "في Linux", "in Linux and so on", ("في Linux", "in Linux and so on")),
         (title_case, "a dog don't run", "ein hund läuft", ("A Dog Don't Run", "Ein Hund Läuft")),
         (title_case, "öl und 2nd-hand", "x", ("Öl Und 2nd-Hand", "X")),
         (title_case, "A DOG", "ein hund", ("A DOG", "ein hund")),  # is in capitals already

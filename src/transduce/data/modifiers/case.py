@@ -1,6 +1,7 @@
 """Capitals: `upper_case` and `title_case`, both of both sides.
 
-A translator writes capitals for capitals. So the target gets them too, and a text whose script has none is left alone.
+A translator writes capitals for capitals. So the target gets them too, and a text whose script has none is left alone,
+even with a Latin name in it.
 """
 
 import re
@@ -9,11 +10,16 @@ from transduce.data.modifiers.draws import Draws
 from transduce.text.signs import ACCENTS
 
 _FIRST_LETTER = re.compile(rf"(?<![\w'’\u00ad{ACCENTS}])[^\W\d_]")  # a soft hyphen is within a word
+_FIRST_CASELESS = "\u0590"  # Hebrew; before it are scripts that have capitals, and signs such as ª
 
 
 def has_case(text: str) -> bool:
-    """Returns whether a text has letters with capital and small forms."""
-    return text.upper() != text.lower()
+    """Returns whether a text has letters with capital and small forms, and none without, as "用API接口" has."""
+    return text.upper() != text.lower() and not any(map(_is_caseless, text))
+
+
+def _is_caseless(character: str) -> bool:
+    return character >= _FIRST_CASELESS and character.isalpha() and character.upper() == character.lower()
 
 
 def upper_case(source: str, target: str, draws: Draws) -> tuple[str, str]:
