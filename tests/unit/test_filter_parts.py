@@ -125,6 +125,14 @@ def test_three_times_the_usual_length_is_too_much(target: int, broken: bool) -> 
         ("0", "7", False),  # a zero says nothing
         ("٣", "3", False),
         ("8 and 9", "20 und 10", True),
+        (
+            "On 5 June, 1.2 million people",
+            "6月5日，120万人",
+            False,
+        ),  # 1.2 and 120 are the same digits
+        ("12 billion won in October", "10 월 120억 원", False),
+        ("On 5 June, 1.2 million people", "6月5日，130万人", True),
+        ("after 5 months", "6个月后", True),
     ],
 )
 def test_which_numbers_differ(source: str, target: str, differ: bool) -> None:

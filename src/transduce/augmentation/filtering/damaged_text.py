@@ -21,6 +21,7 @@ _PHRASE = 3  # words, from which on a phrase may not be repeated at once
 
 # A number with groups of three digits, or digits. Other signs between digits (decimals, dates, times) separate.
 _NUMBER = re.compile(r"\d{1,3}(?:[.,'’ \u00a0\u2009\u202f]\d{3})+(?!\d)|\d+")
+_MONTH = re.compile(r"(?<!\d)\d{1,2}\s?[月월]")  # of Chinese, Japanese, Korean, where other languages write a name
 _DIGITS = 1000  # read of a number: Python refuses 4300
 _HOURS, _CENTURY = 12, 100
 
@@ -109,7 +110,7 @@ def differing_numbers(source: str, target: str) -> tuple[str, str] | None:
 
 
 def _numbers(line: str) -> Iterator[int]:
-    for match in _NUMBER.findall(line):
+    for match in _NUMBER.findall(_MONTH.sub(" ", line)):
         if number := int("".join(filter(str.isdecimal, match))[:_DIGITS]):
             yield number
 
