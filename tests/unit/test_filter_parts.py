@@ -133,6 +133,12 @@ def test_three_times_the_usual_length_is_too_much(target: int, broken: bool) -> 
         ("12 billion won in October", "10 월 120억 원", False),
         ("On 5 June, 1.2 million people", "6月5日，130万人", True),
         ("after 5 months", "6个月后", True),
+        ("2023", "พ.ศ. 2566", False),
+        ("2023", "พ.ศ. 2565", True),
+        ("500", "1043", True),
+        ("1998", "平成10年", False),
+        ("1998", "平成11年", True),
+        ("2024", "民國113年", False),
     ],
 )
 def test_which_numbers_differ(source: str, target: str, differ: bool) -> None:

@@ -24,6 +24,7 @@ _NUMBER = re.compile(r"\d{1,3}(?:[.,'’ \u00a0\u2009\u202f]\d{3})+(?!\d)|\d+")
 _MONTH = re.compile(r"(?<!\d)\d{1,2}\s?[月월]")  # of Chinese, Japanese, Korean, where other languages write a name
 _DIGITS = 1000  # read of a number: Python refuses 4300
 _HOURS, _CENTURY = 12, 100
+_FIRST_YEAR, _CALENDARS = 1800, (543, 1911, 1925, 1988, 2018)  # the Thai calendar; Minguo, Shōwa, Heisei, Reiwa
 
 _CLOSING = "\"'”’»› "
 _FINAL = frozenset(".!?…。！？؟।")
@@ -92,8 +93,8 @@ def repeated_phrases(tokens: Tokens) -> dict[int, int]:
 def differing_numbers(source: str, target: str) -> tuple[str, str] | None:
     """Returns a number of each side that the other does not have; None if only one side has such a number.
 
-    A number that only one side writes in digits may be a word on the other. 8 equals 20 (hours), 90 equals 1990, and
-    1.5 equals 1 500 000.
+    A number that only one side writes in digits may be a word on the other. 8 equals 20 (hours), 90 equals 1990,
+    2023 equals 2566 (Thai years), and 1.5 equals 1 500 000.
     """
     sides = [list(dict.fromkeys(_numbers(line))) for line in (source, target)]
     single = [[number for number in own if number not in other] for own, other in (sides, sides[::-1])]
@@ -117,6 +118,8 @@ def _numbers(line: str) -> Iterator[int]:
 
 def _alike(first: int, second: int) -> bool:
     low, high = sorted((first, second))
+    if high > _FIRST_YEAR and high - low in _CALENDARS:
+        return True
     return (low < _HOURS and high - low == _HOURS) or (low < _CENTURY < high // 10 and high % _CENTURY == low)
 
 
