@@ -88,6 +88,7 @@ def broken(source: str, target: str, **options: object) -> str:
         ("a French word", "un mot fran?ais", "encoding"),
         ("he is here", "il doit ?tre ici", "encoding"),
         ("he was there", "?? ????? ???", "encoding"),
+        ("Why? adidas knows", "为什么?adidas知道", ""),
         ("see x.org/a.php?id=1", "voir x.org/a.php?id=1 et la suite", ""),
         ("Why? Because I say so", "Pourquoi? Parce que je le dis", ""),
         ("the dog runs", "le <b>chien</b> court", "markup"),

@@ -42,7 +42,10 @@ _FAULTS = re.compile(
     "|(?P<mojibake>[ÂÃÐÑ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|ï¿½)"
 )
 # "?" in place of letters: "fran?ais", "?tre", "??? ?????". In addresses ("x.php?id=1") a sign comes before the word.
-_LOST = re.compile(r"(?P<lost>(?<![^\s'’\"«(-])(?:[^\W\d_]+\?[a-zß-öø-ÿ]+|\?[a-zß-öø-ÿ]{2,}|\?{2,}\s+\?{2,}))")
+# In text without spaces, a question may end before a Latin word.
+_LOST = re.compile(
+    rf"(?P<lost>(?<![^\s'’\"«(-])(?:[^\W\d_{UNSPACED}]+\?[a-zß-öø-ÿ]+|\?[a-zß-öø-ÿ]{{2,}}|\?{{2,}}\s+\?{{2,}}))"
+)
 _MARKUP = re.compile(
     r"(?P<tag></?[a-z][\w:-]*(?:\s[^<>]*)?/?>|<!--)|(?P<entity>&(?:amp|quot|lt|gt|nbsp|apos|#\d{1,6}|#x[0-9a-f]{1,5});)",
     re.IGNORECASE,
