@@ -14,7 +14,13 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("\u00ad\u200b\u2060\u200e\u200f\ufeff", ("",)),
     *((chr(0xFB00 + index), (letters,)) for index, letters in enumerate(("ff", "fi", "fl", "ffi", "ffl"))),
 )
+_FIRST_CASELESS = "\u0590"  # of the Hebrew script; before it are scripts with capitals, and signs such as ª
 _PLAIN = {ord(sign): usual[0] for signs, usual in SIGNS for sign in signs if len(usual[0]) == 1}
+
+
+def is_caseless(character: str) -> bool:
+    """Returns whether a character is a letter of a script without capitals, such as Hebrew or Chinese."""
+    return character >= _FIRST_CASELESS and character.isalpha() and character.upper() == character.lower()
 
 
 def with_plain_signs(text: str) -> str:

@@ -7,19 +7,14 @@ even with a Latin name in it.
 import re
 
 from transduce.data.modifiers.draws import Draws
-from transduce.text.signs import ACCENTS
+from transduce.text.signs import ACCENTS, is_caseless
 
 _FIRST_LETTER = re.compile(rf"(?<![\w'’\u00ad{ACCENTS}])[^\W\d_]")  # a soft hyphen is within a word
-_FIRST_CASELESS = "\u0590"  # Hebrew; before it are scripts that have capitals, and signs such as ª
 
 
 def has_case(text: str) -> bool:
     """Returns whether a text has letters with capital and small forms, and none without, as "用API接口" has."""
-    return text.upper() != text.lower() and not any(map(_is_caseless, text))
-
-
-def _is_caseless(character: str) -> bool:
-    return character >= _FIRST_CASELESS and character.isalpha() and character.upper() == character.lower()
+    return text.upper() != text.lower() and not any(map(is_caseless, text))
 
 
 def upper_case(source: str, target: str, draws: Draws) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from transduce.text import UNK, Tokenizer
-from transduce.text.signs import ACCENTS
+from transduce.text.signs import ACCENTS, is_caseless
 from transduce.translation.pipeline.markup import Notation, scan
 from transduce.translation.pipeline.sentences import Span, sentence_spans
 from transduce.translation.pipeline.text_options import TextOptions
@@ -26,7 +26,6 @@ _LETTERS = rf"[^\W\d_]+(?:[{ACCENTS}]+[^\W\d_]*)*+"  # possessive: else it takes
 _WORD = re.compile(rf"(?<![\w@/\\:%#.{ACCENTS}]){_LETTERS}(?:['’]{_LETTERS})*(?![\w@/\\{ACCENTS}]|[.:][\w/])")
 _FEWEST_IN_CAPITALS = 2  # words of two letters or more: one alone may be a name, such as NATO
 _FEWEST_OF_TITLE = 4  # words: fewer with a capital each may be names
-_FIRST_CASELESS = "\u0590"  # Hebrew; before it are scripts that have capitals, and signs such as ª
 _OTHER_RULES = ("tr", "az")  # languages in which the small form of I is ı
 
 
@@ -104,7 +103,7 @@ class Capitals:
         for start, end in spans:
             inside = [span for span in _within(words, start, end) if _has_case(line[slice(*span)])]
             restore = _kind([line[slice(*span)] for span in inside])
-            if restore and not any(map(_is_caseless, line[start:end])):
+            if restore and not any(map(is_caseless, line[start:end])):
                 found.append(_Recased((start, end), inside, restore))
         return found
 
@@ -162,11 +161,6 @@ def _known_forms(words: Sequence[str], tokenizer: Tokenizer) -> dict[str, str]:
 
 def _has_case(word: str) -> bool:
     return word.upper() != word.lower()
-
-
-def _is_caseless(character: str) -> bool:
-    """Returns whether a script has this letter and no capitals: such a text has capitals only where it is Latin."""
-    return character >= _FIRST_CASELESS and character.isalpha() and not _has_case(character)
 
 
 def _lower(word: str) -> str:
