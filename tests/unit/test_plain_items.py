@@ -240,6 +240,8 @@ def test_white_space_next_to_items() -> None:
     assert spaced_as("{a} {b} c", "{a}{b} C", {"{a}", "{b}"}, "placeholders") == "{a} {b} C"
     assert spaced_as("see {a} now", "jetzt{a}.", {"{a}"}, "placeholders") == "jetzt {a}."
     assert spaced_as("Chapter {n} of", "第{n}章", {"{n}"}, "placeholders") == "第{n}章"
+    for text in ("%s을(를) 읽을 수 없습니다", "השרת ב%s", "الاتصال بـ%s", "%sஐ ஏற்ற முடியவில்லை", "%sის ზომა"):
+        assert spaced_as("cannot read %s here", text, {"%s"}, "placeholders") == text  # prefixes and suffixes
 
 
 def test_white_space_next_to_tags_between_texts() -> None:

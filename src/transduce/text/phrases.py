@@ -16,6 +16,7 @@ _INDIAN_CHARACTER = re.compile(rf"[{_INDIAN}]")
 # Scripts from Latin to those of India. A word of these ends where another script begins: "API" is in "用API接口".
 _WESTERN = r"\0-\u0DFF\u1E00-\u1FFF"
 _WESTERN_CHARACTER = re.compile(rf"[{_WESTERN}]")
+EUROPEAN = r"\0-\u052f\u1d00-\u2bff"  # Latin, Greek, Cyrillic, and signs
 HANGUL = r"\uAC00-\uD7A3"  # Korean has spaces, but its particles touch words of other scripts: "API를"
 # The possible first token of a phrase.
 WORD_OR_SIGN = re.compile(rf"[{UNSPACED}{HANGUL}]|[^\W{UNSPACED}{HANGUL}]+|[^\w\s]")

@@ -1,19 +1,24 @@
 """White space next to items that a model copied: the source decides."""
 
+import re
 from collections.abc import Collection
 
+from transduce.text.phrases import EUROPEAN
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.found import Found
 from transduce.translation.pipeline.markup import next_to, scan
-from transduce.translation.pipeline.sentences import NO_SPACES, Span
+from transduce.translation.pipeline.sentences import Span
 from transduce.translation.pipeline.text_options import Markup
+
+_EUROPEAN = re.compile(f"[{EUROPEAN}]")
 
 
 def spaced_as(source: str, text: str, kept: Collection[str], markup: Markup) -> str:
     """Returns a translation with the white space next to its items as it is in the source.
 
-    A space is added between an item and a word that touches it in the translation only: "%sden Hund". White space is
-    removed where the same word or sign touches the item in the source: `" %s "`.
+    A space is added between an item and a word that touches it in the translation only: "%sden Hund". Words of other
+    scripts than Latin, Greek and Cyrillic may: "%s을", "ב%s". White space is removed where the same word or sign touches
+    the item in the source: `" %s "`.
 
     Args:
         source: what the model read.
@@ -49,7 +54,7 @@ def spaced_as(source: str, text: str, kept: Collection[str], markup: Markup) -> 
 
 
 def _is_word(character: str) -> bool:
-    return character.isalnum() and not NO_SPACES.match(character)
+    return character.isalnum() and _EUROPEAN.match(character) is not None
 
 
 def _first(text: str) -> str:
