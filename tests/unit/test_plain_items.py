@@ -104,9 +104,21 @@ def test_an_item_is_found_whole(item: str) -> None:
         ("@user你好 #topic的 #标签#内容 @홍길동 님", ["@user", "#topic", "#标签", "#内容", "@홍길동"]),
         ("ดูที่https://a.th/bได้", ["https://a.th/b"]),
         ("파일C:\\a\\b.txt를 /etc/hosts에서", ["C:\\a\\b.txt", "/etc/hosts"]),
+        ("ב-UTF-8, ב-/etc/hosts, מ-a.txt או ה־--all", ["UTF-8", "/etc/hosts", "a.txt", "--all"]),
+        ("وUTF-8 و‎--all‎", ["UTF-8", "--all"]),
+        ("UTF-8க்கு, a_b-ის, COVID-19-এর, a.dll-ის", ["UTF-8", "a_b", "COVID-19", "a.dll"]),
+        ("https://a.org/wiki/C-ים_(א) דוח-2026.pdf", ["https://a.org/wiki/C-ים_(א", "דוח-2026.pdf"]),
+        ("https://a.org/ai-الذكاء-x?q=ا+b خ_ط2", ["https://a.org/ai-الذكاء-x?q=ا+b", "خ_ط2"]),
+        ("انظر https://a.org/b، أو https://a.org/c؟", ["https://a.org/b", "https://a.org/c"]),
+        (
+            "https://a.org/b۔ https://a.org/c। https://a.org/d։",
+            ["https://a.org/b", "https://a.org/c", "https://a.org/d"],
+        ),
+        ("\u2066https://a.org/b\u2069 \u200fhttps://a.org/c\u200f.", ["https://a.org/b", "https://a.org/c"]),
+        ("#नमस्ते फ़ाइल.pdf #cafe\u0301", ["#नमस्ते", "फ़ाइल.pdf", "#cafe\u0301"]),
     ],
 )
-def test_words_of_scripts_without_spaces_are_no_part_of_an_item_that_they_touch(line: str, items: list[str]) -> None:
+def test_words_and_signs_of_other_scripts_are_no_part_of_an_item_that_they_touch(line: str, items: list[str]) -> None:
     assert items_of(line) == items
 
 

@@ -10,9 +10,9 @@ from transduce.text.signs import ACCENTS
 # Scripts without spaces between words: phrases in them match anywhere.
 UNSPACED = r"\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u9FFF\uF900-\uFAFF"
 # Scripts of India: vowel signs and the like are part of a word, but no `\w`. Two ranges compile fast, more do not.
-_INDIAN = r"\u0900-\u0963\u0966-\u0DFF"
-_SPACED_WORD = re.compile(rf"[^\W{UNSPACED}]|[{_INDIAN}{ACCENTS}]")
-_INDIAN_CHARACTER = re.compile(rf"[{_INDIAN}]")
+INDIAN = r"\u0900-\u0963\u0966-\u0DFF"
+_SPACED_WORD = re.compile(rf"[^\W{UNSPACED}]|[{INDIAN}{ACCENTS}]")
+_INDIAN_CHARACTER = re.compile(rf"[{INDIAN}]")
 # Scripts from Latin to those of India. A word of these ends where another script begins: "API" is in "用API接口".
 _WESTERN = r"\0-\u0DFF\u1E00-\u1FFF"
 _WESTERN_CHARACTER = re.compile(rf"[{_WESTERN}]")
@@ -65,7 +65,7 @@ def _bounds(phrase: str) -> tuple[str, str]:
 
 def _part_of_word(neighbour: str) -> str:
     """Returns a pattern of the characters that make a longer word of one that begins or ends with `neighbour`."""
-    of_same_word = rf"[\w{_INDIAN if _INDIAN_CHARACTER.match(neighbour) else ACCENTS}]"
+    of_same_word = rf"[\w{INDIAN if _INDIAN_CHARACTER.match(neighbour) else ACCENTS}]"
     return rf"(?=[{_WESTERN}]){of_same_word}" if _WESTERN_CHARACTER.match(neighbour) else of_same_word
 
 

@@ -7,15 +7,29 @@ may become "ISO-9001".
 
 import re
 
-from transduce.text.phrases import HANGUL, UNSPACED
+from transduce.text.phrases import HANGUL, INDIAN, UNSPACED
+from transduce.text.signs import ACCENTS
 
 # Words of Chinese, Japanese, Thai and Korean touch items: "https://a.org/bをご覧". So the patterns read a line in which
 # each letter of these scripts is this sign, which is no letter.
 _OTHER_LETTER = "\ue000"
 _OTHER_LETTERS = re.compile(rf"[{UNSPACED}{HANGUL}]")
+# So do prefixes and suffixes of other languages: "ב-UTF-8", "وUTF-8", "UTF-8-ის", "UTF-8க்கு".
+_LETTERS = rf"\u0531-\u0587\u05d0-\u05ea\u0620-\u065f\u066e-\u06d3{INDIAN}\u10a0-\u10ff"
+_AFFIXES = re.compile(
+    rf"(?<![\w{_LETTERS}/.=%-])(?:[{_LETTERS}]{{1,2}}-(?=[A-Za-z0-9/_.~])|[{_LETTERS}]++(?=[A-Za-z]))"
+    rf"|(?<=[A-Za-z0-9])(?:-[\u0531-\u0587\u0980-\u09ff\u10a0-\u10ff]|[{_LETTERS}])[{_LETTERS}]*+(?![\w/-]|\.\w)"
+)
+_MARKS = re.compile(rf"(?!\w)[{INDIAN}{ACCENTS}]")  # are read as a letter, so that words with them are whole: "#हिन्दी"
+_LETTER = "\u00e0"
+
+# Commas, full stops and question marks of Arabic, Urdu, India and Armenia, and what sets the direction of text: in no
+# address, but at its end.
+_DIRECTIONS = "\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_SIGNS = f"\u0589\u060c\u061b\u061f\u06d4\u0964\u0965{_DIRECTIONS}"
 
 # Possessive quantifiers (++) and the bound of 256: without them, some texts take time that is quadratic in the length.
-SIGN_IN_URL = rf"[^\s<>\"'`\u3000-\u303f\uff00-\uff65{_OTHER_LETTER}]"
+SIGN_IN_URL = rf"[^\s<>\"'`\u3000-\u303f\uff00-\uff65{_OTHER_LETTER}{_SIGNS}]"
 _PART_OF_PATH = rf"(?<=[/=_-]){_OTHER_LETTER}++(?![^\s/?\#&_.=%-])"  # "/wiki/東京"
 _IN_URL = (
     rf"(?:{SIGN_IN_URL}|{_PART_OF_PATH}){SIGN_IN_URL}*(?:{_PART_OF_PATH}{SIGN_IN_URL}*)*"
@@ -42,7 +56,8 @@ _DATE = r"\d{1,2}\.\d{1,2}\.\d{4}(?![\d.]*\d)"
 _THOUSANDS = r"\d{1,3}(?:\.\d{3})+(?![\d.]*\d)"  # 1.000.000
 _BUILD = r"(?:[-+][0-9A-Za-z](?:[0-9A-Za-z.-]{0,40}[0-9A-Za-z])?)?"  # what follows a version: 1.0.0-rc.1
 _OPERAND = r"(?:\d++(?:[.,]\d++)*+|[a-zA-Z])"
-_AFTER_SPACE = rf"(?<![^\s\"'(\[„“‚‘«»‹›\u3000-\u3020\uff08-\uff1b{_OTHER_LETTER}])"  # or an opening sign
+_OPENING = "\"'(\\[„“‚‘«»‹›\u05be\u3000-\u3020\uff08-\uff1b"
+_AFTER_SPACE = rf"(?<![^\s{_OPENING}{_OTHER_LETTER}{_DIRECTIONS}])"
 _LITERALS = (
     r"`[^`\n]{1,256}`",
     r"(?<![\w$])\$[A-Za-z_]\w{0,100}",  # $HOME; no price
@@ -87,4 +102,5 @@ HINT = re.compile(
 
 def readable(line: str) -> str:
     """Returns what the patterns are to read of a line; it has as many characters as the line."""
-    return _OTHER_LETTERS.sub(_OTHER_LETTER, line)
+    line = _OTHER_LETTERS.sub(_OTHER_LETTER, line)
+    return _MARKS.sub(_LETTER, _AFFIXES.sub(lambda found: _OTHER_LETTER * len(found[0]), line))

@@ -17,8 +17,8 @@ def spaced_as(source: str, text: str, kept: Collection[str], markup: Markup) -> 
     """Returns a translation with the white space next to its items as it is in the source.
 
     A space is added between an item and a word that touches it in the translation only: "%sden Hund". Words of other
-    scripts than Latin, Greek and Cyrillic may: "%s을", "ב%s". White space is removed where the same word or sign touches
-    the item in the source: `" %s "`.
+    scripts than Latin, Greek and Cyrillic may: "%s을", "ב%s". White space is removed where the same word or sign
+    touches the item in the source: `" %s "`.
 
     Args:
         source: what the model read.

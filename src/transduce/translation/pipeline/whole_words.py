@@ -167,20 +167,21 @@ def groups_of(cells: Sequence[Cell]) -> list[Group]:
     if first := next((each for each in elements if each.is_first_letter), None):
         found.append((first.start, first.end + 1, "first"))
     for match in _WORD.finditer(readable(text)):
+        word = text[slice(*match.span())]
         start, last = cell_of[match.start()], cell_of[match.end() - 1]
-        if last - start < match.end() - match.start() or (found and start < found[-1][1]):
+        if last - start < len(word) or (found and start < found[-1][1]):
             continue
         span = _balanced(start, last + 1, cells, partner, widens=bool(match["address"]))
         if span is None:
             continue
-        if match["address"] or not _has_letters(match[0]):
+        if match["address"] or not _has_letters(word):
             found.append((*span, "word"))
-        elif any(character.isdigit() for character in match[0]):
+        elif any(character.isdigit() for character in word):
             outside = (cells[i].text for i in range(start, last + 1) if cells[i].kind == "text" and i not in in_bare)
             stem = "".join(outside).rstrip(".,:/")
-            if not _has_reference(match[0], stem):
+            if not _has_reference(word, stem):
                 found.append((*span, "word"))
-            elif match[0].startswith(stem) and (end := cell_of[match.start() + len(stem) - 1]) - start >= len(stem):
+            elif word.startswith(stem) and (end := cell_of[match.start() + len(stem) - 1]) - start >= len(stem):
                 inner = _balanced(start, end + 1, cells, partner, widens=False)
                 if inner is not None:
                     found.append((*inner, "letters"))
@@ -232,7 +233,7 @@ def _element(start: int, end: int, cells: Sequence[Cell], cell_of: Sequence[int]
 def _has_reference(word: str, stem: str) -> bool:
     """Returns whether a word without the elements that have no letters is a word, and no part of a formula or unit."""
     is_end = word.startswith(stem) or word.endswith(stem)
-    return is_end and stem.isalpha() and stem != word and not (_FORMULA.fullmatch(stem) or stem in _UNITS)
+    return is_end and readable(stem).isalpha() and stem != word and not (_FORMULA.fullmatch(stem) or stem in _UNITS)
 
 
 def _balanced(start: int, end: int, cells: Sequence[Cell], partner: dict[int, int], *, widens: bool) -> Span | None:
