@@ -89,7 +89,18 @@ def test_a_phrase_of_two_scripts_is_bounded_at_each_end_by_its_own() -> None:
     }.items():
         found = [(text, phrase_pattern((phrase,)).search(text) is not None) for text, _ in texts]
         assert found == [*texts]
-    for text in ("请使用API接口", "このAPIを使う", "API를 사용", "API ใช้", "ใช้APIนี้"):
+    for text in (
+        "请使用API接口",
+        "このAPIを使う",
+        "API를 사용",
+        "API ใช้",
+        "ใช้APIนี้",
+        "الـAPI",
+        "وAPI",
+        "בAPI",
+        "APIக்கு",
+        "APIს",
+    ):
         assert phrase_pattern(("API",)).search(text)
     for text in ("APIs", "MyAPI", "API1", "APIé", "API_x", "API\u0301", "хAPI"):
         assert not phrase_pattern(("API",)).search(text)

@@ -13,13 +13,17 @@ UNSPACED = r"\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u9FFF\u
 INDIAN = r"\u0900-\u0963\u0966-\u0DFF"
 _SPACED_WORD = re.compile(rf"[^\W{UNSPACED}]|[{INDIAN}{ACCENTS}]")
 _INDIAN_CHARACTER = re.compile(rf"[{INDIAN}]")
-# Scripts from Latin to those of India. A word of these ends where another script begins: "API" is in "用API接口".
+# Scripts from Latin to those of India. A word of these ends where another script begins: "API" is in "用API接口", and in
+# "الـAPI" and "APIக்கு", as prefixes and suffixes touch words of Europe's scripts.
 _WESTERN = r"\0-\u0DFF\u1E00-\u1FFF"
 _WESTERN_CHARACTER = re.compile(rf"[{_WESTERN}]")
 EUROPEAN = r"\0-\u052f\u1d00-\u2bff"  # Latin, Greek, Cyrillic, and signs
+_EUROPEAN_CHARACTER = re.compile(f"[{EUROPEAN}]")
 HANGUL = r"\uAC00-\uD7A3"  # Korean has spaces, but its particles touch words of other scripts: "API를"
 # The possible first token of a phrase.
-WORD_OR_SIGN = re.compile(rf"[{UNSPACED}{HANGUL}]|[^\W{UNSPACED}{HANGUL}]+|[^\w\s]")
+WORD_OR_SIGN = re.compile(
+    rf"[{UNSPACED}{HANGUL}]|[^\W\u0530-\u1cff\u2c00-\U0010ffff]+|[^\W{EUROPEAN}{UNSPACED}{HANGUL}]+|[^\w\s]"
+)
 
 
 def is_in_word(character: str) -> bool:
@@ -66,6 +70,8 @@ def _bounds(phrase: str) -> tuple[str, str]:
 def _part_of_word(neighbour: str) -> str:
     """Returns a pattern of the characters that make a longer word of one that begins or ends with `neighbour`."""
     of_same_word = rf"[\w{INDIAN if _INDIAN_CHARACTER.match(neighbour) else ACCENTS}]"
+    if _EUROPEAN_CHARACTER.match(neighbour):
+        return rf"(?=[{EUROPEAN}]){of_same_word}"
     return rf"(?=[{_WESTERN}]){of_same_word}" if _WESTERN_CHARACTER.match(neighbour) else of_same_word
 
 
