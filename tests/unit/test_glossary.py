@@ -7,7 +7,14 @@ import pytest
 from transduce.errors import DataError
 from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.glossary import Glossary, glossary_of, read_glossary
-from transduce.translation.constraints.required_terms import _joins, joining_pieces, missing, outcome, term_spellings
+from transduce.translation.constraints.required_terms import (
+    _joins,
+    at_start,
+    joining_pieces,
+    missing,
+    outcome,
+    term_spellings,
+)
 
 _TOKENIZER = SubwordTokenizer.train(
     ["A dog runs.", "two dogs, dogs (2)", "日本語の犬"] * 3, algorithm="bpe", vocab_size=320
@@ -30,6 +37,7 @@ _TOKENIZER = SubwordTokenizer.train(
         ("C++ or C", ["Zeh-plus"]),
         ("東京の犬です", ["Hund"]),  # no words to be whole
         ("请看dog和iPad。IT를", ["Köter", "Tablet", "EDV"]),  # words of other scripts touch it
+        ("الـdog وIT; iPadக்கு", ["Köter", "EDV", "Tablet"]),
         ("", []),
     ],
 )
@@ -169,3 +177,8 @@ def test_source_terms_are_whole_words_in_scripts_of_india() -> None:
 def test_a_term_within_a_longer_one_is_not_required() -> None:
     glossary = Glossary({"ball game": "Ballspiel", "game": "Spiel", "game night": "Spielabend"})
     assert glossary.required_in("a ball game night, then a game") == (("Ballspiel",), ("Spiel",))
+
+
+def test_a_georgian_term_has_no_capital_where_a_sentence_begins() -> None:
+    assert [at_start(term, "") for term in ("ძაღლი", "dog")] == ["ძაღლი", "Dog"]
+    assert missing("ძაღლი.", [("ძაღლი",)]) == []

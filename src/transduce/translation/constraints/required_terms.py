@@ -72,7 +72,7 @@ def _starts_sentence(text: str, index: int) -> bool:
 
 
 def _capitalised(term: str) -> str:
-    return term[0].upper() + term[1:]
+    return term[0].title() + term[1:]  # Georgian has capitals for whole words only
 
 
 def outcome(text: str, choices: Sequence[Choice]) -> tuple[tuple[Choice, bool], ...]:
