@@ -110,6 +110,7 @@ class Characters(FakeTokenizer):
         ("a" * 12 + " " + "b" * 7 + " " + "c" * 9, "a" * 12),  # at 12, as 20 is too far
         ("aaaaaa, bbbb " + "c" * 17, "aaaaaa, bbbb"),  # the comma at 7 is too near
         ("aaaaaaa, bbb " + "c" * 17, "aaaaaaa,"),
+        *((f"aaaaaaa{sign} bbb " + "c" * 17, f"aaaaaaa{sign}") for sign in "،؛؟۔।॥։။។၊"),
         ("a" * 18 + " " + "c" * 11, "a" * 18),
         ("aaa " + "b" * 15 + " " + "c" * 10, "aaa"),  # nothing near the middle: before it
         ("a" * 20 + " " + "c" * 9, "a" * 20),  # nor before it: the next one

@@ -23,9 +23,9 @@ _CHARACTERS_PER_TOKEN = (8, 32)
 _PARTS_AHEAD = 4  # the beginning is long enough if it has more tokens than this many parts
 # Where a sentence that is too long may be cut, best first.
 _CUTS = (
-    re.compile(r"[.!?…。！？][\"'”’»)\]]*(?=\s)|[。！？]"),
-    re.compile(r"[;:](?=\s)|[；：]"),
-    re.compile(r"[,—–](?=\s)|[，、]|(?<=\s)[-–—](?=\s)"),
+    re.compile(r"[.!?…。！？؟۔।॥։។][\"'”’»)\]]*(?=\s)|[。！？။]"),
+    re.compile(r"[;:؛](?=\s)|[；：]"),
+    re.compile(r"[,،—–](?=\s)|[，、၊]|(?<=\s)[-–—](?=\s)"),
     re.compile(r"\S(?=\s)"),
 )
 _ANY_CUT = re.compile("|".join(cuts.pattern for cuts in _CUTS))
