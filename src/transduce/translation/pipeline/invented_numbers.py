@@ -6,7 +6,10 @@ those listed. "One" is left out, as it is an article in many of them.
 
 import re
 
-_DIGITS = re.compile(r"\d+(?:[.,'\u2019\u00a0\u202f\u066c ]\d{3})*(?:[.,\u066b]\d+)?")
+_DIGITS = re.compile(
+    r"(?:\d{1,2}(?:,\d\d)+(?=,\d{3}(?!\d))|\d+)"  # in India, 100,000 is 1,00,000
+    r"(?:[.,'\u2019\u00a0\u202f\u066c ]\d{3})*(?:[.,\u066b]\d+)?"
+)
 _WORD = re.compile(r"[^\W\d_]+")
 _WORDS = {
     "de": "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf zwanzig dreißig vierzig fünfzig hundert tausend",
