@@ -13,8 +13,8 @@ UNSPACED = r"\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u9FFF\u
 INDIAN = r"\u0900-\u0963\u0966-\u0DFF"
 _SPACED_WORD = re.compile(rf"[^\W{UNSPACED}]|[{INDIAN}{ACCENTS}]")
 _INDIAN_CHARACTER = re.compile(rf"[{INDIAN}]")
-# Scripts from Latin to those of India. A word of these ends where another script begins: "API" is in "用API接口", and in
-# "الـAPI" and "APIக்கு", as prefixes and suffixes touch words of Europe's scripts.
+# Scripts from Latin to those of India. A word of these ends where another script begins: "API" is in "用API接口". One
+# of Europe's scripts ends before any other: prefixes and suffixes touch it, as in "الـAPI" and "APIக்கு".
 _WESTERN = r"\0-\u0DFF\u1E00-\u1FFF"
 _WESTERN_CHARACTER = re.compile(rf"[{_WESTERN}]")
 EUROPEAN = r"\0-\u052f\u1d00-\u2bff"  # Latin, Greek, Cyrillic, and signs
