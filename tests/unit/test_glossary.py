@@ -55,6 +55,13 @@ def test_required_terms_of_a_line(text: str, found: list[str]) -> None:
     assert [choice[0] for choice in glossary.required_in(text)] == found
 
 
+def test_turkish_terms_are_found_in_any_case() -> None:
+    glossary = Glossary({"iş": "work", "ışık": "light"})
+    for text, found in (("İş", "work"), ("iş", "work"), ("Işık", "light"), ("IŞIK", "light"), ("ışık", "light")):
+        assert glossary.required_in(f"{text} var") == ((found,),)
+    assert Glossary({"İstanbul": "Istanbul"}).required_in("istanbul") == ()
+
+
 def test_terms_are_written_beside_their_words() -> None:
     glossary = Glossary({"dog": ["Köter", "Hund"], "guide dog": "Blindenhund", "IT": "EDV"})
     assert glossary.written_into("A guide  dog, (IT) two Dogs, a Dog.") == (

@@ -51,7 +51,7 @@ class Glossary:
             if source == source.lower():
                 pattern = f"(?i:{pattern})"
             choice = tuple(term.strip() for term in targets)
-            self._terms.setdefault(start.casefold(), []).append((pattern, choice))
+            self._terms.setdefault(_caseless(start), []).append((pattern, choice))
 
     @property
     def checksum(self) -> str:
@@ -83,13 +83,18 @@ class Glossary:
         for word in WORD_OR_SIGN.finditer(text):
             if word.start() < end:
                 continue
-            for pattern, choice in self._terms.get(word[0].casefold(), ()):
+            for pattern, choice in self._terms.get(_caseless(word[0]), ()):
                 match = _compiled(pattern).match(text, word.start())
                 if match and is_whole(text, *match.span()):
                     found.append((match.span(), choice))
                     end = match.end()
                     break
         return found
+
+
+def _caseless(word: str) -> str:
+    """Returns a word without case. Those of I are one letter, as in `(?i:)`: Turkish has ı for I, and İ for i."""
+    return word.replace("İ", "i").casefold().replace("ı", "i")
 
 
 def read_glossary(path: Path) -> Glossary:
