@@ -55,6 +55,11 @@ def test_required_terms_of_a_line(text: str, found: list[str]) -> None:
     assert [choice[0] for choice in glossary.required_in(text)] == found
 
 
+def test_hebrew_signs_of_abbreviations_are_found_however_they_are_written() -> None:
+    glossary = Glossary({'ארה"ב': "USA", "צ׳ק": "cheque"})
+    assert glossary.required_in("ארה״ב, צ'ק") == (("USA",), ("cheque",))
+
+
 def test_turkish_terms_are_found_in_any_case() -> None:
     glossary = Glossary({"iş": "work", "ışık": "light"})
     for text, found in (("İş", "work"), ("iş", "work"), ("Işık", "light"), ("IŞIK", "light"), ("ışık", "light")):
