@@ -123,13 +123,15 @@ def _wait(connection: socket.socket, child: int) -> None:
 
 def _run(arguments: list[str]) -> None:
     """Runs `python ARGUMENTS`."""
-    kind, *given = arguments
+    is_safe = arguments[0] == "-P"
+    kind, *given = arguments[is_safe:]
     if kind == "-c":
         sys.argv = ["-c", *given[1:]]
         exec(compile(given[0], "<string>", "exec"), {"__name__": "__main__"})
     elif kind == "-m":
         sys.argv = given
-        sys.path.insert(0, str(Path.cwd()))
+        if not is_safe:
+            sys.path.insert(0, str(Path.cwd()))
         runpy.run_module(given[0], run_name="__main__", alter_sys=True)
     else:
         sys.argv = arguments
