@@ -89,7 +89,7 @@ def test_a_translator_is_asked_for_a_direction_that_it_has(
 
     def choose(*given: str) -> Any:
         asked.append(given)
-        return SimpleNamespace(notice="fr → it is zero-shot")
+        return SimpleNamespace(notice="fr → it is zero-shot", wrong_source=lambda _: "")
 
     noting("transduce.translation.directions.Directions.of", SimpleNamespace(choose=choose))
     noting("transduce.engines.capabilities.tried_first", SimpleNamespace(lack=lambda *_: None))

@@ -204,20 +204,6 @@ def test_spaces_between_sentences_are_those_of_the_target() -> None:
     assert thai.translate(["A dog. A dog."], text_options=ALWAYS) == ["ไป ไป"]
 
 
-def test_a_line_break_in_html_is_a_space() -> None:
-    """And none between characters of Chinese (CSS Text 3, 4.1.2); in <pre>, it ends a sentence as in plain text."""
-    whole = text_translator(str.upper)
-    in_html = TextOptions(split="always", markup="html")
-    given = "<p>A dog <b>runs</b>\n  over\r\n\tthe <i>green</i>\ngrass.\n</p>\n<pre>a dog\nruns</pre><p>x\ny</p>"
-    assert whole.translate([given], text_options=in_html) == [
-        "<p>A DOG <b>RUNS</b> OVER THE <i>GREEN</i> GRASS.\n</p>\n<pre>A DOG\nRUNS</pre><p>X Y</p>"
-    ]
-    assert seen(whole)[:4] == ["A dog runs over the green grass.", "a dog", "runs", "x y"]
-    chinese = text_translator(str.upper)
-    chinese.translate(["<p>我们<b>今天</b>\n去\n公园 a\nb</p>"], text_options=in_html)
-    assert seen(chinese)[0] == "我们今天去公园 a b"
-
-
 def test_n_best_of_parts_are_the_best_sums() -> None:
     translator = text_translator()
     [found] = translator.translate_n_best(["A dog. A man."], 3, text_options=ALWAYS)

@@ -22,22 +22,13 @@ from typing import Literal, NamedTuple
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.found import Found, Kind
 from transduce.translation.pipeline.items import HINT, LITERALS, PLACEHOLDERS, readable
-from transduce.translation.pipeline.sentences import CHINESE, Span
-from transduce.translation.pipeline.tags import (
-    Tags,
-    group_in_plain_text,
-    is_closing,
-    is_cut,
-    kind_of_tag,
-    paired_names,
-    tag_name,
-)
+from transduce.translation.pipeline.sentences import Span
+from transduce.translation.pipeline.tags import Tags, group_in_plain_text, is_cut, kind_of_tag, paired_names
 from transduce.translation.pipeline.text_options import Markup
 from transduce.translation.pipeline.whole_words import CutText, Words, cut_text, words_of
 
 Notation = Markup | Literal["items"]  # "items": text within HTML, where tags and entities mean nothing
 
-_LINE_BREAK = re.compile(r"[ \t]*[\r\n][ \t\r\n]*")
 _BEHIND_WORDS = tuple(".,;:!?…)")  # signs without a space before them
 _MAX_WORD = 100  # characters of a word next to an item
 _MAX_BRACED = 4000  # characters within braces: with more they are no placeholder
@@ -117,7 +108,7 @@ def read_markup(
         reads_words: whether words that tags of HTML cut stay in it, without these tags; else each is a mark.
     """
     result: list[str | MarkedText] = []
-    start, has_lines = 0, markup != "html"
+    start = 0
     inside: list[Found] = []
     for found in (*scan(line, markup), Found("block", len(line), len(line), "")):
         if found.kind != "block":
@@ -128,12 +119,10 @@ def read_markup(
             if markup == "html":
                 cut = cut_text(line, (start, found.start), inside, reads_words=reads_words)
             read = [each for each in cut.found if not (each.text in kept and may_be_kept(each, markup))]
-            text = _marked_text(line, (start, found.start), read, cut, has_lines=has_lines)
+            text = _marked_text(line, (start, found.start), read, cut)
             result.append(text if text.plain else text.source)
         if found.text:
             result.append(found.text)
-            if markup == "html" and tag_name(found.text) == "pre":
-                has_lines = not is_closing(found.text)
         start, inside = found.end, []
     return result
 
@@ -222,16 +211,16 @@ def next_to(line: str, item: Found) -> tuple[str, str]:
     )
 
 
-def _marked_text(line: str, span: Span, found: Sequence[Found], cut: CutText, *, has_lines: bool) -> MarkedText:
+def _marked_text(line: str, span: Span, found: Sequence[Found], cut: CutText) -> MarkedText:
     start, end = span
     source = line[start:end]
     before = source[: len(source) - len(source.lstrip())]
     after = source[len(source.rstrip()) :] if before != source else ""
     position, stop = start + len(before), end - len(after)
-    plain = _PlainText(start, has_lines)
+    plain = _PlainText(start)
     written: dict[Span, str] = {}  # words that tags cut, by where they are in the plain text
     for item in found:
-        plain.add_part(line, position, item.start)
+        plain.add(line[position : item.start], position, item.start, whole=False)
         position = item.end
         if item.kind in ("text", "word"):
             plain.add(item.text, item.start, item.end)
@@ -245,7 +234,7 @@ def _marked_text(line: str, span: Span, found: Sequence[Found], cut: CutText, *,
             plain.add(" ", item.start, item.start)  # 10&nbsp;km must not become 10km
         touching = next_to(line, item) if is_item and not all(spaced) else ("", "")
         plain.marks.append(Mark(item.kind, item.text, plain.length, spaced, touching))
-    plain.add_part(line, position, stop)
+    plain.add(line[position:stop], position, stop, whole=False)
     plain.strip_end()
     clipped = tuple(replace(mark, index=min(mark.index, plain.length)) for mark in plain.marks)
     text = "".join(plain.pieces)
@@ -256,22 +245,13 @@ def _marked_text(line: str, span: Span, found: Sequence[Found], cut: CutText, *,
 class _PlainText:
     """A plain text that grows, with its marks. It is kept in pieces: to copy it for each of them would be quadratic."""
 
-    def __init__(self, start: int, has_lines: bool) -> None:
-        """Takes where in the line the text begins, and whether line breaks mean something: in HTML they do not."""
-        self._start, self._has_lines = start, has_lines
+    def __init__(self, start: int) -> None:
+        """Takes where in the line the text begins."""
+        self._start = start
         self.pieces: list[str] = []  # none is empty
         self.length = 0
         self.marks: list[Mark] = []
         self.runs: list[_Run] = []
-
-    def add_part(self, line: str, start: int, end: int) -> None:
-        """Appends `line[start:end]`; without lines, a line break is a space, or nothing within Chinese and Japanese."""
-        for match in () if self._has_lines else _LINE_BREAK.finditer(line, start, end):
-            self.add(line[start : match.start()], start, match.start(), whole=False)
-            is_within = self.pieces and CHINESE.match(self.pieces[-1][-1]) and CHINESE.match(line, match.end())
-            start = match.end()
-            self.add("" if is_within else " ", *match.span())
-        self.add(line[start:end], start, end, whole=False)
 
     def add(self, text: str, first: int, last: int, *, whole: bool = True) -> None:
         """Appends text from `line[first:last]`, without the extra white space that marks leave before it."""
