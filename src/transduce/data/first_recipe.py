@@ -21,13 +21,14 @@ from transduce.data.readers import PairReader, read_pairs, require_file
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
 from transduce.text.languages import language_of, without_region
+from transduce.text.phrases import HAN, KANA
 
 _LARGE_PAIRS = 1_000_000  # enough for the paper's base model
 _MIN_PAIRS = 20
 _MAX_VALIDATION = 1000
 _VALIDATION_STEP = 20  # every 20th pair is held out, up to the number above
 _ADAPTING_EPOCHS = 5  # from a model
-_CHINESE = re.compile(r"[\u3040-\u30FF\u3400-\u9FFF\uF900-\uFAFF]")
+_CHINESE = re.compile(f"[{KANA}{HAN}]")
 _EPOCHS = 34  # for a small corpus, as in recipes/multi30k-en-de.toml
 
 

@@ -20,11 +20,11 @@ from sacrebleu.metrics.chrf import CHRF
 from transduce.errors import EvaluationError
 from transduce.evaluation.paper_tokens import normalize_quotes, paper_tokens, split_compounds
 from transduce.text.languages import without_region
-from transduce.text.phrases import UNSPACED
+from transduce.text.phrases import HAN, UNSPACED
 
 _NUM_RESAMPLES = 1000
-_UNSPACED, _CHINESE = re.compile(f"[{UNSPACED}]"), re.compile(r"[\u3400-\u9FFF\uF900-\uFAFF]")
-_CHINESE_SHARE = 0.9  # of the letters; of a Japanese text, a third or more are kana
+_UNSPACED, _CHINESE = re.compile(f"[{UNSPACED}]"), re.compile(f"[{HAN}]")
+_CHINESE_SHARE = 0.9  # of the letters; Japanese has kana among them
 
 
 @dataclass(frozen=True, kw_only=True)

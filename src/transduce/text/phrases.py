@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from transduce.text.signs import ACCENTS
 
+KANA, HAN = r"\u3040-\u30FF", r"\u3400-\u9FFF\uF900-\uFAFF"  # of Japanese; of Chinese and Japanese
 # Scripts without spaces between words: phrases in them match anywhere.
-UNSPACED = r"\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u9FFF\uF900-\uFAFF"
+UNSPACED = rf"\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF{KANA}{HAN}"
 # Scripts of India: vowel signs and the like are part of a word, but no `\w`. Two ranges compile fast, more do not.
 INDIAN = r"\u0900-\u0963\u0966-\u0DFF"
 _SPACED_WORD = re.compile(rf"[^\W{UNSPACED}]|[{INDIAN}{ACCENTS}]")

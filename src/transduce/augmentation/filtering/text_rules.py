@@ -28,7 +28,7 @@ from transduce.config.filter_options import FilterOptions
 from transduce.data.doctor import HIDDEN_BREAKS
 from transduce.data.swapped_sides import FUNCTION_WORDS
 from transduce.reporting.tables import counted
-from transduce.text.phrases import UNSPACED
+from transduce.text.phrases import HAN, KANA, UNSPACED
 
 Pair = tuple[str, str]
 Broken = Iterator[tuple[int, str]]  # the index of a pair, and why it is dropped
@@ -52,7 +52,7 @@ _MARKUP = re.compile(
 )
 # Without spaces, two characters of Chinese or Japanese count as a word, and five of Thai, Lao, Burmese or Khmer.
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_UNSPACED_WORD = re.compile(rf"[\u3040-\u30FF\u3400-\u9FFF\uF900-\uFAFF]{{1,2}}|[{UNSPACED}]{{1,5}}")
+_UNSPACED_WORD = re.compile(rf"[{KANA}{HAN}]{{1,2}}|[{UNSPACED}]{{1,5}}")
 _FAULT_NAMES = {
     "mojibake": "text in a wrong encoding",
     "lost": "a question mark in place of a letter",
